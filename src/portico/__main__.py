@@ -1,0 +1,7 @@
+"""`python -m portico`."""
+
+import sys
+
+from portico.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,37 @@
+"""The endpoint of API keys."""
+
+from portico.contract.api_keys import RotatedKey, rotated_key
+from portico.contract.envelope import Created
+from portico.domain.errors import Conflict
+from portico.http.messages import Reply, Request, json_reply
+from portico.http.routing import Access, Route
+from portico.services.api_keys import rotate_key as rotate
+
+
+async def rotate_key(request: Request) -> Reply:
+    """POST /api-keys/rotate."""
+    rotation = await rotate(request.environment, request.caller)
+    body = rotated_key(
+        rotation.successor, rotation.key, request.caller.credential_id, rotation.previous_end
+    )
+    return json_reply(
+        201,
+        Created(body, "Key rotated: store the new one now, the old one works for 24 hours more."),
+        [("cache-control", "no-store")],
+    )
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/api-keys/rotate",
+        handler=rotate_key,
+        access=Access.ANY_CALLER,
+        summary="Rotate the calling API key",
+        description="The successor keeps name, type, owner and expiry. The old key works for "
+        "24 hours more, or until its own earlier expiry.",
+        status=201,
+        answer=Created[RotatedKey],
+        errors=(Conflict,),
+    ),
+)

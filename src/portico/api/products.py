@@ -1,0 +1,138 @@
+"""The endpoints of products."""
+
+from portico.contract.envelope import Created, Listed, Single, encode, listed
+from portico.contract.products import (
+    ChangeProduct,
+    CreateProduct,
+    ListProducts,
+    ProductBody,
+    ProductItem,
+    product_body,
+    product_item,
+)
+from portico.contract.reading import sent
+from portico.domain.errors import Invalid, NotFound, PreconditionFailed
+from portico.domain.products import Product
+from portico.domain.search import query_words
+from portico.http.conditions import require_match
+from portico.http.messages import Reply, Request, json_reply
+from portico.http.routing import Route
+from portico.services import products
+from portico.storage.products import ProductFilter
+
+
+def _expected(request: Request) -> products.Check:
+    """Holds a product against the caller's `If-Match`."""
+    header = request.header("if-match")
+
+    def check(product: Product) -> None:
+        require_match(header, encode(Single(product_body(product))))
+
+    return check
+
+
+async def list_products(request: Request) -> Reply:
+    """GET /products."""
+    query: ListProducts = request.query
+    chosen = ProductFilter(
+        status=query.status,
+        category=query.category,
+        min_price=query.min_price,
+        max_price=query.max_price,
+        in_stock=query.in_stock,
+    )
+    page = await request.environment.products.page(
+        chosen,
+        words=query_words(query.search) if query.search else [],
+        offset=(query.page - 1) * query.limit,
+        limit=query.limit,
+    )
+    items = [product_item(product) for product in page.rows]
+    return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+
+
+async def read_product(request: Request) -> Reply:
+    """GET /products/{id}."""
+    product = await products.read_product(request.environment, request.resource_id)
+    return json_reply(200, Single(product_body(product)))
+
+
+async def create_product(request: Request) -> Reply:
+    """POST /products."""
+    product = await products.create_product(request.environment, sent(request.body))
+    where = f"{request.environment.addresses.base}/products/{product.id}"
+    return json_reply(
+        201, Created(product_body(product), "Product created."), [("location", where)]
+    )
+
+
+async def change_product(request: Request) -> Reply:
+    """PATCH /products/{id}."""
+    product = await products.change_product(
+        request.environment, request.resource_id, sent(request.body), _expected(request)
+    )
+    return json_reply(200, Single(product_body(product)))
+
+
+async def delete_product(request: Request) -> Reply:
+    """DELETE /products/{id}."""
+    await products.delete_product(request.environment, request.resource_id, _expected(request))
+    return Reply(204)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/products",
+        handler=list_products,
+        access="read:products",
+        summary="List products",
+        description="Newest first, or most relevant first with `search`. Shows active products "
+        "unless `status` says otherwise.",
+        query=ListProducts,
+        answer=Listed[ProductItem],
+    ),
+    Route(
+        method="GET",
+        path="/products/{id}",
+        handler=read_product,
+        access="read:products",
+        summary="Read a product",
+        answer=Single[ProductBody],
+        errors=(NotFound,),
+    ),
+    Route(
+        method="POST",
+        path="/products",
+        handler=create_product,
+        access="write:products",
+        summary="Create a product",
+        status=201,
+        body=CreateProduct,
+        answer=Created[ProductBody],
+        errors=(Invalid,),
+        location=True,
+    ),
+    Route(
+        method="PATCH",
+        path="/products/{id}",
+        handler=change_product,
+        access="write:products",
+        summary="Change a product",
+        description="Fields that are left out stay; `images` and `metadata` are replaced whole.",
+        body=ChangeProduct,
+        answer=Single[ProductBody],
+        errors=(NotFound, PreconditionFailed, Invalid),
+        conditional=True,
+    ),
+    Route(
+        method="DELETE",
+        path="/products/{id}",
+        handler=delete_product,
+        access="write:products",
+        summary="Delete a product",
+        status=204,
+        errors=(NotFound, PreconditionFailed),
+        conditional=True,
+    ),
+)

@@ -1,0 +1,170 @@
+"""The endpoints of users."""
+
+from portico.contract.envelope import Created, Listed, Single, encode, listed
+from portico.contract.reading import sent
+from portico.contract.users import (
+    ChangeUser,
+    CreateUser,
+    ListUsers,
+    UserBody,
+    UserItem,
+    user_body,
+    user_item,
+)
+from portico.domain.errors import Conflict, Duplicate, Invalid, NotFound, PreconditionFailed
+from portico.domain.users import User
+from portico.http.conditions import require_match
+from portico.http.messages import Reply, Request, json_reply
+from portico.http.routing import Access, Route
+from portico.services import users
+from portico.storage.listing import Order
+from portico.storage.users import SORTS
+
+
+def _expected(request: Request) -> users.Check:
+    """Holds a user against the caller's `If-Match`."""
+    header = request.header("if-match")
+
+    def check(user: User) -> None:
+        require_match(header, encode(Single(user_body(user))))
+
+    return check
+
+
+async def list_users(request: Request) -> Reply:
+    """GET /users."""
+    query: ListUsers = request.query
+    page = await request.environment.users.page(
+        role=query.role,
+        order=Order(SORTS[query.sort], descending=query.order == "desc"),
+        offset=(query.page - 1) * query.limit,
+        limit=query.limit,
+    )
+    items = [user_item(user) for user in page.rows]
+    return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+
+
+async def read_user(request: Request) -> Reply:
+    """GET /users/{id}."""
+    user = await users.read_user(request.environment, request.resource_id)
+    return json_reply(200, Single(user_body(user)))
+
+
+async def read_me(request: Request) -> Reply:
+    """GET /users/me."""
+    user = await users.read_user(request.environment, request.caller.user_id)
+    return json_reply(200, Single(user_body(user)))
+
+
+async def create_user(request: Request) -> Reply:
+    """POST /users."""
+    body: CreateUser = request.body
+    user = await users.create_user(
+        request.environment,
+        name=body.name,
+        email=body.email,
+        password=body.password,
+        role=body.role,
+    )
+    where = f"{request.environment.addresses.base}/users/{user.id}"
+    return json_reply(201, Created(user_item(user), "User created."), [("location", where)])
+
+
+async def change_user(request: Request) -> Reply:
+    """PATCH /users/{id}."""
+    return await _change(request, request.resource_id)
+
+
+async def change_me(request: Request) -> Reply:
+    """PATCH /users/me."""
+    return await _change(request, request.caller.user_id)
+
+
+async def _change(request: Request, user_id: int) -> Reply:
+    user = await users.change_user(
+        request.environment, request.caller, user_id, sent(request.body), _expected(request)
+    )
+    return json_reply(200, Single(user_body(user)))
+
+
+async def delete_user(request: Request) -> Reply:
+    """DELETE /users/{id}."""
+    await users.delete_user(request.environment, request.resource_id, _expected(request))
+    return Reply(204)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/users",
+        handler=list_users,
+        access="read:users",
+        summary="List users",
+        query=ListUsers,
+        answer=Listed[UserItem],
+    ),
+    Route(
+        method="GET",
+        path="/users/me",
+        handler=read_me,
+        access=Access.ANY_CALLER,
+        summary="Read the calling user",
+        answer=Single[UserBody],
+    ),
+    Route(
+        method="PATCH",
+        path="/users/me",
+        handler=change_me,
+        access=Access.ANY_CALLER,
+        summary="Change the calling user",
+        description="Name, avatar, preferences, and the password together with `current_password`.",
+        body=ChangeUser,
+        answer=Single[UserBody],
+        errors=(Conflict, Duplicate, PreconditionFailed, Invalid),
+        conditional=True,
+    ),
+    Route(
+        method="GET",
+        path="/users/{id}",
+        handler=read_user,
+        access="read:users",
+        summary="Read a user",
+        answer=Single[UserBody],
+        errors=(NotFound,),
+    ),
+    Route(
+        method="POST",
+        path="/users",
+        handler=create_user,
+        access="write:users",
+        summary="Create a user",
+        status=201,
+        body=CreateUser,
+        answer=Created[UserItem],
+        errors=(Duplicate, Invalid),
+        location=True,
+    ),
+    Route(
+        method="PATCH",
+        path="/users/{id}",
+        handler=change_user,
+        access=Access.ANY_CALLER,
+        summary="Change a user",
+        description="Everyone may change themselves as at `/users/me`; other users and other "
+        "fields need `write:users`. Nobody changes their own role.",
+        body=ChangeUser,
+        answer=Single[UserBody],
+        errors=(NotFound, Conflict, Duplicate, PreconditionFailed, Invalid),
+        conditional=True,
+    ),
+    Route(
+        method="DELETE",
+        path="/users/{id}",
+        handler=delete_user,
+        access="write:users",
+        summary="Delete a user",
+        status=204,
+        errors=(NotFound, Conflict, PreconditionFailed),
+        conditional=True,
+    ),
+)

@@ -1,0 +1,203 @@
+"""The only place that wires: engines, environments, routes, and where time and chance come from."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from portico.api import api_keys, products, users
+from portico.domain.errors import MethodNotAllowed, PermissionDenied
+from portico.domain.times import Clock
+from portico.http.authenticate import Authenticators
+from portico.http.measure import Measure, RequestLog
+from portico.http.messages import Reply, Scope
+from portico.http.operations import Operations
+from portico.http.peers import Peers, is_within
+from portico.http.pipeline import Pipeline
+from portico.http.problems import problem
+from portico.http.routing import Mount, Route, Router
+from portico.services.api_keys import KeyRing
+from portico.services.environment import Addresses, Environment, Random
+from portico.services.passwords import Passwords
+from portico.services.upkeep import Upkeep
+from portico.settings import Settings
+from portico.state.memory import MemoryLimiter
+from portico.state.protocol import Limiter
+from portico.state.valkey import ValkeyLimiter
+from portico.storage.database import Database
+from portico.storage.migrate import Migration, migrate
+from portico.storage.postgres import PostgresDatabase
+from portico.storage.sqlite import SqliteDatabase
+
+LIVE = "live"
+SANDBOX = "sandbox"
+OPERATIONS = frozenset({"/healthz", "/readyz", "/metrics"})
+DRAIN_SECONDS = 30.0
+
+V1: tuple[Route, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES)
+
+
+def system_clock() -> int:
+    """The present time in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def database(settings: Settings, environment: str) -> Database:
+    """The database of one environment."""
+    if settings.database_url:
+        return PostgresDatabase(settings.database_url, f"portico_{environment}")
+    return SqliteDatabase(settings.data / f"{environment}.db")
+
+
+def _limiter(settings: Settings, environment: str) -> Limiter:
+    if settings.valkey_url:
+        return ValkeyLimiter(settings.valkey_url, environment)
+    return MemoryLimiter()
+
+
+class Portico:
+    """Both environments, ready to be opened, used and closed."""
+
+    def __init__(
+        self, settings: Settings, *, clock: Clock = system_clock, random: Random = os.urandom
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.random = random
+        self.passwords = Passwords()
+        self.sandbox = self._environment(
+            SANDBOX,
+            Addresses(settings.sandbox_url, settings.sandbox_auth_url),
+            foreign_keys={"live": settings.base_url, "read": settings.base_url},
+        )
+        self.live = self._environment(
+            LIVE,
+            Addresses(settings.base_url, settings.auth_url),
+            foreign_keys={"test": settings.sandbox_url},
+            mirror=self.sandbox,
+        )
+        self.environments = (self.live, self.sandbox)
+
+    def _environment(
+        self,
+        name: str,
+        addresses: Addresses,
+        *,
+        foreign_keys: dict[str, str],
+        mirror: Environment | None = None,
+    ) -> Environment:
+        return Environment(
+            name,
+            db=database(self.settings, name),
+            limiter=_limiter(self.settings, name),
+            plans=self.settings.plans,
+            addresses=addresses,
+            foreign_keys=foreign_keys,
+            passwords=self.passwords,
+            clock=self.clock,
+            random=self.random,
+            mirror=mirror,
+        )
+
+    async def open(self) -> list[Migration]:
+        """Connects to both databases and brings them up to date; returns what was applied."""
+        applied: list[Migration] = []
+        for environment in self.environments:
+            await environment.db.open()
+            applied += await migrate(environment.db, self.clock)
+        return applied
+
+    async def close(self) -> None:
+        """Closes every connection and thread."""
+        for environment in self.environments:
+            await environment.limiter.close()
+            await environment.db.close()
+        self.passwords.close()
+
+
+class Server:
+    """Portico as a web application."""
+
+    def __init__(self, portico: Portico) -> None:
+        settings = portico.settings
+        self._metrics_allow = settings.metrics_allow
+        self._peers = Peers(settings.trusted_proxies)
+        self._log = RequestLog(sys.stderr) if settings.log_requests else None
+        measure = Measure(self._log)
+        rings = {environment.name: KeyRing(environment) for environment in portico.environments}
+        self._upkeeps = [
+            Upkeep(
+                environment,
+                rings[environment.name],
+                environment.limiter if isinstance(environment.limiter, MemoryLimiter) else None,
+            )
+            for environment in portico.environments
+        ]
+        self._operations = Operations(portico.environments, portico.passwords, measure)
+        self._pipeline = Pipeline(
+            Router([_mount(environment, V1, "v1") for environment in portico.environments]),
+            Authenticators(rings),
+            self._peers,
+            measure,
+            random=portico.random,
+            body_limit=settings.body_limit,
+            secure_address=settings.base_url,
+        )
+        self._background: list[asyncio.Task[None]] = []
+        self._under_way = 0
+        self._draining = False
+        self._drained = asyncio.Event()
+
+    async def start(self) -> None:
+        """Takes up what the last run left, and begins to keep it."""
+        for upkeep in self._upkeeps:
+            await upkeep.restore()
+            self._background.append(asyncio.create_task(upkeep.run()))
+        if self._log is not None:
+            self._background.append(asyncio.create_task(self._log.run()))
+
+    async def stop(self) -> None:
+        """Waits for the requests under way, then writes what has gathered."""
+        self._draining = True
+        if self._under_way:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), DRAIN_SECONDS)
+        for task in self._background:
+            task.cancel()
+        for upkeep in self._upkeeps:
+            await upkeep.flush()
+        if self._log is not None:
+            self._log.flush()
+
+    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
+        """Answers one request of granian's (RSGI)."""
+        self._under_way += 1
+        try:
+            if scope.path in OPERATIONS:
+                reply = await self._operate(scope)
+                proto.response_bytes(reply.status, reply.headers, reply.body)
+            else:
+                await self._pipeline.handle(scope, proto)
+        finally:
+            self._under_way -= 1
+            if self._draining and not self._under_way:
+                self._drained.set()
+
+    async def _operate(self, scope: Scope) -> Reply:
+        if scope.method not in ("GET", "HEAD"):
+            return problem(MethodNotAllowed("Use GET.", ["GET", "HEAD"]))
+        if scope.path == "/healthz":
+            return self._operations.health()
+        if scope.path == "/readyz":
+            return await self._operations.readiness()
+        if not is_within(self._peers.origin(scope)[0], self._metrics_allow):
+            return problem(PermissionDenied("Metrics are not open to this address."))
+        return self._operations.metrics()
+
+
+def _mount(environment: Environment, routes: tuple[Route, ...], version: str) -> Mount:
+    base = urlsplit(environment.addresses.base)
+    return Mount(base.netloc, base.path, environment, routes, version)

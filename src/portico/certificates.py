@@ -1,0 +1,293 @@
+"""The local certificate authority and the server certificate that it signs, kept as PEM files.
+
+They let HTTPS work from the first start. Certificates of others are read here too, to tell whether
+they can serve; obtaining them is not this module's work.
+"""
+
+import fcntl
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_DAYS = 3650
+SERVER_DAYS = 397  # the most that browsers accept of a new certificate is 398
+RENEWAL_DAYS = 30
+_BACKDATED = timedelta(hours=1)  # clients' clocks differ
+_ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1")
+
+
+class CertificateError(Exception):
+    """A certificate or key cannot be used: one line for the operator, which holds no key."""
+
+
+class Certificates(msgspec.Struct, frozen=True):
+    """Files for TLS: what clients trust, what the server presents, and its private key."""
+
+    ca_certificate: Path
+    certificate: Path
+    key: Path
+
+
+class Inspection(msgspec.Struct, frozen=True):
+    """What a certificate says. `names` are hosts and addresses, times are epoch milliseconds."""
+
+    names: frozenset[str]
+    starts_at: int
+    expires_at: int
+    self_signed: bool
+
+
+def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates:
+    """Make, in `directory`, what is missing or near its end; what is good stays.
+
+    The server certificate names `hosts` (host names or IP addresses), localhost and the loopback
+    addresses. It is renewed in its last 30 days, and when it lacks a host, fits its key no more or
+    is another authority's. The authority is replaced only once it has expired, since its clients
+    would all have to trust the new one. Several processes may do this at once. Raises
+    `CertificateError` where only the operator can help, `OSError` where files cannot be written.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files = Certificates(
+        ca_certificate=directory / "ca.pem",
+        certificate=directory / "server.pem",
+        key=directory / "server.key",
+    )
+    names = {_spelled(host) for host in (*hosts, *_ALWAYS_NAMED)}
+    now = datetime.fromtimestamp(now_ms // 1000, UTC)
+    with _locked(directory):
+        if not files.ca_certificate.exists() or _expired(files.ca_certificate, now):
+            _make_authority(files.ca_certificate, directory / "ca.key", now)
+        if not _serves(files, names, now):
+            _make_server(files, directory / "ca.key", names, now)
+    return files
+
+
+def inspect(certificate: Path) -> Inspection:
+    """Read the first certificate of a PEM file. Raises `CertificateError`."""
+    found = _certificate(certificate)
+    return Inspection(
+        names=frozenset(_names(found)),
+        starts_at=int(found.not_valid_before_utc.timestamp() * 1000),
+        expires_at=int(found.not_valid_after_utc.timestamp() * 1000),
+        self_signed=found.issuer == found.subject,
+    )
+
+
+def check_pair(certificate: Path, key: Path) -> None:
+    """Raise `CertificateError` unless `key` is the unencrypted private key of `certificate`."""
+    found = _certificate(certificate)
+    try:
+        public_key = found.public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        raise CertificateError(
+            f"{certificate} is for a kind of key that is not supported"
+        ) from None
+    if public_key != _private_key(key).public_key():
+        raise CertificateError(f"{key} is not the private key of {certificate}")
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Holds `directory` against other processes; the system lets go of it if this one dies."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Writes a file whole or not at all, and on disk before its name appears."""
+    unfinished = path.with_name(f"{path.name}.new")
+    unfinished.unlink(missing_ok=True)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    unfinished.replace(path)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _certificate(path: Path) -> x509.Certificate:
+    content = _read(path)
+    try:
+        return x509.load_pem_x509_certificates(content)[0]
+    except ValueError:
+        raise CertificateError(f"{path} holds no certificate in PEM form") from None
+
+
+def _private_key(path: Path) -> PrivateKeyTypes:
+    content = _read(path)
+    try:
+        return serialization.load_pem_private_key(content, None)
+    except TypeError:
+        raise CertificateError(f"{path} is encrypted: store it without a passphrase") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise CertificateError(f"{path} holds no private key in PEM form") from None
+
+
+def _names(certificate: x509.Certificate) -> set[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return {*names.get_values_for_type(x509.DNSName), *map(str, addresses)}
+
+
+def _spelled(host: str) -> str:
+    """A host in the one spelling in which a certificate names it."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host.lower()
+
+
+def _expired(path: Path, now: datetime) -> bool:
+    return _certificate(path).not_valid_after_utc <= now
+
+
+def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
+    """Whether the server certificate can go on as it is.
+
+    One from the future can: a clock that was set back says nothing against it.
+    """
+    try:
+        check_pair(files.certificate, files.key)
+        certificate = _certificate(files.certificate)
+        certificate.verify_directly_issued_by(_certificate(files.ca_certificate))
+    except (CertificateError, ValueError, TypeError, InvalidSignature):
+        return False
+    remaining = certificate.not_valid_after_utc - now
+    return remaining >= timedelta(days=RENEWAL_DAYS) and _names(certificate).issuperset(names)
+
+
+def _make_authority(certificate: Path, key_file: Path, now: datetime) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    serial = x509.random_serial_number()
+    # Two authorities of one name in a client's store are a trap, so the name holds a number.
+    name = _common_name(f"Portico local authority {serial:x}"[:40])
+    builder = (
+        _builder(name, key.public_key(), name, key.public_key())
+        .serial_number(serial)
+        .not_valid_before(now - _BACKDATED)
+        .not_valid_after(now + timedelta(days=AUTHORITY_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(digital_signature=False, key_cert_sign=True), critical=True)
+    )
+    # The key comes first: from a certificate without its key nothing could ever be renewed.
+    _write(key_file, _key_pem(key), 0o600)
+    _write(certificate, _pem(builder.sign(key, hashes.SHA256())), 0o644)
+
+
+def _make_server(
+    files: Certificates, authority_key: Path, names: Collection[str], now: datetime
+) -> None:
+    authority = _certificate(files.ca_certificate)
+    signing_key = _signing_key(files.ca_certificate, authority_key)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder(
+            _common_name("Portico"), key.public_key(), authority.subject, signing_key.public_key()
+        )
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATED)
+        .not_valid_after(min(now + timedelta(days=SERVER_DAYS), authority.not_valid_after_utc))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(digital_signature=True, key_cert_sign=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general_name(name) for name in sorted(names)]),
+            critical=False,
+        )
+    )
+    # A crash between the two leaves a key that does not fit, which the next start renews.
+    _write(files.key, _key_pem(key), 0o600)
+    signed = builder.sign(signing_key, hashes.SHA256())
+    _write(files.certificate, _pem(signed) + _pem(authority), 0o644)
+
+
+def _signing_key(authority: Path, key_file: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        check_pair(authority, key_file)
+        key = _private_key(key_file)
+    except CertificateError as error:
+        raise CertificateError(
+            f"the server certificate must be renewed, but {error}: put the key back, or remove"
+            f" {authority} to get a new authority, which clients must then trust"
+        ) from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise CertificateError(f"{key_file} is not an elliptic-curve key, as Portico makes them")
+    return key
+
+
+def _builder(
+    subject: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePublicKey,
+) -> x509.CertificateBuilder:
+    """What every certificate has; strict verifiers ask for both key identifiers (RFC 5280)."""
+    authority_identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key)
+    return (
+        x509.CertificateBuilder(issuer, subject, public_key)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+        .add_extension(authority_identifier, critical=False)
+    )
+
+
+def _common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _usage(*, digital_signature: bool, key_cert_sign: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=digital_signature,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=key_cert_sign,
+        crl_sign=key_cert_sign,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

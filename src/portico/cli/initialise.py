@@ -1,0 +1,119 @@
+"""`portico init`: the data directory, the first admin and the first keys."""
+
+import asyncio
+import fcntl
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from portico.app import Portico, system_clock
+from portico.certificates import Certificates, ensure
+from portico.cli.output import CommandError, answer
+from portico.domain import users as rules
+from portico.domain.api_keys import KeyType
+from portico.domain.errors import BrokenRule
+from portico.services.accounts import give_key, random_password
+from portico.services.users import create_user
+from portico.settings import Settings
+
+DEFAULT_EMAIL = "admin@example.com"
+
+
+def run(settings: Settings, chosen: Namespace) -> None:
+    """Prepares a data directory that is not prepared yet, and prints what was made."""
+    facts = asyncio.run(prepare(settings, chosen.admin_email))
+    if facts is None:
+        raise CommandError("This data directory is prepared already; nothing was changed.")
+    answer(facts, welcome(facts), as_json=chosen.json)
+
+
+async def prepare(settings: Settings, email: str | None = None) -> dict[str, Any] | None:
+    """Makes what is missing and returns it with its secrets, or None where an admin exists."""
+    try:
+        email = rules.email(email or DEFAULT_EMAIL)
+    except BrokenRule as error:
+        raise CommandError(f"--admin-email {error}", 2) from error
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _alone(settings):
+        certificates = local_certificates(settings)
+        portico = Portico(settings)
+        await portico.open()
+        try:
+            if await portico.live.users.first_admin() is not None:
+                return None
+            return await _first_admin(portico, email, certificates)
+        finally:
+            await portico.close()
+
+
+def local_certificates(settings: Settings) -> Certificates:
+    """The certificate authority and certificate of the data directory, made where missing."""
+    hosts = {
+        urlsplit(url).hostname or "localhost"
+        for url in (
+            settings.base_url,
+            settings.sandbox_url,
+            settings.auth_url,
+            settings.sandbox_auth_url,
+            settings.dashboard_url,
+        )
+    }
+    return ensure(settings.data / "tls", hosts, system_clock())
+
+
+async def _first_admin(portico: Portico, email: str, certificates: Certificates) -> dict[str, Any]:
+    password = random_password(portico.random)
+    admin = await create_user(
+        portico.live, name="Admin", email=email, password=password, role="admin", plan="enterprise"
+    )
+    keys = {}
+    types: tuple[KeyType, ...] = ("live", "test")
+    for key_type in types:
+        _, keys[key_type] = await give_key(
+            portico.live, admin, name="First key", key_type=key_type, expires_at=None
+        )
+    settings = portico.settings
+    return {
+        "admin": {"id": admin.id, "email": admin.email, "password": password},
+        "keys": keys,
+        "ca_certificate": str(certificates.ca_certificate.resolve()),
+        "urls": {
+            "base": settings.base_url,
+            "sandbox": settings.sandbox_url,
+            "auth": settings.auth_url,
+            "dashboard": settings.dashboard_url,
+        },
+    }
+
+
+def welcome(facts: dict[str, Any]) -> str:
+    """What a person is shown once."""
+    admin, keys = facts["admin"], facts["keys"]
+    return f"""\
+Portico is prepared. Store these now; they are not shown again.
+
+  admin      {admin["email"]}
+  password   {admin["password"]}
+  live key   {keys["live"]}
+  test key   {keys["test"]}
+
+Once it serves, this works:
+
+  curl --cacert {facts["ca_certificate"]} \\
+    -H 'Authorization: Bearer {keys["live"]}' \\
+    {facts["urls"]["base"]}/users/me
+"""
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Two preparations of one directory wait for each other."""
+    lock = os.open(settings.data / "init.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

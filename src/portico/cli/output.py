@@ -1,0 +1,31 @@
+"""How commands speak: one JSON value with --json, plain text without, complaints on stderr."""
+
+import sys
+from typing import Any
+
+import msgspec
+
+
+class CommandError(Exception):
+    """A command ran and something is wrong (1), or was misused (2)."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def say(text: str) -> None:
+    """Plain text for people, on standard output."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def answer(value: Any, text: str, *, as_json: bool) -> None:
+    """The result of a command: `value` as JSON or `text`."""
+    say(msgspec.json.encode(value).decode() if as_json else text)
+
+
+def mention(text: str) -> None:
+    """Something beside the result, on standard error."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,89 @@
+"""What every answer shares: envelopes, pagination, times, and the error body."""
+
+import time
+from functools import lru_cache
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from portico.domain.errors import Fault
+
+T = TypeVar("T")
+
+Timestamp = Annotated[
+    str,
+    Meta(
+        description="ISO 8601, UTC, to the millisecond.",
+        examples=["2026-01-31T08:15:30.123Z"],
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+Identifier = Annotated[int, Meta(ge=1, description="Assigned by the service, never reused.")]
+
+
+class Pagination(msgspec.Struct, frozen=True):
+    """Where a page stands in its list."""
+
+    page: Annotated[int, Meta(ge=1)]
+    limit: Annotated[int, Meta(ge=1, le=100)]
+    total_items: Annotated[int, Meta(ge=0, description="Exact.")]
+    total_pages: Annotated[int, Meta(ge=0)]
+
+
+class Single(msgspec.Struct, Generic[T], frozen=True):
+    """One resource."""
+
+    data: T
+
+
+class Created(msgspec.Struct, Generic[T], frozen=True):
+    """A resource that was just made."""
+
+    data: T
+    message: str
+
+
+class Listed(msgspec.Struct, Generic[T], frozen=True):
+    """One page of resources."""
+
+    data: list[T]
+    pagination: Pagination
+
+
+class ErrorFacts(msgspec.Struct, frozen=True):
+    """What went wrong."""
+
+    code: str
+    message: str
+    details: list[Fault]
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """The body of every answer that is not a success."""
+
+    error: ErrorFacts
+
+
+encode = msgspec.json.Encoder().encode
+
+
+def listed(data: list[T], *, page: int, limit: int, total: int) -> Listed[T]:
+    """`data` as one page of `total` items."""
+    return Listed(data, Pagination(page, limit, total, -(-total // limit)))
+
+
+@lru_cache(maxsize=4096)
+def _to_the_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def timestamp(milliseconds: int) -> str:
+    """Milliseconds since the epoch as `Timestamp`."""
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{_to_the_second(seconds)}.{rest:03d}Z"
+
+
+def error_body(code: str, message: str, details: Any) -> bytes:
+    """The error body of specification §7, encoded."""
+    return encode(ErrorBody(ErrorFacts(code, message, list(details))))

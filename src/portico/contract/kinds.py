@@ -1,0 +1,198 @@
+"""The kinds of values that JSON bodies hold."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from portico.contract.reading import Faults, printable, read_object, required, text_fault
+from portico.contract.reading import fields as fields_of
+from portico.domain.errors import BrokenRule
+
+
+def _ruled(rule: Callable[[Any], Any], value: Any, path: str, faults: Faults) -> Any:
+    try:
+        return rule(value)
+    except BrokenRule as error:
+        faults.breaks_rule(path, str(error))
+        return None
+
+
+class Text:
+    """A JSON string that keeps a rule of the domain."""
+
+    def __init__(self, rule: Callable[[str], str], **schema: Any) -> None:
+        """`schema` says the rule in JSON Schema, as far as that can."""
+        self._rule = rule
+        self._schema = schema
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        if not isinstance(value, str):
+            faults.cannot_read(path, "must be a string")
+        elif fault := text_fault(value):
+            faults.cannot_read(path, fault)
+        else:
+            return _ruled(self._rule, value, path, faults)
+        return None
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return {"type": "string", **self._schema}
+
+
+class Integer:
+    """A JSON number without a fraction."""
+
+    def __init__(self, rule: Callable[[int], int], **schema: Any) -> None:
+        """`schema` says the rule in JSON Schema."""
+        self._rule = rule
+        self._schema = schema
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        # 5.0 is an integer to JSON Schema, and to everyone who computes in floats.
+        if isinstance(value, Decimal) and abs(value) < 10**18 and value == int(value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            faults.cannot_read(path, "must be an integer")
+            return None
+        return _ruled(self._rule, value, path, faults)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return {"type": "integer", **self._schema}
+
+
+class Number:
+    """A JSON number, read exactly."""
+
+    def __init__(self, rule: Callable[[Decimal | int], int], **schema: Any) -> None:
+        """`schema` says the rule in JSON Schema."""
+        self._rule = rule
+        self._schema = schema
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        if not isinstance(value, int | Decimal) or isinstance(value, bool):
+            faults.cannot_read(path, "must be a number")
+            return None
+        return _ruled(self._rule, value, path, faults)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return {"type": "number", **self._schema}
+
+
+class Boolean:
+    """true or false."""
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        if not isinstance(value, bool):
+            faults.cannot_read(path, "must be true or false")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return {"type": "boolean"}
+
+
+class Nullable:
+    """null, or a text."""
+
+    def __init__(self, kind: Text) -> None:
+        self._kind = kind
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        return None if value is None else self._kind.read(value, path, faults)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return {**self._kind.schema(), "type": ["string", "null"]}
+
+
+class Object:
+    """An object with declared fields; read as the dict of those that were sent."""
+
+    def __init__(self, shape: type[msgspec.Struct]) -> None:
+        self._shape = shape
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        return read_object(self._shape, value, path, faults)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return object_schema(self._shape)
+
+
+class Items:
+    """An array of one kind of value."""
+
+    def __init__(self, kind: Object, most: int) -> None:
+        self._kind = kind
+        self._most = most
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        if not isinstance(value, list):
+            faults.cannot_read(path, "must be an array")
+            return None
+        if len(value) > self._most:
+            faults.breaks_rule(path, f"must have at most {self._most} entries")
+            return None
+        return [
+            self._kind.read(item, f"{path}.{index}", faults) for index, item in enumerate(value)
+        ]
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return {"type": "array", "items": self._kind.schema(), "maxItems": self._most}
+
+
+class Texts:
+    """An object of free names whose values are strings."""
+
+    def __init__(self, name: Text, value: Text, most: int) -> None:
+        self._name = name
+        self._value = value
+        self._most = most
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        if not isinstance(value, dict):
+            faults.cannot_read(path, "must be an object")
+            return None
+        if len(value) > self._most:
+            faults.breaks_rule(path, f"must have at most {self._most} names")
+            return None
+        return {
+            self._name.read(name, path, faults): self._value.read(
+                text, f"{path}.{printable(name)}", faults
+            )
+            for name, text in value.items()
+        }
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return {
+            "type": "object",
+            "propertyNames": self._name.schema(),
+            "additionalProperties": self._value.schema(),
+            "maxProperties": self._most,
+        }
+
+
+def object_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of a shape that is read."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: kind.schema() for name, kind in fields_of(shape).items()},
+        "additionalProperties": False,
+    }
+    if needed := sorted(required(shape)):
+        schema["required"] = needed
+    return schema

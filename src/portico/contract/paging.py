@@ -1,0 +1,38 @@
+"""The query parameters of every list."""
+
+from typing import Annotated
+
+from portico.contract.reading import Param
+from portico.domain.errors import BrokenRule
+
+LAST_PAGE = 10**9
+LARGEST_LIMIT = 100
+
+
+def _whole(text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or not 1 <= int(text) <= most:
+        raise BrokenRule(f"must be a whole number from 1 to {most}")
+    return int(text)
+
+
+def _page(text: str) -> int:
+    return _whole(text, LAST_PAGE)
+
+
+def _limit(text: str) -> int:
+    return _whole(text, LARGEST_LIMIT)
+
+
+PageNumber = Annotated[int, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE, default=1)]
+Limit = Annotated[int, Param(_limit, type="integer", minimum=1, maximum=LARGEST_LIMIT, default=25)]
+
+
+def choice(*allowed: str) -> Param:
+    """A parameter that is one of a few words."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise BrokenRule(f"must be one of {', '.join(allowed)}")
+        return text
+
+    return Param(parse, type="string", enum=list(allowed))

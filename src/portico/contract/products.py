@@ -1,0 +1,235 @@
+"""Products on the wire."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from portico.contract.envelope import Identifier, Timestamp, timestamp
+from portico.contract.kinds import Integer, Items, Number, Object, Text, Texts
+from portico.contract.paging import Limit, PageNumber
+from portico.contract.reading import Param
+from portico.domain import products
+from portico.domain.errors import BrokenRule, Fault
+from portico.domain.money import currency, price_bound, price_text, price_units
+from portico.domain.products import Product
+
+SEARCH_LENGTH = 200
+
+Status = Literal["draft", "active", "archived"]
+Price = Annotated[
+    Raw,
+    Meta(
+        description="Exact, at most four decimals.",
+        extra_json_schema={"type": "number", "minimum": 0},
+    ),
+]
+
+
+class ImageBody(msgspec.Struct, frozen=True):
+    """A picture of a product."""
+
+    url: str
+    alt: str
+
+
+class ProductItem(msgspec.Struct, frozen=True):
+    """A product in a list."""
+
+    id: Identifier
+    name: str
+    description: str
+    category: str
+    price: Price
+    currency: str
+    in_stock: bool
+    stock_quantity: Annotated[int, Meta(ge=0)]
+    status: Status
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class ProductBody(ProductItem, frozen=True):
+    """A product by itself."""
+
+    images: Annotated[
+        Raw,
+        Meta(
+            extra_json_schema={
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["url", "alt"],
+                    "properties": {"url": {"type": "string"}, "alt": {"type": "string"}},
+                },
+            }
+        ),
+    ]
+    metadata: Annotated[
+        Raw,
+        Meta(
+            extra_json_schema={
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+            }
+        ),
+    ]
+
+
+def product_item(product: Product) -> ProductItem:
+    """A product as lists show it."""
+    return ProductItem(
+        product.id,
+        product.name,
+        product.description,
+        product.category,
+        Raw(price_text(product.price)),
+        product.currency,
+        product.stock_quantity > 0,
+        product.stock_quantity,
+        product.status,  # type: ignore[arg-type]  # the database holds no other
+        timestamp(product.created_at),
+        timestamp(product.updated_at),
+    )
+
+
+def product_body(product: Product) -> ProductBody:
+    """A product as it shows by itself."""
+    return ProductBody(
+        product.id,
+        product.name,
+        product.description,
+        product.category,
+        Raw(price_text(product.price)),
+        product.currency,
+        product.stock_quantity > 0,
+        product.stock_quantity,
+        product.status,  # type: ignore[arg-type]  # the database holds no other
+        timestamp(product.created_at),
+        timestamp(product.updated_at),
+        Raw(product.images),
+        Raw(product.metadata),
+    )
+
+
+_Name = Annotated[str, Text(products.name, minLength=1, maxLength=200, pattern=r"^\S(.*\S)?$")]
+_Category = Annotated[
+    str, Text(products.category, minLength=1, maxLength=100, pattern=r"^\S(.*\S)?$")
+]
+_Description = Annotated[str, Text(products.description, maxLength=10_000)]
+_PriceIn = Annotated[
+    int, Number(price_units, minimum=0, exclusiveMaximum=10**12, multipleOf=0.0001)
+]
+_Currency = Annotated[str, Text(currency, pattern="^[A-Z]{3}$", examples=["USD"])]
+_Stock = Annotated[int, Integer(products.stock_quantity, minimum=0, maximum=2**31 - 1)]
+_Status = Annotated[str, Text(products.status, enum=list(products.STATUSES))]
+
+
+class ImageIn(msgspec.Struct):
+    """A picture of a product, as it is sent."""
+
+    url: Annotated[str, Text(products.image_url, format="uri", maxLength=2048)]
+    alt: Annotated[str, Text(products.image_alt, maxLength=500)] = ""
+
+
+_Images = Annotated[list[dict[str, str]], Items(Object(ImageIn), most=50)]
+_Metadata = Annotated[
+    dict[str, str],
+    Texts(
+        Text(products.metadata_key, minLength=1, maxLength=100),
+        Text(products.metadata_value, maxLength=1000),
+        most=50,
+    ),
+]
+
+
+class CreateProduct(msgspec.Struct):
+    """The body of POST /products."""
+
+    name: _Name
+    category: _Category
+    price: _PriceIn
+    description: _Description = ""
+    currency: _Currency = "USD"
+    stock_quantity: _Stock = 0
+    status: _Status = "draft"
+    images: _Images = []
+    metadata: _Metadata = {}
+
+
+class ChangeProduct(msgspec.Struct):
+    """The body of PATCH /products/{id}: what is left out stays."""
+
+    name: _Name | UnsetType = UNSET
+    category: _Category | UnsetType = UNSET
+    price: _PriceIn | UnsetType = UNSET
+    description: _Description | UnsetType = UNSET
+    currency: _Currency | UnsetType = UNSET
+    stock_quantity: _Stock | UnsetType = UNSET
+    status: _Status | UnsetType = UNSET
+    images: _Images | UnsetType = UNSET
+    metadata: _Metadata | UnsetType = UNSET
+
+
+def _category(text: str) -> str:
+    return products.category(text)
+
+
+def _status(text: str) -> str:
+    return products.status(text)
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise BrokenRule("must be true or false")
+    return text == "true"
+
+
+def _search(text: str) -> str:
+    if len(text) > SEARCH_LENGTH:
+        raise BrokenRule(f"must have at most {SEARCH_LENGTH} characters")
+    return text
+
+
+def _at_least(text: str) -> int:
+    return price_bound(text, up=True)
+
+
+def _at_most(text: str) -> int:
+    return price_bound(text, up=False)
+
+
+class ListProducts(msgspec.Struct, frozen=True):
+    """The query of GET /products."""
+
+    page: PageNumber = 1
+    limit: Limit = 25
+    category: Annotated[str | None, Param(_category, type="string", minLength=1, maxLength=100)] = (
+        None
+    )
+    min_price: Annotated[int | None, Param(_at_least, type="number", minimum=0)] = None
+    max_price: Annotated[int | None, Param(_at_most, type="number", minimum=0)] = None
+    in_stock: Annotated[bool | None, Param(_truth, type="boolean")] = None
+    status: Annotated[
+        str, Param(_status, type="string", enum=list(products.STATUSES), default="active")
+    ] = "active"
+    search: Annotated[
+        str,
+        Param(
+            _search,
+            empty=True,
+            type="string",
+            maxLength=SEARCH_LENGTH,
+            description="Full-text search over name and description: every word, in any case and"
+            " accent, the last as a prefix; most relevant first.",
+        ),
+    ] = ""
+
+    @staticmethod
+    def across(values: Mapping[str, Any]) -> list[Fault]:
+        """Faults that lie between parameters."""
+        low, high = values.get("min_price"), values.get("max_price")
+        if low is not None and high is not None and low > high:
+            return [Fault("min_price", "must not be greater than max_price")]
+        return []

@@ -1,0 +1,243 @@
+"""Reading JSON bodies and query strings into declared shapes, all faults at once.
+
+A shape is a `msgspec.Struct` whose fields are annotated with a `Kind`: how a value is read, what
+rule it must keep, and its JSON Schema. A field with a default is optional. Input that cannot be
+read is `errors.Unreadable` (400), a value that breaks a rule `errors.Invalid` (422), decisions §6.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Annotated, Any, NoReturn, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+BODY = "body"
+"""The field named by a fault of the whole body."""
+
+
+class Faults:
+    """Collects what is wrong with one request."""
+
+    def __init__(self) -> None:
+        self.unreadable: list[Fault] = []
+        self.broken: list[Fault] = []
+
+    def cannot_read(self, field: str, message: str) -> None:
+        """A fault of form: becomes a 400."""
+        self.unreadable.append(Fault(field, message))
+
+    def breaks_rule(self, field: str, message: str) -> None:
+        """A well-formed value that breaks a rule: becomes a 422."""
+        self.broken.append(Fault(field, message))
+
+    def check(self) -> None:
+        """Raises `Unreadable` or `Invalid` if there was any fault."""
+        if self.unreadable:
+            raise Unreadable("The request could not be read.", [*self.unreadable, *self.broken])
+        if self.broken:
+            raise Invalid("Some fields have values that are not allowed.", self.broken)
+
+
+class Kind(Protocol):
+    """How one value is read."""
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """The value as the shape holds it; notes faults under `path`."""
+        ...
+
+    def schema(self) -> dict[str, Any]:
+        """Its JSON Schema (2020-12)."""
+        ...
+
+
+class _NotJsonError(ValueError):
+    """The text is not the JSON that Portico reads."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _NotJsonError(f"The name {printable(name)!r} stands twice in one object.")
+            seen.add(name)
+    return result
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise _NotJsonError("A number in the JSON has an exponent out of all bounds.") from None
+
+
+def _constant(name: str) -> NoReturn:
+    raise _NotJsonError(f"{name} is not a JSON value.")
+
+
+def printable(text: str) -> str:
+    """`text` safe to repeat in an answer: no NUL or lone surrogates, at most 100 characters."""
+    return text[:100].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
+def read_json(body: bytes) -> Any:
+    """The value of a JSON text (RFC 8259), fractions as `Decimal`.
+
+    Raises `Unreadable` for malformed or too deep JSON, duplicate names, NaN and infinities.
+    """
+    try:
+        return json.loads(
+            body.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_float=_decimal,
+            parse_constant=_constant,
+        )
+    except _NotJsonError as error:
+        message = str(error)
+    except UnicodeDecodeError:
+        message = "The body is not UTF-8."
+    except json.JSONDecodeError as error:
+        message = f"Malformed JSON at line {error.lineno}, column {error.colno}: {error.msg}."
+    except RecursionError:
+        message = "The JSON is nested too deeply."
+    except ValueError:
+        message = "A number in the JSON has too many digits."
+    raise Unreadable("The body is not valid JSON.", [Fault(BODY, message)])
+
+
+def text_fault(text: str) -> str | None:
+    """Why a string cannot be stored, if so."""
+    if "\0" in text:
+        return "must not contain the NUL character"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "must not contain lone surrogates"
+    return None
+
+
+def decode(shape: type[S], body: bytes) -> S:
+    """Reads a JSON body into `shape`. Raises `Unreadable` or `Invalid` with every fault."""
+    faults = Faults()
+    value = read_object(shape, read_json(body), "", faults)
+    faults.check()
+    return shape(**value)
+
+
+def read_object(shape: type[msgspec.Struct], value: Any, path: str, faults: Faults) -> Any:
+    """The values of an object's fields, by name; notes every fault under `path`."""
+    if not isinstance(value, dict):
+        faults.cannot_read(path or BODY, "must be an object")
+        return {}
+    values: dict[str, Any] = {}
+    kinds = fields(shape)
+    for name, item in value.items():
+        here = f"{path}.{name}" if path else name
+        kind = kinds.get(name)
+        if kind is None:
+            faults.cannot_read(printable(here), "unknown field")
+        else:
+            values[name] = kind.read(item, here, faults)
+    for name in required(shape):
+        if name not in value:
+            faults.cannot_read(f"{path}.{name}" if path else name, "is required")
+    return values
+
+
+@lru_cache
+def fields(shape: type[msgspec.Struct]) -> Mapping[str, Kind]:
+    """The fields of a shape and how each is read."""
+    hints = get_type_hints(shape, include_extras=True)
+    return {name: _kind(hints[name]) for name in shape.__struct_fields__}
+
+
+def _kind(hint: Any) -> Kind:
+    if get_origin(hint) is Annotated:
+        kind: Kind = next(item for item in hint.__metadata__ if hasattr(item, "read"))
+        return kind
+    # `Annotated[…] | UnsetType` and the like: the one annotated member tells.
+    return next(_kind(item) for item in get_args(hint) if get_origin(item) is Annotated)
+
+
+@lru_cache
+def required(shape: type[msgspec.Struct]) -> frozenset[str]:
+    """The names of the fields without a default."""
+    return frozenset(item.name for item in msgspec.structs.fields(shape) if item.required)
+
+
+@lru_cache(maxsize=1024)
+def decode_query(shape: type[S], query: str) -> S:
+    """Reads a query string into `shape`, whose fields are annotated with a `Param`.
+
+    Raises `Unreadable` for unknown, repeated, empty or badly valued parameters.
+    """
+    faults = Faults()
+    values: dict[str, Any] = {}
+    kinds = fields(shape)
+    for pair in query.split("&") if query else []:
+        raw_name, _, raw_value = pair.partition("=")
+        name, text = _unquote(raw_name), _unquote(raw_value)
+        kind = kinds.get(name) if name is not None else None
+        if name is None or kind is None:
+            shown = printable(name if name is not None else raw_name)
+            faults.cannot_read(shown, "unknown query parameter")
+        elif name in values:
+            faults.cannot_read(name, "stands more than once; send it once")
+        elif text is None or text_fault(text):
+            faults.cannot_read(name, "must be percent-encoded UTF-8 without NUL")
+        else:
+            values[name] = kind.read(text, name, faults)
+    if not faults.unreadable and (across := getattr(shape, "across", None)):
+        for fault in across(values):
+            faults.cannot_read(fault.field, fault.message)
+    faults.check()
+    return shape(**values)
+
+
+def _unquote(text: str) -> str | None:
+    try:
+        return unquote_to_bytes(text.replace("+", " ")).decode("utf-8")
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        return None
+
+
+class Param:
+    """A query parameter: its text through `parse`, which raises `BrokenRule`."""
+
+    def __init__(self, parse: Callable[[str], Any], *, empty: bool = False, **schema: Any) -> None:
+        """`empty` allows an empty value; `schema` is its JSON Schema."""
+        self._parse = parse
+        self._empty = empty
+        self._schema = schema
+
+    def read(self, value: str, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        if not value and not self._empty:
+            faults.cannot_read(path, "must not be empty; leave the parameter out")
+            return None
+        try:
+            return self._parse(value)
+        except BrokenRule as error:
+            faults.cannot_read(path, str(error))
+            return None
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return self._schema
+
+
+def sent(body: msgspec.Struct) -> dict[str, Any]:
+    """The values of a body that were sent or have a default; those left unset are left out."""
+    return {
+        name: value
+        for name in body.__struct_fields__
+        if (value := getattr(body, name)) is not msgspec.UNSET
+    }

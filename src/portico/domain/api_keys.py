@@ -1,0 +1,102 @@
+"""API keys: how they look, what is kept of them, how long they hold.
+
+A key is `sk_`, its type, `_`, 256 random bits and a CRC-32 of all that, both in base62 of fixed
+width. The checksum tells a typo or junk without a look-up; it protects nothing.
+"""
+
+from hashlib import sha256
+from string import ascii_letters, digits
+from typing import Literal, get_args
+from zlib import crc32
+
+import msgspec
+
+from portico.domain.text import trimmed
+
+KeyType = Literal["live", "test", "read"]
+KEY_TYPES: tuple[KeyType, ...] = get_args(KeyType)
+
+READ_SCOPES = frozenset({"read:users", "read:products"})
+"""The scopes of a `read` key; the other types carry all of their owner's."""
+
+NAME_LENGTH = (1, 100)
+ROTATION_OVERLAP_SECONDS = 86_400
+
+_RANDOM_BYTES = 32
+_ALPHABET = digits + ascii_letters
+_BODY_LENGTH = 43  # 62^43 > 2^256
+_CHECKSUM_LENGTH = 6  # 62^6 > 2^32
+_PREFIX_LENGTH = len("sk_live_")
+_KEY_LENGTH = _PREFIX_LENGTH + _BODY_LENGTH + _CHECKSUM_LENGTH
+_TYPES_BY_PREFIX = {f"sk_{key_type}_": key_type for key_type in KEY_TYPES}
+
+
+class ApiKey(msgspec.Struct, frozen=True):
+    """What is known of a key that was issued; times are epoch milliseconds.
+
+    Rotation sets `rotated_at` and brings `expires_at` forward to the end of the overlap.
+    """
+
+    id: int
+    user_id: int
+    name: str
+    type: KeyType
+    hint: str
+    created_at: int
+    expires_at: int | None
+    last_used_at: int | None
+    revoked_at: int | None
+    rotated_at: int | None
+
+
+def key_name(text: str) -> str:
+    """Trim a key's name of 1 to 100 characters; raises `BrokenRule`."""
+    return trimmed(text, *NAME_LENGTH)
+
+
+def mint(key_type: KeyType, random: bytes) -> str:
+    """Make a key of 32 random bytes."""
+    if len(random) != _RANDOM_BYTES:
+        raise ValueError(f"a key is made of {_RANDOM_BYTES} bytes, not {len(random)}")
+    checked = f"sk_{key_type}_{_base62(int.from_bytes(random), _BODY_LENGTH)}"
+    return checked + _checksum(checked)
+
+
+def well_formed(key: str) -> KeyType | None:
+    """Tell the type of what looks like a key and has the right checksum, else None."""
+    if len(key) != _KEY_LENGTH or not key.isascii():
+        return None
+    key_type = _TYPES_BY_PREFIX.get(key[:_PREFIX_LENGTH])
+    checked, checksum = key[:-_CHECKSUM_LENGTH], key[-_CHECKSUM_LENGTH:]
+    if not checked[_PREFIX_LENGTH:].isalnum() or checksum != _checksum(checked):
+        return None
+    return key_type
+
+
+def digest(key: str) -> bytes:
+    """Give what is stored instead of the key: SHA-256, enough for 256 random bits."""
+    return sha256(key.encode()).digest()
+
+
+def hint(key: str) -> str:
+    """Give what its owner may still see of a key: the prefix and the last four characters."""
+    return f"{key[:_PREFIX_LENGTH]}…{key[-4:]}"
+
+
+def usable(key: ApiKey, now_ms: int) -> bool:
+    """Tell whether a key holds at this time: not revoked, and before its expiry, if it has one."""
+    if key.revoked_at is not None:
+        return False
+    return key.expires_at is None or now_ms < key.expires_at
+
+
+def _checksum(checked: str) -> str:
+    return _base62(crc32(checked.encode()), _CHECKSUM_LENGTH)
+
+
+def _base62(number: int, width: int) -> str:
+    characters = []
+    for _ in range(width):
+        number, digit = divmod(number, 62)
+        characters.append(_ALPHABET[digit])
+    return "".join(reversed(characters))

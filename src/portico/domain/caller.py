@@ -1,0 +1,49 @@
+"""Who calls, and whether that caller may."""
+
+import msgspec
+
+from portico.domain.errors import PermissionDenied
+from portico.domain.scopes import ROLE_SCOPES
+
+READING_METHODS = ("GET", "HEAD")
+
+
+class Principal(msgspec.Struct, frozen=True, gc=False):
+    """The user behind a request, as far as the credential lets that user act.
+
+    `scopes` are the effective ones; `read_only` allows GET and HEAD alone; `credential` is the
+    kind ("api_key") and `credential_id` its id; `expires_at` is in epoch milliseconds.
+    """
+
+    user_id: int
+    email: str
+    name: str
+    role: str
+    plan: str
+    scopes: frozenset[str]
+    read_only: bool
+    credential: str
+    credential_id: int
+    expires_at: int | None
+
+
+def require(principal: Principal, scope: str | None, method: str) -> None:
+    """Let a request of this method pass that needs `scope` (None: any caller will do).
+
+    Raises `PermissionDenied`, which says what is missing and what to do.
+    """
+    if principal.read_only and method not in READING_METHODS:
+        raise PermissionDenied(
+            f"This credential is read-only: it allows GET and HEAD, not {method}. "
+            "Use one that may write, such as a key that begins with sk_live_."
+        )
+    if scope is None or scope in principal.scopes:
+        return
+    if scope in ROLE_SCOPES[principal.role]:
+        raise PermissionDenied(
+            f"This credential does not carry the scope {scope}. Use one that does."
+        )
+    raise PermissionDenied(
+        f"This needs the scope {scope}, which the role {principal.role} does not have. "
+        "Ask an administrator for a role that has it."
+    )

@@ -1,0 +1,164 @@
+"""What can go wrong, in the service's own words: a stable code and a message that is safe to show.
+
+    PorticoError
+    ├── Unreadable               400  VALIDATION_ERROR
+    ├── Invalid                  422  VALIDATION_ERROR
+    ├── AuthenticationRequired   401  AUTHENTICATION_REQUIRED
+    ├── PermissionDenied         403  PERMISSION_DENIED
+    ├── NotFound                 404  RESOURCE_NOT_FOUND
+    ├── MethodNotAllowed         405  METHOD_NOT_ALLOWED
+    ├── NotAcceptable            406  NOT_ACCEPTABLE
+    ├── RequestTimeout           408  REQUEST_TIMEOUT
+    ├── Duplicate                409  DUPLICATE_RESOURCE
+    ├── Conflict                 409  CONFLICT
+    ├── PreconditionFailed       412  PRECONDITION_FAILED
+    ├── PayloadTooLarge          413  PAYLOAD_TOO_LARGE
+    ├── UnsupportedMediaType     415  UNSUPPORTED_MEDIA_TYPE
+    ├── RateLimited              429  RATE_LIMITED
+    ├── Internal                 500  INTERNAL_ERROR
+    └── Unavailable              503  SERVICE_UNAVAILABLE
+    BrokenRule (ValueError)      one value breaks one rule; becomes a Fault of Invalid
+
+The statuses are drawn here for the reader; the http floor owns the table that applies them.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One thing wrong with one field of a request; `field` is a dotted path."""
+
+    field: str
+    message: str
+
+
+class PorticoError(Exception):
+    """A refusal that the caller is told about.
+
+    `message` is for people and holds no secret; `details` lists every faulty field.
+    """
+
+    code: ClassVar[str]
+
+    def __init__(self, message: str, details: Sequence[Fault] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = tuple(details)
+
+
+class Unreadable(PorticoError):
+    """The request cannot be read: malformed, a wrong type, a missing or unknown field."""
+
+    code = "VALIDATION_ERROR"
+
+
+class Invalid(PorticoError):
+    """The request can be read, and a value in it breaks a rule."""
+
+    code = "VALIDATION_ERROR"
+
+
+class AuthenticationRequired(PorticoError):
+    """No credential, or none that is valid."""
+
+    code = "AUTHENTICATION_REQUIRED"
+
+
+class PermissionDenied(PorticoError):
+    """The caller is known and may not do this."""
+
+    code = "PERMISSION_DENIED"
+
+
+class NotFound(PorticoError):
+    """There is no such resource or path."""
+
+    code = "RESOURCE_NOT_FOUND"
+
+
+class MethodNotAllowed(PorticoError):
+    """The path exists and does not take this method; `allow` lists those that it takes."""
+
+    code = "METHOD_NOT_ALLOWED"
+
+    def __init__(self, message: str, allow: Sequence[str]) -> None:
+        super().__init__(message)
+        self.allow = tuple(allow)
+
+
+class NotAcceptable(PorticoError):
+    """The caller accepts no media type that can be produced."""
+
+    code = "NOT_ACCEPTABLE"
+
+
+class RequestTimeout(PorticoError):
+    """The request did not arrive in time."""
+
+    code = "REQUEST_TIMEOUT"
+
+
+class Duplicate(PorticoError):
+    """A value that must be unique is taken."""
+
+    code = "DUPLICATE_RESOURCE"
+
+
+class Conflict(PorticoError):
+    """The present state of the resource forbids this."""
+
+    code = "CONFLICT"
+
+
+class PreconditionFailed(PorticoError):
+    """The resource has changed since the caller read it."""
+
+    code = "PRECONDITION_FAILED"
+
+
+class PayloadTooLarge(PorticoError):
+    """The body is larger than the configured limit."""
+
+    code = "PAYLOAD_TOO_LARGE"
+
+
+class UnsupportedMediaType(PorticoError):
+    """The body is of a media type or encoding that is not read here."""
+
+    code = "UNSUPPORTED_MEDIA_TYPE"
+
+
+class RateLimited(PorticoError):
+    """A window of the caller's plan is exhausted; `retry_after` is in seconds."""
+
+    code = "RATE_LIMITED"
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Internal(PorticoError):
+    """A fault of the service itself."""
+
+    code = "INTERNAL_ERROR"
+
+
+class Unavailable(PorticoError):
+    """Something that the service needs does not answer; `retry_after` is in seconds."""
+
+    code = "SERVICE_UNAVAILABLE"
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class BrokenRule(ValueError):
+    """One value breaks one rule. Whoever knows the field's name makes a `Fault` of it.
+
+    The message reads on from the field's name: "must be 2 to 100 characters long".
+    """

@@ -1,0 +1,16 @@
+"""Identifiers as they stand in a path."""
+
+import re
+
+from portico.domain.errors import NotFound
+
+MAX_ID = 2**63 - 1
+
+_DECIMAL = re.compile(r"[1-9][0-9]{0,18}")
+
+
+def parse_id(text: str) -> int:
+    """Read an id, 1…2^63-1 in plain decimal; anything else names nothing: `NotFound`."""
+    if _DECIMAL.fullmatch(text) is None or (number := int(text)) > MAX_ID:
+        raise NotFound("There is no resource with this id.")
+    return number

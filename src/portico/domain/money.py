@@ -1,0 +1,99 @@
+"""Exact prices and currencies. A price inside is a whole number of units, 1/10000 of the currency.
+
+No binary float comes near a price: it enters as Decimal or int and leaves as text.
+"""
+
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
+
+from portico.domain.errors import BrokenRule
+
+UNITS_PER_ONE = 10_000
+MAX_PRICE = 10**12 * UNITS_PER_ONE - 1
+"""The highest price, in units: 999,999,999,999.9999."""
+
+_DIGITS_BEFORE_POINT = 12
+_UNIT = Decimal("0.0001")
+_EXACT = Context(prec=20, traps=[Inexact])
+_DOWN = Context(prec=20, rounding=ROUND_FLOOR, traps=[])
+_UP = Context(prec=20, rounding=ROUND_CEILING, traps=[])
+
+_TOO_HIGH = "must be less than 1000000000000"
+_NEGATIVE = "must not be negative"
+
+# RFC 8259 section 6; the groups are the mantissa, the exponent's sign and its digits.
+_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?)(?:[eE]([+-]?)([0-9]+))?")
+_LONGEST_EXPONENT = 9
+
+# ISO 4217:2015, the active codes of list one as of 2026.
+CURRENCIES = frozenset(
+    """
+    AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BOV BRL BSD BTN BWP BYN
+    BZD CAD CDF CHE CHF CHW CLF CLP CNY COP COU CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR
+    FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY
+    KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU
+    MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON
+    RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP
+    TRY TTD TWD TZS UAH UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAD XAF XAG XAU XBA XBB
+    XBC XBD XCD XCG XDR XOF XPD XPF XPT XSU XTS XUA XXX YER ZAR ZMW ZWG
+    """.split()  # noqa: SIM905 - ten lines of codes read better than 178 literals
+)
+
+
+def price_units(value: Decimal | int) -> int:
+    """Turn a price, 0 <= price < 10^12 with at most 4 decimals, into units.
+
+    Raises `BrokenRule`. Looks at magnitudes before it computes, so no exponent makes it slow.
+    """
+    price = Decimal(value)
+    if not price.is_finite():
+        raise BrokenRule("must be a number")
+    if not price:
+        return 0
+    if price.is_signed():
+        raise BrokenRule(_NEGATIVE)
+    if price.adjusted() >= _DIGITS_BEFORE_POINT:
+        raise BrokenRule(_TOO_HIGH)
+    try:
+        exact = price.quantize(_UNIT, context=_EXACT)
+    except Inexact:
+        raise BrokenRule("must have at most 4 decimals") from None
+    return int(exact.scaleb(4, context=_EXACT))
+
+
+def price_text(units: int) -> str:
+    """Write a price as the shortest plain decimal, a JSON number: "12", "12.5", "0.0001"."""
+    whole, fraction = divmod(units, UNITS_PER_ONE)
+    if fraction == 0:
+        return str(whole)
+    return f"{whole}.{fraction:04d}".rstrip("0")
+
+
+def price_bound(text: str, *, up: bool) -> int:
+    """Read a bound of a price filter, a JSON number, as units between 0 and 10^16.
+
+    A bound between two units moves `up` to the higher (for a minimum) or down to the lower (for a
+    maximum), which changes no answer. Raises `BrokenRule` for what is no number or is negative.
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise BrokenRule("must be a number")
+    mantissa, sign, exponent = Decimal(match[1]), match[2] or "", (match[3] or "").lstrip("0")
+    if not mantissa:
+        return 0
+    if mantissa.is_signed():
+        raise BrokenRule(_NEGATIVE)
+    if len(exponent) > _LONGEST_EXPONENT:  # Decimal refuses the longest, and none is needed
+        exponent = "9" * _LONGEST_EXPONENT
+    bound = Decimal(f"{match[1]}E{sign}{exponent or 0}")
+    if bound.adjusted() >= _DIGITS_BEFORE_POINT:
+        return MAX_PRICE + 1
+    context = _UP if up else _DOWN
+    return int(bound.quantize(_UNIT, context=context).scaleb(4, context=context))
+
+
+def currency(text: str) -> str:
+    """Accept an active ISO 4217 code in upper case; anything else raises `BrokenRule`."""
+    if text not in CURRENCIES:
+        raise BrokenRule("must be an ISO 4217 currency code, such as USD")
+    return text

@@ -1,0 +1,50 @@
+"""Words of a text for full-text search, the same for both databases.
+
+A token is plain ASCII that no query syntax, collation or tokenizer reads in its own way: letters
+and digits stay, any other character is written `_` and six hexadecimal digits. No character's form
+begins another's, so one word is a prefix of another exactly when their tokens are.
+"""
+
+import re
+from unicodedata import category, normalize
+
+MAX_WORD_LENGTH = 48
+MAX_QUERY_WORDS = 16
+
+_WORD = re.compile(r"[^\W_]+")  # a run of what str.isalnum accepts
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def tokens(text: str) -> list[str]:
+    """Split text into its words, in order: case and accents gone, 48 characters at most each."""
+    words = [word[:MAX_WORD_LENGTH] for word in _WORD.findall(_folded(text))]
+    return [word if word.isascii() else _NOT_ASCII.sub(_escaped, word) for word in words]
+
+
+def query_words(text: str, limit: int = MAX_QUERY_WORDS) -> list[str]:
+    """Split what was searched for into different tokens, at most `limit`, the last one last.
+
+    The last word matches as a prefix, the others whole. Empty where there is nothing to look for.
+    """
+    words = tokens(text)
+    if not words:
+        return []
+    last = words.pop()
+    whole = dict.fromkeys(words)
+    whole.pop(last, None)
+    return [*list(whole)[: limit - 1], last]
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    # Case folding composes nothing, but what it gives may decompose again.
+    return _unmarked(_unmarked(text).casefold())
+
+
+def _unmarked(text: str) -> str:
+    return "".join(c for c in normalize("NFKD", text) if category(c)[0] != "M")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"_{ord(match[0]):06x}"

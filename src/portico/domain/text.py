@@ -1,0 +1,68 @@
+"""Rules that hold for text of any kind: its length, its address form, its order."""
+
+import re
+from ipaddress import IPv6Address
+from unicodedata import normalize
+
+from portico.domain.errors import BrokenRule
+
+MAX_URL_LENGTH = 2048
+
+# RFC 3986 with the scheme http or https, a host, and no credentials before it.
+_WEB_URL = re.compile(
+    r"[Hh][Tt][Tt][Pp][Ss]?://"
+    r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?"
+    r"(?:/(?:[A-Za-z0-9._~:/@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
+    r"(?:\?(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
+    r"(?:#(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
+)
+
+
+def measured(text: str, low: int, high: int) -> str:
+    """Accept text of `low` to `high` code points; anything else raises `BrokenRule`."""
+    if low <= len(text) <= high:
+        return text
+    if low == 0:
+        raise BrokenRule(f"must be at most {high} characters long")
+    raise BrokenRule(f"must be {low} to {high} characters long")
+
+
+def trimmed(text: str, low: int, high: int) -> str:
+    """Strip Unicode white space from both ends, then measure: `low` to `high` code points."""
+    return measured(text.strip(), low, high)
+
+
+def case_key(text: str) -> str:
+    """Fold text so that what differs in case or composition alone becomes equal.
+
+    Unicode NFC and full case folding; its UTF-8 bytes sort as its code points do. Folding may
+    leave text that folds further (U+0345), so it goes on until nothing changes.
+    """
+    if text.isascii():
+        return text.lower()
+    while (key := normalize("NFC", normalize("NFC", text).casefold())) != text:
+        text = key
+    return key
+
+
+def web_url(text: str) -> str:
+    """Accept an absolute http or https URL (RFC 3986), at most 2048 characters, no credentials.
+
+    Raises `BrokenRule`. What a URL cannot hold (spaces, control characters, letters outside
+    ASCII) must come percent-encoded, and a host outside ASCII as its IDNA form.
+    """
+    measured(text, 0, MAX_URL_LENGTH)
+    match = _WEB_URL.fullmatch(text)
+    if match is None or not _names_a_host(match["ipv6"]):
+        raise BrokenRule("must be an absolute http or https URL without credentials")
+    return text
+
+
+def _names_a_host(ipv6: str | None) -> bool:
+    if ipv6 is None:
+        return True
+    try:
+        IPv6Address(ipv6)
+    except ValueError:
+        return False
+    return True

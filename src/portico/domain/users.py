@@ -1,0 +1,107 @@
+"""A user, and the rules that each of its values obeys. The rules raise `BrokenRule`."""
+
+import re
+
+import msgspec
+from email_validator import EmailNotValidError, validate_email
+
+from portico.domain.errors import BrokenRule
+from portico.domain.text import case_key, measured, trimmed, web_url
+
+ROLES = ("admin", "editor", "viewer")
+THEMES = ("system", "light", "dark")
+
+NAME_LENGTH = (2, 100)
+PASSWORD_LENGTH = (8, 128)
+MAX_EMAIL_LENGTH = 254
+MAX_LANGUAGE_LENGTH = 35
+
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_NOT_AN_EMAIL = "must be a valid e-mail address, such as ada@example.com"
+
+
+class User(msgspec.Struct, frozen=True):
+    """A person with an account. Times are epoch milliseconds.
+
+    `account_id` is the live account that a mirror user of the sandbox belongs to.
+    """
+
+    id: int
+    name: str
+    email: str
+    role: str
+    plan: str
+    avatar_url: str | None
+    theme: str
+    language: str
+    notifications: bool
+    account_id: int | None
+    password_hash: str | None
+    last_login_at: int | None
+    created_at: int
+    updated_at: int
+
+
+def name(text: str) -> str:
+    """Trim a name of 2 to 100 characters."""
+    return trimmed(text, *NAME_LENGTH)
+
+
+def email(text: str) -> str:
+    """Normalise an e-mail address (RFC 5321, RFC 6531) of at most 254 characters.
+
+    Names that only a private network resolves pass, as `.test` and `.local`; address literals,
+    quoted local parts and domains without a dot do not.
+    """
+    measured(text, 0, MAX_EMAIL_LENGTH)
+    try:
+        address = validate_email(text, check_deliverability=False, globally_deliverable=False)
+    except EmailNotValidError:
+        raise BrokenRule(_NOT_AN_EMAIL) from None
+    if "." not in address.domain:
+        raise BrokenRule(_NOT_AN_EMAIL)
+    return measured(address.normalized, 0, MAX_EMAIL_LENGTH)
+
+
+def email_key(email: str) -> str:
+    """Give the form in which an e-mail address is unique: Unicode NFC, case folded."""
+    return case_key(email)
+
+
+def password(text: str) -> str:
+    """Accept 8 to 128 characters with an uppercase letter, a lowercase letter and a digit."""
+    measured(text, *PASSWORD_LENGTH)
+    if not (
+        any(c.isupper() for c in text)
+        and any(c.islower() for c in text)
+        and any(c.isdecimal() for c in text)
+    ):
+        raise BrokenRule("must contain an uppercase letter, a lowercase letter and a digit")
+    return text
+
+
+def role(text: str) -> str:
+    """Accept a role that exists."""
+    if text not in ROLES:
+        raise BrokenRule(f"must be one of {', '.join(ROLES)}")
+    return text
+
+
+def avatar_url(text: str) -> str:
+    """Accept the address of a picture."""
+    return web_url(text)
+
+
+def theme(text: str) -> str:
+    """Accept a theme of the dashboard."""
+    if text not in THEMES:
+        raise BrokenRule(f"must be one of {', '.join(THEMES)}")
+    return text
+
+
+def language(text: str) -> str:
+    """Accept what has the shape of a language tag (BCP 47), at most 35 characters."""
+    measured(text, 0, MAX_LANGUAGE_LENGTH)
+    if _LANGUAGE.fullmatch(text) is None:
+        raise BrokenRule("must be a language tag, such as en or pt-BR")
+    return text

@@ -1,0 +1,98 @@
+"""Counts, latencies and one log line for every request."""
+
+import asyncio
+from bisect import bisect_left
+from typing import IO
+
+import msgspec
+
+from portico.contract.envelope import timestamp
+from portico.http.messages import Request
+from portico.http.redact import redact
+from portico.http.routing import Endpoint
+
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the latency histogram, in seconds."""
+
+FLUSH_SECONDS = 0.1
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Series:
+    """The requests of one endpoint that had one status."""
+
+    __slots__ = ("buckets", "seconds")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BUCKETS) + 1)
+        self.seconds = 0.0
+
+
+class RequestLog:
+    """One JSON line a request, gathered and written in batches."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._lines: list[bytes] = []
+
+    def add(self, request: Request, status: int, seconds: float) -> None:
+        """Notes one request. Paths are redacted; queries, headers and bodies are left out."""
+        caller = getattr(request, "caller", None)
+        self._lines.append(
+            _encode(
+                {
+                    "time": timestamp(request.now),
+                    "level": "info",
+                    "event": "request",
+                    "request_id": request.id,
+                    "method": request.method,
+                    "path": redact(request.path),
+                    "status": status,
+                    "ms": round(seconds * 1000, 2),
+                    "address": getattr(request, "address", None),
+                    "user": caller.user_id if caller else None,
+                    "credential": f"{caller.credential}:{caller.credential_id}" if caller else None,
+                }
+            )
+        )
+
+    async def run(self) -> None:
+        """Flushes for as long as the server runs."""
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what was gathered."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._stream.write(b"\n".join(lines).decode() + "\n")
+            self._stream.flush()
+
+
+class Measure:
+    """What the requests of this process cost."""
+
+    def __init__(self, log: RequestLog | None) -> None:
+        """`log` is None where requests are not logged."""
+        self._log = log
+        self.series: dict[tuple[Endpoint | None, int], Series] = {}
+        self.refusals: dict[str, int] = {}
+
+    def record(
+        self, request: Request, endpoint: Endpoint | None, status: int, seconds: float
+    ) -> None:
+        """Counts one answered request."""
+        key = (endpoint, status)
+        series = self.series.get(key)
+        if series is None:
+            series = self.series[key] = Series()
+        series.buckets[bisect_left(BUCKETS, seconds)] += 1
+        series.seconds += seconds
+        if self._log is not None:
+            self._log.add(request, status, seconds)
+
+    def refused(self, environment: str) -> None:
+        """Counts one refusal of the rate limiter."""
+        self.refusals[environment] = self.refusals.get(environment, 0) + 1

@@ -1,0 +1,126 @@
+"""A request as the pipeline sees it, and the reply that it makes."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from portico.contract.envelope import encode
+from portico.domain.caller import Principal
+from portico.domain.errors import PayloadTooLarge, RequestTimeout
+from portico.domain.limits import Verdict
+from portico.services.environment import Environment
+
+BODY_SECONDS = 20.0
+"""How long a body may take to arrive."""
+
+JSON = "application/json"
+
+Headers = list[tuple[str, str]]
+
+
+class Scope(Protocol):
+    """What the server tells about a request (RSGI)."""
+
+    method: str
+    path: str
+    query_string: str
+    scheme: str
+    client: str
+    headers: Any
+
+
+class NoQuery(msgspec.Struct, frozen=True):
+    """The query of a route that takes none."""
+
+
+class Reply:
+    """A status, headers and a body."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(
+        self, status: int, body: bytes = b"", headers: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.headers: Headers = list(headers)
+
+
+def json_reply(status: int, body: msgspec.Struct, headers: Sequence[tuple[str, str]] = ()) -> Reply:
+    """A reply with a JSON body."""
+    return Reply(status, encode(body), [("content-type", JSON), *headers])
+
+
+class Request:
+    """One request on its way through the pipeline.
+
+    `environment`, `caller`, `query`, `body` and `id` are there once the pipeline has passed the
+    step that makes them.
+    """
+
+    __slots__ = (
+        "_proto",
+        "address",
+        "body",
+        "caller",
+        "environment",
+        "headers",
+        "id",
+        "method",
+        "now",
+        "path",
+        "query",
+        "query_string",
+        "resource_id",
+        "verdict",
+    )
+
+    environment: Environment
+    caller: Principal
+    query: Any
+    body: Any
+    address: str
+
+    def __init__(self, scope: Scope, proto: Any, request_id: str) -> None:
+        """`scope` and `proto` are the server's (RSGI)."""
+        self._proto = proto
+        self.id = request_id
+        self.method = scope.method
+        self.path = scope.path
+        self.query_string = scope.query_string
+        self.headers = scope.headers
+        self.now = 0
+        self.resource_id = 0
+        self.verdict: Verdict | None = None
+
+    def header(self, name: str) -> str | None:
+        """The first header of this (lower-case) name."""
+        value: str | None = self.headers.get(name)
+        return value
+
+    async def read_body(self, limit: int) -> bytes:
+        """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` when it
+        does not arrive within `BODY_SECONDS`."""
+        length = self.header("content-length")
+        if length is not None and length.isdigit() and int(length) > limit:
+            raise _too_large(limit)
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for chunk in self._proto:
+                    size += len(chunk)
+                    if size > limit:
+                        raise _too_large(limit)
+                    chunks.append(chunk)
+        except TimeoutError as error:
+            raise RequestTimeout(
+                f"The body did not arrive within {BODY_SECONDS:.0f} seconds."
+            ) from error
+        return b"".join(chunks)
+
+
+def _too_large(limit: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is larger than {limit} bytes.")

@@ -1,0 +1,41 @@
+"""Errors as responses: the one table from codes to statuses (decisions §6)."""
+
+from portico.contract.envelope import error_body
+from portico.domain import errors
+from portico.domain.errors import PorticoError
+from portico.http.messages import JSON, Reply
+
+STATUS: dict[type[PorticoError], int] = {
+    errors.Unreadable: 400,
+    errors.AuthenticationRequired: 401,
+    errors.PermissionDenied: 403,
+    errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
+    errors.NotAcceptable: 406,
+    errors.RequestTimeout: 408,
+    errors.Duplicate: 409,
+    errors.Conflict: 409,
+    errors.PreconditionFailed: 412,
+    errors.PayloadTooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.Invalid: 422,
+    errors.RateLimited: 429,
+    errors.Internal: 500,
+    errors.Unavailable: 503,
+}
+
+
+def problem(error: PorticoError) -> Reply:
+    """The response of specification §7 for an error."""
+    reply = Reply(
+        STATUS[type(error)],
+        error_body(error.code, error.message, error.details),
+        [("content-type", JSON)],
+    )
+    if isinstance(error, errors.AuthenticationRequired):
+        reply.headers.append(("www-authenticate", "Bearer"))
+    elif isinstance(error, errors.MethodNotAllowed):
+        reply.headers.append(("allow", ", ".join(error.allow)))
+    elif isinstance(error, errors.RateLimited | errors.Unavailable):
+        reply.headers.append(("retry-after", str(error.retry_after)))
+    return reply

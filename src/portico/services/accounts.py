@@ -1,0 +1,58 @@
+"""What operators do to accounts: plans, and keys for any environment."""
+
+from base64 import urlsafe_b64encode
+
+import msgspec
+
+from portico.domain.api_keys import ApiKey, KeyType
+from portico.domain.errors import NotFound
+from portico.domain.users import User
+from portico.services.api_keys import create_key
+from portico.services.environment import Environment, Random
+from portico.services.mirrors import follow, mirror_of
+
+
+def random_password(random: Random) -> str:
+    """A password of 144 random bits that keeps the rules of `domain.users.password`."""
+    while True:
+        password = urlsafe_b64encode(random(18)).decode()
+        kinds = (str.isupper, str.islower, str.isdigit)
+        if all(any(kind(letter) for letter in password) for kind in kinds):
+            return password
+
+
+async def account(env: Environment, email: str) -> User:
+    """The user with this e-mail. Raises `NotFound`."""
+    user = await env.users.by_email(email)
+    if user is None:
+        raise NotFound(f"There is no user with the e-mail {email}.")
+    return user
+
+
+async def set_plan(env: Environment, email: str, plan: str) -> User:
+    """Moves an account to a plan. Raises `NotFound` for an unknown account or plan."""
+    if plan not in env.plans:
+        raise NotFound(f"There is no plan {plan}; there are {', '.join(sorted(env.plans))}.")
+    found = await account(env, email)
+    async with env.db.transaction() as tx:
+        user = await env.users.get(found.id, tx)
+        if user is None:
+            raise NotFound(f"There is no user with the e-mail {email}.")
+        user = msgspec.structs.replace(user, plan=plan, updated_at=env.clock())
+        await env.users.update(tx, user)
+    await follow(env, user)
+    return user
+
+
+async def give_key(
+    env: Environment, owner: User, *, name: str, key_type: KeyType, expires_at: int | None
+) -> tuple[ApiKey, str]:
+    """Makes a key for an account of `env`; a type that belongs to the mirror is made there, for
+    the account's mirror user. Returns it with its secret."""
+    user_id = owner.id
+    if key_type in env.foreign_keys and env.mirror is not None:
+        user_id = (await mirror_of(env.mirror, owner)).id
+        env = env.mirror
+    return await create_key(
+        env, user_id=user_id, name=name, key_type=key_type, expires_at=expires_at
+    )

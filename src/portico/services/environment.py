@@ -1,0 +1,68 @@
+"""An environment: `live` or `sandbox`, each with its own data, limits and addresses.
+
+`app` builds two of them. Nothing that is handed one ever asks which one it is.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from portico.domain.limits import Plan
+from portico.domain.times import Clock
+from portico.services.passwords import Passwords
+from portico.state.protocol import Limiter
+from portico.storage.api_keys import ApiKeys
+from portico.storage.database import Database
+from portico.storage.products import Products
+from portico.storage.rate_counters import RateCounters
+from portico.storage.users import Users
+
+Random = Callable[[int], bytes]
+"""So many random bytes, unpredictable."""
+
+
+class Addresses(msgspec.Struct, frozen=True):
+    """The public addresses of one environment."""
+
+    base: str
+    auth: str
+
+
+class Environment:
+    """Everything that one environment consists of."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        db: Database,
+        limiter: Limiter,
+        plans: Mapping[str, Plan],
+        addresses: Addresses,
+        foreign_keys: Mapping[str, str],
+        passwords: Passwords,
+        clock: Clock,
+        random: Random,
+        mirror: "Environment | None" = None,
+    ) -> None:
+        """`foreign_keys` tells where the key types that do not belong here do: type to address.
+        `mirror` is the environment in which this one's accounts have mirror users."""
+        self.name = name
+        self.db = db
+        self.limiter = limiter
+        self.plans = plans
+        self.addresses = addresses
+        self.foreign_keys = foreign_keys
+        self.passwords = passwords
+        self.clock = clock
+        self.random = random
+        self.mirror = mirror
+        self.mirror_is_behind = False
+        self.users = Users(db)
+        self.products = Products(db)
+        self.api_keys = ApiKeys(db)
+        self.rate_counters = RateCounters(db)
+
+    def plan(self, name: str) -> Plan:
+        """The plan of this name; Free where the configuration no longer has it."""
+        return self.plans.get(name) or self.plans["free"]

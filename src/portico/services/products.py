@@ -1,0 +1,75 @@
+"""Use cases of products."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
+from portico.domain.products import Product, change_status
+from portico.services.environment import Environment
+
+Check = Callable[[Product], None]
+"""Raises `PreconditionFailed` where the caller expected the product to be another."""
+
+
+async def read_product(env: Environment, product_id: int) -> Product:
+    """The product. Raises `NotFound`."""
+    product = await env.products.get(product_id)
+    if product is None:
+        raise NotFound(f"There is no product {product_id}.")
+    return product
+
+
+async def create_product(env: Environment, values: dict[str, Any]) -> Product:
+    """Stores a new product with these values, which its rules have passed."""
+    now = env.clock()
+    product = Product(id=0, created_at=now, updated_at=now, **_stored(values))
+    async with env.db.transaction() as tx:
+        return await env.products.insert(tx, product)
+
+
+async def change_product(
+    env: Environment, product_id: int, values: dict[str, Any], check: Check
+) -> Product:
+    """Changes a product's values. Raises `NotFound`, `PreconditionFailed`, and `Invalid` for a
+    change of status that the states do not allow."""
+    async with env.db.transaction() as tx:
+        product = await env.products.get(product_id, tx)
+        if product is None:
+            raise NotFound(f"There is no product {product_id}.")
+        check(product)
+        if "status" in values:
+            try:
+                change_status(product.status, values["status"])
+            except BrokenRule as error:
+                raise Invalid(
+                    "Some fields have values that are not allowed.", [Fault("status", str(error))]
+                ) from error
+        changed = msgspec.structs.replace(product, **_stored(values))
+        if changed == product:
+            return product
+        changed = msgspec.structs.replace(changed, updated_at=env.clock())
+        await env.products.update(tx, changed)
+    return changed
+
+
+async def delete_product(env: Environment, product_id: int, check: Check) -> None:
+    """Removes a product. Raises `NotFound` and `PreconditionFailed`."""
+    async with env.db.transaction() as tx:
+        product = await env.products.get(product_id, tx)
+        if product is None:
+            raise NotFound(f"There is no product {product_id}.")
+        check(product)
+        await env.products.delete(tx, product_id)
+
+
+def _stored(values: dict[str, Any]) -> dict[str, Any]:
+    """Values as a `Product` holds them: images and metadata as JSON text."""
+    stored = dict(values)
+    if "images" in stored:
+        images = [{"url": image["url"], "alt": image.get("alt", "")} for image in stored["images"]]
+        stored["images"] = msgspec.json.encode(images).decode()
+    if "metadata" in stored:
+        stored["metadata"] = msgspec.json.encode(stored["metadata"]).decode()
+    return stored

@@ -1,0 +1,214 @@
+"""What one setting is and what its value means: parsers of text, and the table of plans.
+
+A parser raises `BrokenRule`, worded to follow the setting's name. It knows no other setting and
+opens no file.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+import msgspec
+
+from portico.domain.errors import BrokenRule
+from portico.domain.limits import DEFAULT_PLANS, Plan
+
+Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What may be set, and how.
+
+    `default` is text, as a variable would hold it; None is unset. `kind` is what portico.toml may
+    hold beside text. The value of a `secret` is never shown.
+    """
+
+    name: str
+    default: str | None
+    parse: Callable[[str], object]
+    description: str
+    kind: type
+    secret: bool
+
+    @property
+    def variable(self) -> str:
+        """The environment variable, `PORTICO_DATABASE_URL`."""
+        return f"PORTICO_{self.name.upper()}"
+
+    @property
+    def flag(self) -> str:
+        """The flag of the command line, `--database-url`."""
+        return f"--{self.name.replace('_', '-')}"
+
+    def read(self, value: object) -> object:
+        """The value in its own type, from text or from what portico.toml holds."""
+        text = self._text(value)
+        if not text.isprintable():
+            raise BrokenRule("must not contain line ends or other control characters")
+        # An empty variable is more often a lost secret than a wish for the default.
+        if not text.strip() and self.kind is not list:
+            raise BrokenRule("must have a value, or be removed")
+        return self.parse(text)
+
+    def _text(self, value: object) -> str:
+        if isinstance(value, str):
+            return value
+        if self.kind is bool and isinstance(value, bool):
+            return "on" if value else "off"
+        if self.kind is int and type(value) is int:
+            return str(value)
+        if self.kind is list and isinstance(value, list):
+            return ",".join(map(str, value))
+        kinds = {int: "a number", bool: "true or false", list: "a list of texts"}
+        raise BrokenRule(f"must be {kinds.get(self.kind, 'text in quotes')}")
+
+
+def declared(
+    default: str | None,
+    parse: Callable[[str], object],
+    description: str,
+    *,
+    kind: type = str,
+    secret: bool = False,
+) -> Callable[[str], Setting]:
+    """Makes a setting when its field's name is known: the metadata of that field."""
+    return lambda name: Setting(name, default, parse, description, kind, secret)
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Makes a parser of plain decimal numbers from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,12}", text) or not low <= int(text) <= high:
+            raise BrokenRule(f"must be a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """Makes a parser that accepts `words` alone."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise BrokenRule(f"must be one of {', '.join(words)}")
+        return text
+
+    return parse
+
+
+def switch(text: str) -> bool:
+    """`on` or `off`."""
+    return one_of("on", "off")(text) == "on"
+
+
+def listening_address(text: str) -> str:
+    """One IP address in its shortest spelling; other names than localhost may mean several."""
+    try:
+        return str(ip_address("127.0.0.1" if text == "localhost" else text))
+    except ValueError:
+        raise BrokenRule("must be an IP address of this host; 0.0.0.0 or :: is all") from None
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """Addresses and CIDR networks with commas between; empty text is none."""
+    try:
+        return tuple(ip_network(part.strip()) for part in text.split(",")) if text.strip() else ()
+    except ValueError:
+        raise BrokenRule(
+            "must be addresses or networks (no bits set beyond the prefix) with commas between,"
+            " such as 192.0.2.7,10.0.0.0/8"
+        ) from None
+
+
+_BASE = re.compile(
+    r"https://(?P<host>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[(?P<ipv6>[0-9a-f:.]+)\])"
+    r"(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:/[a-z0-9._~-]+)*)/*",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def base(text: str) -> str:
+    """A base address in its one spelling, so that two name the same place only if equal.
+
+    https, a lower-case host, no port 443, no final slash.
+    """
+    match = _BASE.fullmatch(text)
+    port = int(match["port"] or 443) if match else 0
+    if not match or not 1 <= port <= 65535 or {".", ".."} & set(match["path"].split("/")):
+        raise BrokenRule(
+            "must be an https:// address without user, query or fragment, such as"
+            " https://api.example.com/v1"
+        )
+    host = f"[{listening_address(match['ipv6'])}]" if match["ipv6"] else match["host"].lower()
+    return f"https://{host}{'' if port == 443 else f':{port}'}{match['path']}"
+
+
+def store_url(*schemes: str) -> Callable[[str], str]:
+    """Makes a parser of URLs with one of `schemes`; only its driver knows the rest of its rules."""
+
+    def parse(text: str) -> str:
+        if not text.startswith(tuple(f"{scheme}://" for scheme in schemes)):
+            raise BrokenRule(f"must start with {' or '.join(f'{name}://' for name in schemes)}")
+        try:
+            for host in urlsplit(text).netloc.rpartition("@")[2].split(","):
+                _ = urlsplit(f"//{host}").port
+        except ValueError:
+            raise BrokenRule(
+                "must be a URL with a number for its port; write special characters of the"
+                " password as %XX"
+            ) from None
+        return text
+
+    return parse
+
+
+def domain(text: str) -> str:
+    """A domain of at least two labels, without the dot that cookies once began with."""
+    name = text.lower().removeprefix(".")
+    if not re.fullmatch(r"(?:[a-z0-9-]+\.)+[a-z0-9-]*[a-z][a-z0-9-]*", name):
+        raise BrokenRule("must be a domain name, such as example.com")
+    return name
+
+
+_PLAN_LIMITS = ("per_minute", "per_day")
+
+
+def plans(tables: object) -> Mapping[str, Plan]:
+    """The default plans with the `[plans.NAME]` tables of portico.toml over them.
+
+    A table may change one limit of a plan that is there, and gives both of a new one.
+    """
+    if not isinstance(tables, dict):
+        raise BrokenRule("plans must be tables, [plans.NAME]")
+    merged = dict(DEFAULT_PLANS)
+    for name, table in tables.items():
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,49}", name):
+            raise BrokenRule(
+                f"the plan {name!r} must be named with at most 50 of a-z, 0-9, - and _"
+            )
+        if not isinstance(table, dict):
+            raise BrokenRule(f"plans.{name} must be a table with per_minute and per_day")
+        for key, value in table.items():
+            if key not in _PLAN_LIMITS:
+                raise BrokenRule(f"{key!r} is not a limit of plans.{name}{hint(key, _PLAN_LIMITS)}")
+            if type(value) is not int or not 1 <= value <= 10**9:
+                raise BrokenRule(
+                    f"plans.{name}.{key} must be a whole number from 1 to {10**9}, not {value!r}"
+                )
+        known = merged.get(name)
+        missing = [] if known else [key for key in _PLAN_LIMITS if key not in table]
+        if missing:
+            raise BrokenRule(f"plans.{name} is a new plan and needs {' and '.join(missing)} too")
+        merged[name] = msgspec.structs.replace(known, **table) if known else Plan(name, **table)
+    return merged
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """The end of a sentence that says that `name` is unknown: what to do about it."""
+    close = get_close_matches(name, known, n=1)
+    return f": did you mean {close[0]}?" if close else ": remove it, or see docs/operations.md"

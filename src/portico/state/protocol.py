@@ -1,0 +1,41 @@
+"""What the service asks of a store of rate counters. The stores are `memory` and `valkey`."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from portico.domain.limits import Plan, Verdict
+
+
+class Limiter(Protocol):
+    """One environment's rate counters: a minute's and a day's for every caller."""
+
+    async def take(self, caller: str, plan: Plan, now_ms: int) -> Verdict:
+        """Counts one request of `caller` at `now_ms` (epoch milliseconds), or refuses it.
+
+        Checking and counting are one step: of N + 1 concurrent requests for N places, one is
+        refused. A refused request counts in neither window. Counts belong to the caller, so a
+        change of plan keeps them. A clock that is set back finds the window again that it left.
+        Raises `errors.Unavailable` when the store does not answer.
+        """
+        ...
+
+    async def ping(self) -> None:
+        """Returns when the store answers. Raises `errors.Unavailable` when it does not."""
+        ...
+
+    async def close(self) -> None:
+        """Closes every connection. What was counted stays in the store."""
+        ...
+
+
+class Volatile(Protocol):
+    """A limiter whose counters die with the process, unless someone keeps them."""
+
+    def changes(self) -> list[tuple[str, int, int, int, int]]:
+        """The counters that changed since the last call: caller, minute, requests in it, day,
+        requests in it."""
+        ...
+
+    def restore(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
+        """Takes up counters that `changes` gave before a restart."""
+        ...

@@ -1,0 +1,121 @@
+"""Rate counters in Valkey or Redis, shared by every worker and host of an environment."""
+
+import asyncio
+import hashlib
+from typing import Any
+
+from valkey.asyncio import ConnectionPool, Valkey
+from valkey.exceptions import NoScriptError, ValkeyError
+
+from portico.domain.errors import Unavailable
+from portico.domain.limits import Plan, Verdict, judge
+from portico.domain.times import DAY, MINUTE
+
+ANSWER_SECONDS = 1.0
+"""How long the server may take for one exchange, a new connection included."""
+
+SENT_AT_ONCE = 256
+"""Bounds the time in which one exchange's answers are read and the event loop does nothing else."""
+
+NO_ANSWER = "The store of the rate limits does not answer."
+
+# Every window has a key of its own, so that hosts whose clocks differ never empty each other's. A
+# key outlives its window by at least the window's own length, for a clock that is set back.
+TAKE = """
+local minute_used = tonumber(redis.call('GET', KEYS[1]) or 0)
+local day_used = tonumber(redis.call('GET', KEYS[2]) or 0)
+if minute_used >= tonumber(ARGV[1]) or day_used >= tonumber(ARGV[2]) then
+    return {0, minute_used, day_used}
+end
+if redis.call('INCR', KEYS[1]) == 1 then redis.call('EXPIRE', KEYS[1], 120) end
+if redis.call('INCR', KEYS[2]) == 1 then redis.call('EXPIRE', KEYS[2], 172800) end
+return {1, minute_used + 1, day_used + 1}
+"""
+TAKE_SHA = hashlib.sha1(TAKE.encode(), usedforsecurity=False).hexdigest()
+
+
+class ValkeyLimiter:
+    """One environment's rate counters in a Valkey or Redis server. Opens connections when they are
+    needed, and new ones when the server has been away."""
+
+    def __init__(self, url: str, environment: str) -> None:
+        """`url` is `valkey://`, `valkeys://` (TLS), `redis://` or `rediss://`, with a password and
+        a database where needed; its query takes the options of valkey-py, such as `ssl_ca_certs`.
+        `environment` begins every key. Raises ValueError, without the URL, for an impossible one.
+        """
+        tls = url.lower().startswith(("valkeys:", "rediss:"))
+        try:
+            # Any, here and below: valkey-py's types are those of its synchronous twin.
+            pool: Any = ConnectionPool.from_url(
+                url,
+                socket_timeout=None,  # the whole exchange is bounded, at less cost than each step
+                **({"ssl_check_hostname": True} if tls else {}),
+            )
+            pool.make_connection()  # only this reads the options; it connects to nothing
+        except (TypeError, ValueError, ValkeyError):
+            # The cause is cut off: it may quote a part of the URL, and so of its password.
+            raise ValueError("the address of the Valkey server is not a usable URL") from None
+        self._client: Any = Valkey.from_pool(pool)
+        self._environment = environment
+        self._asked: list[tuple[asyncio.Future[Any], tuple[int | str, ...]]] = []
+        self._sender: asyncio.Task[None] | None = None
+
+    async def take(self, caller: str, plan: Plan, now_ms: int) -> Verdict:
+        """See `protocol.Limiter`. What is asked while the server answers others is sent together,
+        over one connection: under load that halves the time that a request takes."""
+        owner = f"portico:{{{self._environment}:{caller}}}"  # the braces keep both keys in one slot
+        minute, day = f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
+        told = asyncio.get_running_loop().create_future()
+        self._asked.append((told, (2, minute, day, plan.per_minute, plan.per_day)))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send())
+        answer = await told
+        if isinstance(answer, Exception):
+            raise Unavailable(NO_ANSWER) from answer
+        admitted, minute_used, day_used = answer
+        return judge(plan, minute_used, day_used, now_ms, bool(admitted))
+
+    async def ping(self) -> None:
+        """See `protocol.Limiter`."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._client.ping()
+        except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
+            raise Unavailable(NO_ANSWER) from error
+
+    async def close(self) -> None:
+        """See `protocol.Limiter`."""
+        if self._sender is not None:
+            await self._sender
+        await self._client.aclose()
+
+    async def _send(self) -> None:
+        """Asks the server until nobody waits, and tells those who do: an answer, or why none."""
+        while self._asked:
+            asked, self._asked = self._asked[:SENT_AT_ONCE], self._asked[SENT_AT_ONCE:]
+            answers: list[list[int] | Exception]
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    answers = await self._exchange([arguments for _, arguments in asked])
+            except Exception as error:  # noqa: BLE001 — whatever it is, those who wait must be told
+                # Who came in the meantime has no better prospects, and has waited as well.
+                asked, self._asked = asked + self._asked, []
+                answers = [error] * len(asked)
+            for (told, _), answer in zip(asked, answers, strict=True):
+                if not told.done():  # else the request was given up
+                    told.set_result(answer)
+
+    async def _exchange(self, asked: list[tuple[int | str, ...]]) -> list[list[int] | Exception]:
+        """The server's answers to the script's arguments, each an answer or an error."""
+        pipeline = self._client.pipeline(transaction=False)
+        for arguments in asked:
+            pipeline.execute_command("EVALSHA", TAKE_SHA, *arguments)
+        answers: list[list[int] | Exception] = await pipeline.execute(raise_on_error=False)
+        unknown = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if unknown:  # a server that has just started
+            await self._client.script_load(TAKE)
+            for i, answer in zip(
+                unknown, await self._exchange([asked[i] for i in unknown]), strict=True
+            ):
+                answers[i] = answer
+        return answers

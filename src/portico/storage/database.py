@@ -1,0 +1,81 @@
+"""What storage asks of a database engine: reads, write transactions, and a version of the data.
+
+SQL is literal and written once for both engines, with `:name` parameters. The engines themselves
+are `sqlite` and `postgres`; only `app` chooses between them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, Protocol
+
+Params = Mapping[str, object]
+Row = Sequence[Any]
+Engine = Literal["sqlite", "postgres"]
+
+NOTHING: Params = {}
+
+
+class UniqueViolation(Exception):
+    """A write met a unique index that already holds its value; the transaction is undone."""
+
+
+class Reader(Protocol):
+    """Reads the last committed state. Every method raises `errors.Unavailable` when the engine
+    does not answer in time."""
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        """Every row: only for statements that bound their own result."""
+        ...
+
+
+class Transaction(Reader, Protocol):
+    """One write transaction: reads see its own writes, an exception undoes all of them."""
+
+    async def run(self, sql: str, params: Params = NOTHING) -> None:
+        """Runs one writing statement. Raises `UniqueViolation`."""
+        ...
+
+    async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
+        """Runs one writing statement for every row. Raises `UniqueViolation`."""
+        ...
+
+    async def script(self, sql: str) -> None:
+        """Runs several statements without parameters: migrations."""
+        ...
+
+
+class Database(Reader, Protocol):
+    """One environment's durable truth."""
+
+    engine: Engine
+    slow: Reader
+    """For reads that may take longer than a millisecond: they make no other request wait."""
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A write transaction. Leaving it without an exception means the commit is on disk."""
+        ...
+
+    def version(self) -> int:
+        """Changes whenever committed data may have changed: what was read under one version holds
+        for as long as the version stays, and for less than a second where it cannot be known."""
+        ...
+
+    def waiting(self) -> int:
+        """How many callers wait for the engine now, for the metrics."""
+        ...
+
+    async def open(self) -> None:
+        """Connects. Raises `errors.Unavailable` where nothing answers."""
+        ...
+
+    async def prepare(self) -> None:
+        """Makes the place, where the engine needs one, for the first migration's tables."""
+        ...
+
+    async def close(self) -> None:
+        """Closes every connection; what was committed stays."""
+        ...

@@ -1,0 +1,217 @@
+"""PostgreSQL 14 and newer: a pool of prepared connections, one schema for each environment."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import asyncpg
+
+from portico.domain.errors import Unavailable
+from portico.storage.database import NOTHING, Engine, Params, Reader, Row, UniqueViolation
+
+OLDEST_SERVER = 140000
+POOL_SIZE = 8
+CONNECT_SECONDS = 3.0
+STATEMENT_SECONDS = 10.0
+LISTEN_RETRY_SECONDS = 1.0
+
+_NAME = re.compile(r"(?<!:):([a-z_]+)")
+
+_OUTAGES = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.ObjectInUseError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.PostgresSystemError,
+)
+
+_LOCK = "SELECT pg_advisory_xact_lock(7041775)"
+_HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
+
+_translations: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+
+def _positional(sql: str) -> tuple[str, tuple[str, ...]]:
+    """`:name` parameters as PostgreSQL's `$1`, and their names in that order; worked out once."""
+    known = _translations.get(sql)
+    if known is None:
+        names: list[str] = []
+
+        def number(match: re.Match[str]) -> str:
+            if match[1] not in names:
+                names.append(match[1])
+            return f"${names.index(match[1]) + 1}"
+
+        known = _translations[sql] = (_NAME.sub(number, sql), tuple(names))
+    return known
+
+
+def _call(sql: str, params: Params) -> tuple[str, Sequence[object]]:
+    text, names = _positional(sql)
+    return text, [params[name] for name in names]
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        raise UniqueViolation from error
+    except asyncpg.DiskFullError as error:
+        raise Unavailable(
+            "The database's disk is full; nothing was changed.", retry_after=30
+        ) from error
+    except _OUTAGES as error:
+        raise Unavailable("The database is busy or out of reach.", retry_after=2) from error
+
+
+class _Statements:
+    """Statements on one connection, inside a transaction."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        text, values = _call(sql, params)
+        row: Row | None = await self._connection.fetchrow(text, *values)
+        return row
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        text, values = _call(sql, params)
+        return list(await self._connection.fetch(text, *values))
+
+    async def run(self, sql: str, params: Params = NOTHING) -> None:
+        text, values = _call(sql, params)
+        await self._connection.execute(text, *values)
+
+    async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
+        text, names = _positional(sql)
+        await self._connection.executemany(text, [[row[name] for name in names] for row in rows])
+
+    async def script(self, sql: str) -> None:
+        await self._connection.execute(sql)
+
+
+class PostgresDatabase:
+    """One schema of a PostgreSQL database as a `Database`."""
+
+    engine: Engine = "postgres"
+    slow: Reader
+
+    def __init__(self, url: str, schema: str) -> None:
+        """`url` is a `postgresql://` address, `schema` a plain lower-case name."""
+        self._url = url
+        self._schema = schema
+        self._changes = 0
+        self._listening = False
+        self._waiting = 0
+        self._listener: asyncio.Task[None] | None = None
+        self.slow = self
+
+    async def open(self) -> None:
+        with _faults():
+            self._pool = await asyncpg.create_pool(
+                self._url,
+                min_size=1,
+                max_size=POOL_SIZE,
+                timeout=CONNECT_SECONDS,
+                command_timeout=STATEMENT_SECONDS,
+                reset=_keep,
+                server_settings={"search_path": self._schema, "application_name": "portico"},
+            )
+            version = (await self._pool.fetchrow("SHOW server_version_num"))[0]
+        if int(version) < OLDEST_SERVER:
+            raise Unavailable("Portico needs PostgreSQL 14 or newer.")
+        self._listener = asyncio.ensure_future(self._listen())
+
+    async def prepare(self) -> None:
+        """Creates the schema, once, however many processes start."""
+        async with self.transaction() as tx:
+            await tx.one(_LOCK)
+            if await tx.one(_HAS_SCHEMA, {"schema": self._schema}) is None:
+                await tx.script(f'CREATE SCHEMA "{self._schema}"')
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+        await self._pool.close()
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        text, values = _call(sql, params)
+        with _faults():
+            async with self._connection() as connection:
+                row: Row | None = await connection.fetchrow(text, *values)
+        return row
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        text, values = _call(sql, params)
+        with _faults():
+            async with self._connection() as connection:
+                return list(await connection.fetch(text, *values))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[_Statements]:
+        with _faults():
+            async with self._connection() as connection, connection.transaction():
+                yield _Statements(connection)
+        self._changes += 1
+
+    def version(self) -> int:
+        # Notices arrive within milliseconds; the second's tick bounds a notice that got lost, and
+        # without a listener nothing that was read may be kept at all.
+        if not self._listening:
+            self._changes += 1
+        return self._changes + (int(time.monotonic()) << 32)
+
+    def waiting(self) -> int:
+        return self._waiting
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        self._waiting += 1
+        try:
+            connection = await self._pool.acquire(timeout=CONNECT_SECONDS)
+        finally:
+            self._waiting -= 1
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection)
+
+    def _heard(self, *_: object) -> None:
+        self._changes += 1
+
+    async def _listen(self) -> None:
+        """Hears of other processes' changes for as long as the server is there."""
+        while True:
+            try:
+                connection = await asyncpg.connect(self._url, timeout=CONNECT_SECONDS)
+            except (*_OUTAGES, asyncpg.PostgresError):
+                await asyncio.sleep(LISTEN_RETRY_SECONDS)
+                continue
+            gone = asyncio.Event()
+            connection.add_termination_listener(lambda *_, gone=gone: gone.set())
+            try:
+                await connection.add_listener(self._schema, self._heard)
+                self._listening = True
+                await gone.wait()
+            except _OUTAGES:
+                pass
+            finally:
+                self._listening = False
+                connection.terminate()
+
+
+async def _keep(_connection: object) -> None:
+    """Leaves a connection as it is: nothing here changes a session's settings."""

@@ -1,0 +1,183 @@
+"""Full-text search over products, with the same answer on both engines.
+
+A product matches when every word of the search is a word of its name or description, the last one
+as a prefix. The most relevant come first: those whose name has every word, then those whose name
+has every word with the last as a prefix, then the rest; newest first within each. Words are spelled
+by `domain.search` and marked with the product's status, so both engines index plain ASCII words and
+neither's own notion of a word, a rank or a query syntax comes into it.
+"""
+
+from portico.domain.products import Product
+from portico.domain.search import tokens
+from portico.storage.database import Database, Params, Row, Transaction
+from portico.storage.listing import Page
+
+_MARKS = {"active": "a", "archived": "r", "draft": "d"}
+_ATTEMPTS = 3
+_CACHED_TOTALS = 1_000
+_RARE = 5_000
+"""Up to so many matches PostgreSQL sorts them all; its planner would walk the primary key."""
+
+_VERSION = (
+    "SELECT CAST(coalesce(sum(version), 0) AS BIGINT) FROM list_counts WHERE list = 'products'"
+)
+_MATCH = {
+    "sqlite": "product_words MATCH :query",
+    "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
+}
+_ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
+_ADD = {
+    "sqlite": "INSERT INTO product_words (rowid, name, description)"
+    " VALUES (:id, :name, :description)",
+    "postgres": "INSERT INTO product_words (id, words) VALUES (:id, array_to_tsvector(:words))",
+}
+_REMOVE = {
+    "sqlite": "DELETE FROM product_words WHERE rowid = :id",
+    "postgres": "DELETE FROM product_words WHERE id = :id",
+}
+_REMOVE_ALL = {
+    "sqlite": "INSERT INTO product_words (product_words) VALUES ('delete-all')",
+    "postgres": "DELETE FROM product_words",
+}
+
+
+class ProductSearch:
+    """The word index of one environment's products."""
+
+    def __init__(self, db: Database, columns: str) -> None:
+        self._db = db
+        self._engine = db.engine
+        self._columns = ", ".join(f"products.{name.strip()}" for name in columns.split(","))
+        self._totals: dict[object, int] = {}
+        self._totals_version = -1
+
+    async def add(self, tx: Transaction, product: Product) -> None:
+        """Indexes a product that is not indexed."""
+        mark = _MARKS[product.status]
+        name = [mark + word for word in tokens(product.name)]
+        description = [mark + word for word in tokens(product.description)]
+        if self._engine == "sqlite":
+            words: Params = {"name": " ".join(name), "description": " ".join(description)}
+        else:
+            words = {"words": [*name, *description, *(f"={word}" for word in name)]}
+        await tx.run(_ADD[self._engine], {"id": product.id, **words})
+
+    async def remove(self, tx: Transaction, product_id: int) -> None:
+        """Forgets one product's words."""
+        await tx.run(_REMOVE[self._engine], {"id": product_id})
+
+    async def remove_all(self, tx: Transaction) -> None:
+        """Forgets all words."""
+        await tx.run(_REMOVE_ALL[self._engine])
+
+    async def page(
+        self,
+        words: list[str],
+        status: str,
+        further: str | None,
+        params: Params,
+        *,
+        offset: int,
+        limit: int,
+    ) -> Page[Row]:
+        """One page of the products of this status that have all `words`.
+
+        `further` is a condition on `products` with its values in `params`, or None.
+        """
+        tiers = self._tiers([_MARKS[status] + word for word in words])
+        everything = self._all([_MARKS[status] + word for word in words])
+        for _ in range(_ATTEMPTS):
+            version = await self._version()
+            total = await self._total(everything, further, params, version)
+            rows = await self._rows(tiers, total, further, params, version, offset, limit)
+            if await self._version() == version:
+                break
+        return Page(rows, total)
+
+    async def _version(self) -> int:
+        row = await self._db.one(_VERSION)
+        return int(row[0]) if row else 0
+
+    async def _rows(
+        self,
+        tiers: list[str],
+        total: int,
+        further: str | None,
+        params: Params,
+        version: int,
+        offset: int,
+        limit: int,
+    ) -> list[Row]:
+        rows: list[Row] = []
+        if offset >= total:
+            return rows
+        select = self._select(further, rare=total <= _RARE)
+        skip = offset
+        for query in tiers:
+            bounds = {**params, "query": query, "limit": limit - len(rows), "offset": skip}
+            hits = await self._db.slow.all(select, bounds)
+            rows += hits
+            if len(rows) == limit:
+                break
+            if hits:
+                skip = 0
+            elif skip:
+                skip -= await self._total(query, further, params, version)
+        return rows
+
+    async def _total(self, query: str, further: str | None, params: Params, version: int) -> int:
+        if self._totals_version != version or len(self._totals) >= _CACHED_TOTALS:
+            self._totals = {}
+            self._totals_version = version
+        totals = self._totals
+        key = (query, *params.items(), further)
+        if key not in totals:
+            statement = f"SELECT count(*) FROM {self._matches(further)}"
+            row = await self._db.slow.one(statement, {**params, "query": query})
+            totals[key] = int(row[0]) if row else 0
+        return totals[key]
+
+    def _matches(self, further: str | None) -> str:
+        match = _MATCH[self._engine]
+        if further is None:
+            return f"product_words WHERE {match}"
+        joined = f"JOIN products ON products.id = {_ID[self._engine]}"
+        return f"product_words {joined} WHERE {match} AND {further}"
+
+    def _select(self, further: str | None, *, rare: bool) -> str:
+        identity = _ID[self._engine]
+        hits = f"SELECT {identity} AS id FROM {self._matches(further)}"
+        if rare and self._engine == "postgres":
+            hits = f"WITH hits AS MATERIALIZED ({hits}) SELECT id FROM hits"
+            identity = "id"
+        return (
+            f"SELECT {self._columns} FROM"
+            f" ({hits} ORDER BY {identity} DESC LIMIT :limit OFFSET :offset) AS page"
+            " JOIN products ON products.id = page.id ORDER BY page.id DESC"
+        )
+
+    def _all(self, words: list[str]) -> str:
+        """The engine's query for products that have every word anywhere, the last as a prefix."""
+        *whole, last = words
+        if self._engine == "sqlite":
+            return " AND ".join([*(f'"{word}"' for word in whole), f'"{last}"*'])
+        return " & ".join([*(f"'{word}'" for word in whole), f"'{last}':*"])
+
+    def _named(self, words: list[str], *, prefix: bool) -> str:
+        """The engine's query for products that have every word in their name."""
+        *whole, last = words
+        if self._engine == "sqlite":
+            star = "*" if prefix else ""
+            terms = " AND ".join([*(f'"{word}"' for word in whole), f'"{last}"{star}'])
+            return f"{{name}} : ({terms})"
+        star = ":*" if prefix else ""
+        return " & ".join([*(f"'={word}'" for word in whole), f"'={last}'{star}"])
+
+    def _tiers(self, words: list[str]) -> list[str]:
+        """Queries without overlap, most relevant first, that together match what `_all` does."""
+        exact = self._named(words, prefix=False)
+        prefix = self._named(words, prefix=True)
+        anywhere = self._all(words)
+        if self._engine == "sqlite":
+            return [exact, f"({prefix}) NOT ({exact})", f"({anywhere}) NOT ({prefix})"]
+        return [exact, f"({prefix}) & !({exact})", f"({anywhere}) & !({prefix})"]

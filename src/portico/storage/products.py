@@ -1,0 +1,130 @@
+"""Products: their rows and lists. Full-text search is in `product_search`."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from portico.domain.products import Product
+from portico.storage.database import Database, Params, Reader, Row, Transaction
+from portico.storage.listing import Listing, Order, Page
+from portico.storage.product_search import ProductSearch
+
+COLUMNS = (
+    "id, name, description, category, price, currency, stock_quantity, status, images, metadata,"
+    " created_at, updated_at"
+)
+EXPORT_BATCH = 1_000
+
+_NEWEST_FIRST = Order("id", descending=True)
+
+_BY_ID = f"SELECT {COLUMNS} FROM products WHERE id = :id"
+_AFTER = f"SELECT {COLUMNS} FROM products WHERE id > :after ORDER BY id LIMIT {EXPORT_BATCH}"
+_INSERT = f"""
+INSERT INTO products (name, description, category, price, currency, stock_quantity, status,
+    images, metadata, created_at, updated_at)
+VALUES (:name, :description, :category, :price, :currency, :stock_quantity, :status,
+    :images, :metadata, :created_at, :updated_at)
+RETURNING {COLUMNS}"""
+_UPDATE = """
+UPDATE products SET name = :name, description = :description, category = :category,
+    price = :price, currency = :currency, stock_quantity = :stock_quantity, status = :status,
+    images = :images, metadata = :metadata, updated_at = :updated_at
+WHERE id = :id"""
+_DELETE = "DELETE FROM products WHERE id = :id"
+_DELETE_ALL = "DELETE FROM products"
+
+
+class ProductFilter(msgspec.Struct, frozen=True):
+    """Which products a list shows. Prices are units; bounds are inclusive."""
+
+    status: str
+    category: str | None = None
+    min_price: int | None = None
+    max_price: int | None = None
+    in_stock: bool | None = None
+
+    def sql(self) -> tuple[str, Params]:
+        """The condition and its values."""
+        terms = ["status = :status"]
+        params: dict[str, object] = {"status": self.status}
+        if self.category is not None:
+            terms.append("category = :category")
+            params["category"] = self.category
+        if self.min_price is not None:
+            terms.append("price >= :min_price")
+            params["min_price"] = self.min_price
+        if self.max_price is not None:
+            terms.append("price <= :max_price")
+            params["max_price"] = self.max_price
+        if self.in_stock is not None:
+            terms.append("stock_quantity > 0" if self.in_stock else "stock_quantity = 0")
+        return " AND ".join(terms), params
+
+
+def _row(product: Product) -> dict[str, object]:
+    return {name: getattr(product, name) for name in product.__struct_fields__}
+
+
+class Products:
+    """The products of one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._listing = Listing(db, "products", COLUMNS)
+        self._search = ProductSearch(db, COLUMNS)
+
+    async def get(self, product_id: int, tx: Reader | None = None) -> Product | None:
+        """The product with this id, if any."""
+        row = await (tx or self._db).one(_BY_ID, {"id": product_id})
+        return Product(*row) if row else None
+
+    async def page(
+        self, chosen: ProductFilter, *, words: list[str], offset: int, limit: int
+    ) -> Page[Product]:
+        """One page, newest first; with `words` (`domain.search`), most relevant first."""
+        where, params = chosen.sql()
+        if words:
+            # The status is part of every indexed word, so it alone needs no look at the products.
+            further = where if len(params) > 1 or chosen.in_stock is not None else None
+            page = await self._search.page(
+                words, chosen.status, further, params, offset=offset, limit=limit
+            )
+        else:
+            kept = "key = :status" if len(params) == 1 and chosen.in_stock is None else None
+            page = await self._listing.page(
+                where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, kept=kept
+            )
+        return Page([Product(*row) for row in page.rows], page.total)
+
+    async def batches(self) -> AsyncIterator[list[Product]]:
+        """Every product, oldest first, in batches of bounded size."""
+        after = 0
+        while rows := await self._db.slow.all(_AFTER, {"after": after}):
+            yield [_product(row) for row in rows]
+            after = rows[-1][0]
+
+    async def insert(self, tx: Transaction, product: Product) -> Product:
+        """Stores a new product, whose id is ignored, and returns it with the one it got."""
+        stored = _product(await tx.one(_INSERT, _row(product)))
+        await self._search.add(tx, stored)
+        return stored
+
+    async def update(self, tx: Transaction, product: Product) -> None:
+        """Stores every field of a product again."""
+        await tx.run(_UPDATE, _row(product))
+        await self._search.remove(tx, product.id)
+        await self._search.add(tx, product)
+
+    async def delete(self, tx: Transaction, product_id: int) -> None:
+        """Removes a product."""
+        await self._search.remove(tx, product_id)
+        await tx.run(_DELETE, {"id": product_id})
+
+    async def delete_all(self, tx: Transaction) -> None:
+        """Removes every product."""
+        await self._search.remove_all(tx)
+        await tx.run(_DELETE_ALL)
+
+
+def _product(row: Row | None) -> Product:
+    return Product(*row)  # type: ignore[misc]  # a row has COLUMNS in the order of the fields
