@@ -73,6 +73,9 @@ def listed(data: list[T], *, page: int, limit: int, total: int) -> Listed[T]:
     return Listed(data, Pagination(page, limit, total, -(-total // limit)))
 
 
+_FRACTIONS = tuple(f".{rest:03d}Z" for rest in range(1000))
+
+
 @lru_cache(maxsize=4096)
 def _to_the_second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
@@ -81,7 +84,7 @@ def _to_the_second(seconds: int) -> str:
 def timestamp(milliseconds: int) -> str:
     """Milliseconds since the epoch as `Timestamp`."""
     seconds, rest = divmod(milliseconds, 1000)
-    return f"{_to_the_second(seconds)}.{rest:03d}Z"
+    return _to_the_second(seconds) + _FRACTIONS[rest]
 
 
 def error_body(code: str, message: str, details: Any) -> bytes:

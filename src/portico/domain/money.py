@@ -61,12 +61,14 @@ def price_units(value: Decimal | int) -> int:
     return int(exact.scaleb(4, context=_EXACT))
 
 
+# Written out once, because lists write 25 prices and more for every request.
+_FRACTIONS = ("", *(f".{units:04d}".rstrip("0") for units in range(1, UNITS_PER_ONE)))
+
+
 def price_text(units: int) -> str:
     """Write a price as the shortest plain decimal, a JSON number: "12", "12.5", "0.0001"."""
     whole, fraction = divmod(units, UNITS_PER_ONE)
-    if fraction == 0:
-        return str(whole)
-    return f"{whole}.{fraction:04d}".rstrip("0")
+    return str(whole) + _FRACTIONS[fraction]
 
 
 def price_bound(text: str, *, up: bool) -> int:

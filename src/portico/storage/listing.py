@@ -4,11 +4,12 @@ The total comes from `list_counts` in the same statement, hence the same snapsho
 Where a filter has no kept total, a counted one is cached against the list's version.
 """
 
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import msgspec
 
-from portico.storage.database import Database, Params, Reader, Row
+from portico.storage.database import Database, Params, Row
 
 T = TypeVar("T")
 
@@ -31,17 +32,30 @@ class Order(msgspec.Struct, frozen=True):
     column: str
     descending: bool
 
-    def clause(self, *, backwards: bool = False) -> str:
-        """The ORDER BY terms, or their mirror image."""
+    def clause(self, table: str = "", *, backwards: bool = False) -> str:
+        """The ORDER BY terms, or their mirror image; `table` stands before every column."""
         way = "DESC" if self.descending != backwards else "ASC"
-        return f"{self.column} {way}" if self.column == "id" else f"{self.column} {way}, id {way}"
+        if self.column == "id":
+            return f"{table}id {way}"
+        return f"{table}{self.column} {way}, {table}id {way}"
 
 
-_KEPT = (
-    "SELECT CAST(coalesce(sum({total}), 0) AS BIGINT) AS total,"
-    " CAST(coalesce(sum(version), 0) AS BIGINT) AS version FROM list_counts WHERE list = '{table}'"
-)
+_COUNTS = """
+SELECT CAST(coalesce(sum(CASE WHEN {kept} THEN total END), 0) AS BIGINT) AS total,
+    CAST(coalesce(sum(version), 0) AS BIGINT) AS version
+FROM list_counts WHERE list = '{table}'"""
 
+# With a total that only counting tells.
+_COUNTED = """
+SELECT (SELECT count(*) FROM {table} WHERE {where}) AS total, kept.version
+FROM ({counts}) AS kept"""
+
+# Near the start of a list.
+_NEAR = """
+SELECT (SELECT total FROM ({counts}) AS counts), {columns}
+FROM {table} AS item WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset"""
+
+# Anywhere: rows are skipped in the index alone, and counts come even with an empty page.
 _PAGE = """
 SELECT counts.total, counts.version, {columns}
 FROM ({counts}) AS counts
@@ -52,14 +66,12 @@ LEFT JOIN {table} AS item ON item.id = page.id
 ORDER BY {item_order}"""
 
 # The mirror image of a page in the far half of a list, so that no page skips more than half of it.
-_FAR_LIMIT = (
-    "(SELECT CASE WHEN total <= :offset THEN 0 WHEN total - :offset < :limit"
-    " THEN total - :offset ELSE :limit END FROM ({counts}) AS c)"
-)
-_FAR_OFFSET = (
-    "(SELECT CASE WHEN total - :offset < :limit THEN 0"
-    " ELSE total - :offset - :limit END FROM ({counts}) AS c)"
-)
+_FAR_LIMIT = """
+(SELECT CASE WHEN total <= :offset THEN 0 WHEN total - :offset < :limit THEN total - :offset
+    ELSE :limit END FROM ({counts}) AS counts)"""
+_FAR_OFFSET = """
+(SELECT CASE WHEN total - :offset < :limit THEN 0 ELSE total - :offset - :limit END
+    FROM ({counts}) AS counts)"""
 
 
 class Listing:
@@ -70,9 +82,8 @@ class Listing:
         self._db = db
         self._table = table
         self._columns = ", ".join(f"item.{name.strip()}" for name in columns.split(","))
-        self._totals: dict[object, tuple[int, int]] = {}
-        self._last_total: dict[object, int] = {}
-        self._statements: dict[object, str] = {}
+        self._counted: dict[object, tuple[int, int]] = {}
+        self._halves: dict[object, int] = {}
 
     async def page(
         self,
@@ -90,43 +101,52 @@ class Listing:
         `list_counts.key` whose sum is the total (`TRUE` for the whole table), or None where no
         total is kept for this filter.
         """
-        filters = (where, *params.items())
         bounds = {**params, "limit": limit, "offset": offset}
-        far = offset > DEEP and offset > self._last_total.get(filters, 0) // 2
-        reader: Reader = self._db if kept and offset <= DEEP else self._db.slow
-        if kept:
-            rows = await reader.all(self._statement(where, order, kept, far=far), bounds)
-            return self._result(filters, rows)
-        rows = await reader.all(self._statement(where, order, "TRUE", far=False), bounds)
-        known = self._totals.get(filters)
-        if known is not None and known[0] == rows[0][1]:
-            return Page(_items(rows), known[1])
-        rows = await reader.all(self._statement(where, order, None, far=False), bounds)
-        if len(self._totals) >= CACHED_TOTALS:
-            self._totals.clear()
-        self._totals[filters] = (rows[0][1], rows[0][0])
-        return Page(_items(rows), rows[0][0])
-
-    def _result(self, filters: object, rows: list[Row]) -> Page[Row]:
-        if len(self._last_total) >= CACHED_TOTALS:
-            self._last_total.clear()
-        self._last_total[filters] = rows[0][0]
-        return Page(_items(rows), rows[0][0])
-
-    def _statement(self, where: str, order: Order, kept: str | None, *, far: bool) -> str:
-        key = (where, order, kept, far)
-        statement = self._statements.get(key)
-        if statement is None:
-            statement = self._statements[key] = self._build(where, order, kept, far=far)
-        return statement
-
-    def _build(self, where: str, order: Order, kept: str | None, *, far: bool) -> str:
-        total = f"CASE WHEN {kept} THEN total END" if kept else "0"
-        counts = _KEPT.format(total=total, table=self._table)
         if kept is None:
-            counted = f"(SELECT count(*) FROM {self._table} WHERE {where}) AS total"
-            counts = f"SELECT {counted}, k.version FROM ({counts}) AS k"
-        item = Order(f"item.{order.column}", order.descending)
+            return await self._filtered(where, params, order, bounds)
+        if offset <= DEEP:
+            rows = await self._db.all(self._near(where, order, kept), bounds)
+            if rows:
+                return Page([row[1:] for row in rows], rows[0][0])
+        return await self._deep(where, order, kept, bounds)
+
+    async def _deep(self, where: str, order: Order, kept: str, bounds: Params) -> Page[Row]:
+        # Only a hint: from either end the statement finds the same rows.
+        far = bounds["offset"] >= self._halves.get(kept, 0)  # type: ignore[operator]
+        rows = await self._db.slow.all(self._anywhere(where, order, kept, far=far), bounds)
+        self._halves[kept] = rows[0][0] // 2
+        return Page(_items(rows), rows[0][0])
+
+    async def _filtered(
+        self, where: str, params: Params, order: Order, bounds: Params
+    ) -> Page[Row]:
+        rows = await self._db.slow.all(self._anywhere(where, order, "TRUE", far=False), bounds)
+        filters = (where, *params.items())
+        version, total = self._counted.get(filters, (None, 0))
+        if version != rows[0][1]:
+            # Rows once more, with the count in the same statement: of the same snapshot.
+            rows = await self._db.slow.all(self._anywhere(where, order, None, far=False), bounds)
+            total, version = rows[0][:2]
+            if len(self._counted) >= CACHED_TOTALS:
+                self._counted.clear()
+            self._counted[filters] = (version, total)
+        return Page(_items(rows), total)
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
+    def _near(self, where: str, order: Order, kept: str) -> str:
+        return _NEAR.format(
+            counts=_COUNTS.format(kept=kept, table=self._table),
+            columns=self._columns,
+            table=self._table,
+            where=where,
+            order=order.clause("item."),
+        )
+
+    @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
+    def _anywhere(self, where: str, order: Order, kept: str | None, *, far: bool) -> str:
+        counts = _COUNTS.format(kept=kept or "TRUE", table=self._table)
+        if kept is None:
+            counts = _COUNTED.format(table=self._table, where=where, counts=counts)
         return _PAGE.format(
             columns=self._columns,
             counts=counts,
@@ -135,7 +155,7 @@ class Listing:
             order=order.clause(backwards=far),
             limit=_FAR_LIMIT.format(counts=counts) if far else ":limit",
             offset=_FAR_OFFSET.format(counts=counts) if far else ":offset",
-            item_order=item.clause().replace(", id", ", item.id"),
+            item_order=order.clause("item."),
         )
 
 

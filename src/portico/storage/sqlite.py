@@ -148,8 +148,10 @@ class SqliteDatabase:
         self._waiting = 0
         self._group: _Group | None = None
         self._orphan: asyncio.Future[None] | None = None
+        self._version: int | None = None
 
     async def open(self) -> None:
+        self._call_soon = asyncio.get_running_loop().call_soon
         if sqlite_version() < OLDEST_SAFE:
             raise Unavailable(
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a database in WAL mode; "
@@ -190,11 +192,19 @@ class SqliteDatabase:
             raise _translated(error) from error
 
     def version(self) -> int:
-        try:
-            value: int = self._read("PRAGMA data_version").get
-        except _OUTAGES as error:
-            raise _translated(error) from error
-        return value
+        # Whatever the event loop runs before `_expire` was queued before this was read, so one look
+        # serves a whole batch of requests and yet every one of them sees what was committed before
+        # it came in.
+        if self._version is None:
+            try:
+                self._version = int(self._read("PRAGMA data_version").get)
+            except _OUTAGES as error:
+                raise _translated(error) from error
+            self._call_soon(self._expire)
+        return self._version
+
+    def _expire(self) -> None:
+        self._version = None
 
     def waiting(self) -> int:
         return self._waiting + self._slow.waiting
