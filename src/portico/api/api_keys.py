@@ -17,7 +17,7 @@ async def rotate_key(request: Request) -> Reply:
     return json_reply(
         201,
         Created(body, "Key rotated: store the new one now, the old one works for 24 hours more."),
-        [("cache-control", "no-store")],
+        ("cache-control", "no-store"),
     )
 
 

@@ -61,9 +61,7 @@ async def create_product(request: Request) -> Reply:
     """POST /products."""
     product = await products.create_product(request.environment, sent(request.body))
     where = f"{request.environment.addresses.base}/products/{product.id}"
-    return json_reply(
-        201, Created(product_body(product), "Product created."), [("location", where)]
-    )
+    return json_reply(201, Created(product_body(product), "Product created."), ("location", where))
 
 
 async def change_product(request: Request) -> Reply:

@@ -67,7 +67,7 @@ async def create_user(request: Request) -> Reply:
         role=body.role,
     )
     where = f"{request.environment.addresses.base}/users/{user.id}"
-    return json_reply(201, Created(user_item(user), "User created."), [("location", where)])
+    return json_reply(201, Created(user_item(user), "User created."), ("location", where))
 
 
 async def change_user(request: Request) -> Reply:

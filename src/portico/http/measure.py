@@ -29,6 +29,20 @@ class Series:
         self.seconds = 0.0
 
 
+class _Line(msgspec.Struct, tag_field="event", tag="request", gc=False):
+    time: str
+    request_id: str
+    method: str
+    path: str
+    status: int
+    milliseconds: float
+    address: str
+    user_id: int | None
+    credential: str | None
+    credential_id: int | None
+    level: str = "info"
+
+
 class RequestLog:
     """One JSON line a request, gathered and written in batches."""
 
@@ -38,22 +52,21 @@ class RequestLog:
 
     def add(self, request: Request, status: int, seconds: float) -> None:
         """Notes one request. Paths are redacted; queries, headers and bodies are left out."""
-        caller = getattr(request, "caller", None)
+        caller = request.caller
         self._lines.append(
             _encode(
-                {
-                    "time": timestamp(request.now),
-                    "level": "info",
-                    "event": "request",
-                    "request_id": request.id,
-                    "method": request.method,
-                    "path": redact(request.path),
-                    "status": status,
-                    "ms": round(seconds * 1000, 2),
-                    "address": getattr(request, "address", None),
-                    "user": caller.user_id if caller else None,
-                    "credential": f"{caller.credential}:{caller.credential_id}" if caller else None,
-                }
+                _Line(
+                    timestamp(request.now),
+                    request.id,
+                    request.method,
+                    redact(request.path),
+                    status,
+                    int(seconds * 1e6) / 1000,
+                    request.address,
+                    caller.user_id if caller else None,
+                    caller.credential if caller else None,
+                    caller.credential_id if caller else None,
+                )
             )
         )
 

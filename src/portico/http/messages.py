@@ -1,7 +1,6 @@
 """A request as the pipeline sees it, and the reply that it makes."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -16,6 +15,8 @@ BODY_SECONDS = 20.0
 """How long a body may take to arrive."""
 
 JSON = "application/json"
+
+_JSON_TYPE = ("content-type", JSON)
 
 Headers = list[tuple[str, str]]
 
@@ -40,17 +41,16 @@ class Reply:
 
     __slots__ = ("body", "headers", "status")
 
-    def __init__(
-        self, status: int, body: bytes = b"", headers: Sequence[tuple[str, str]] = ()
-    ) -> None:
+    def __init__(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
+        """The reply keeps `headers`, and the pipeline adds to them."""
         self.status = status
         self.body = body
-        self.headers: Headers = list(headers)
+        self.headers: Headers = [] if headers is None else headers
 
 
-def json_reply(status: int, body: msgspec.Struct, headers: Sequence[tuple[str, str]] = ()) -> Reply:
+def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> Reply:
     """A reply with a JSON body."""
-    return Reply(status, encode(body), [("content-type", JSON), *headers])
+    return Reply(status, encode(body), [_JSON_TYPE, *headers])
 
 
 class Request:
@@ -91,6 +91,9 @@ class Request:
         self.path = scope.path
         self.query_string = scope.query_string
         self.headers = scope.headers
+        # Who calls and from where is known only further on; until then a log line has nobody.
+        self.caller = None  # type: ignore[assignment]
+        self.address = ""
         self.now = 0
         self.resource_id = 0
         self.verdict: Verdict | None = None
