@@ -1,0 +1,58 @@
+"""The application on both engines and both limiter stores, fresh for every test."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+import valkey
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+from driving import Api, settings_for
+from servers import PostgresServer, RedisServer
+
+hypothesis_settings.register_profile(
+    "contract",
+    max_examples=40,
+    deadline=None,  # the first example pays for what others find warm
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+hypothesis_settings.load_profile("contract")
+
+EMPTY = """
+TRUNCATE users, products, product_words, api_keys, rate_counters, list_counts RESTART IDENTITY"""
+
+
+@pytest.fixture(scope="session")
+def contract_database(postgres: PostgresServer) -> str:
+    """One PostgreSQL database for all: emptying it is quicker than making another."""
+    return postgres.fresh_database()
+
+
+@pytest.fixture(params=["sqlite+memory", "postgres+redis"])
+def environ(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The variables that choose the stores."""
+    if request.param == "sqlite+memory":
+        return {}
+    redis = cast(RedisServer, request.getfixturevalue("redis"))
+    with valkey.Valkey.from_url(redis.url) as client:
+        client.flushdb()
+    return {
+        "PORTICO_DATABASE_URL": request.getfixturevalue("contract_database"),
+        "PORTICO_VALKEY_URL": redis.url,
+    }
+
+
+@pytest.fixture
+async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application, with nobody in it."""
+    api = Api(settings_for(tmp_path, environ))
+    await api.start()
+    if environ:
+        for environment in api.portico.environments:
+            async with environment.db.transaction() as tx:
+                await tx.script(EMPTY)
+    yield api
+    await api.aclose()
+    await api.stop()

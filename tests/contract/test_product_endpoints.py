@@ -1,0 +1,245 @@
+"""GET, POST, PATCH and DELETE of products (specification §2.2, §4.2; decisions §7)."""
+
+import asyncio
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driving import Api, refused
+
+LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
+CREATED = "2026-03-15T12:00:00.000Z"
+
+
+async def test_a_product_starts_as_a_draft_with_the_declared_defaults(api: Api) -> None:
+    editor = await api.caller("editor")
+    answer = await editor.post("/products", json=LAMP)
+    assert answer.status_code == 201
+    body = answer.json()
+    assert body.keys() == {"data", "message"}
+    number = body["data"]["id"]
+    assert body["data"] == {
+        "id": number,
+        "name": "Lamp",
+        "description": "",
+        "category": "light",
+        "price": 12.5,
+        "currency": "USD",
+        "in_stock": False,
+        "stock_quantity": 0,
+        "status": "draft",
+        "created_at": CREATED,
+        "updated_at": CREATED,
+        "images": [],
+        "metadata": {},
+    }
+    assert answer.headers["location"] == f"https://localhost:8443/v1/products/{number}"
+    assert (await editor.get(answer.headers["location"])).json() == {"data": body["data"]}
+
+
+async def test_a_product_holds_all_that_was_sent(api: Api) -> None:
+    editor = await api.caller("editor")
+    sent = {
+        "name": "Größe\u2003XL 💡",
+        "category": "light",
+        "price": 0,
+        "description": "line one\nline two\ttab \u0000".replace("\u0000", ""),
+        "currency": "EUR",
+        "stock_quantity": 2**31 - 1,
+        "status": "active",
+        "images": [{"url": "https://example.com/a.png"}, {"url": "http://x.de/b", "alt": "B"}],
+        "metadata": {"colour": "red", "größe": "", "emoji 💡": 'quote " and \\'},
+    }
+    answer = await editor.post("/products", json=sent)
+    assert answer.status_code == 201, answer.text
+    data = (await editor.get(f"/products/{answer.json()['data']['id']}")).json()["data"]
+    sent["description"] = "line one\nline two\ttab"
+    sent["images"] = [
+        {"url": "https://example.com/a.png", "alt": ""},
+        {"url": "http://x.de/b", "alt": "B"},
+    ]
+    assert {name: data[name] for name in sent} == sent
+    assert data["in_stock"] is True
+    listed = (await editor.get("/products")).json()["data"]
+    assert listed == [{k: v for k, v in data.items() if k not in ("images", "metadata")}]
+
+
+@given(units=st.integers(0, 10**16 - 1), exponent=st.sampled_from(["", "e0", "E+0"]))
+async def test_every_price_comes_back_exactly(api: Api, units: int, exponent: str) -> None:
+    editor = await api.caller("editor")
+    price = Decimal(units) / 10_000
+    body = json.dumps(LAMP | {"price": None}).replace("null", f"{price:f}{exponent}")
+    answer = await editor.post(
+        "/products", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 201
+    read = await editor.get(f"/products/{answer.json()['data']['id']}")
+    assert json.loads(read.text, parse_float=Decimal, parse_int=Decimal)["data"]["price"] == price
+
+
+@pytest.mark.parametrize(
+    "price", ["-0.0001", "1e12", "1000000000000", "0.00001", "1.23456", "1e-5", "1e400", "1e-400"]
+)
+async def test_a_price_out_of_bounds_is_refused(api: Api, price: str) -> None:
+    editor = await api.caller("editor")
+    body = json.dumps(LAMP | {"price": None}).replace("null", price)
+    async with api.unchanged():
+        answer = await editor.post(
+            "/products", content=body, headers={"content-type": "application/json"}
+        )
+        assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"price"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", ""),
+        ("name", " \u00a0 "),
+        ("name", "x" * 201),
+        ("category", ""),
+        ("category", "x" * 101),
+        ("description", "x" * 10_001),
+        ("currency", "usd"),
+        ("currency", "ABC"),
+        ("stock_quantity", -1),
+        ("stock_quantity", 2**31),
+        ("status", "deleted"),
+        ("images", [{"url": "https://example.com"}] * 51),
+        ("metadata", {str(number): "" for number in range(51)}),
+    ],
+)
+async def test_a_value_that_breaks_a_rule_is_named(api: Api, field: str, value: object) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    async with api.unchanged():
+        created = await editor.post("/products", json=LAMP | {field: value})
+        assert refused(created, 422, "VALIDATION_ERROR").keys() == {field}
+        changed = await editor.patch(f"/products/{product.id}", json={field: value})
+        assert refused(changed, 422, "VALIDATION_ERROR").keys() == {field}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "where"),
+    [
+        ("images", [{"url": "https://a.de"}, {"url": "ftp://a.de"}], "images.1.url"),
+        ("images", [{"url": "https://a.de", "alt": "x" * 501}], "images.0.alt"),
+        ("metadata", {"k": "x" * 1001}, "metadata.k"),
+        ("metadata", {"": "x"}, "metadata"),
+    ],
+)
+async def test_a_fault_inside_a_value_has_a_dotted_path(
+    api: Api, field: str, value: object, where: str
+) -> None:
+    editor = await api.caller("editor")
+    async with api.unchanged():
+        answer = await editor.post("/products", json=LAMP | {field: value})
+        assert refused(answer, 422, "VALIDATION_ERROR").keys() == {where}
+
+
+async def test_in_stock_follows_the_quantity_and_cannot_be_sent(api: Api) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    where = f"/products/{product.id}"
+    for quantity in (3, 0):
+        answer = await editor.patch(where, json={"stock_quantity": quantity})
+        assert answer.json()["data"]["in_stock"] is (quantity > 0)
+    async with api.unchanged():
+        answer = await editor.patch(where, json={"in_stock": True})
+        assert refused(answer, 400, "VALIDATION_ERROR").keys() == {"in_stock"}
+
+
+@pytest.mark.parametrize("old", ["draft", "active", "archived"])
+@pytest.mark.parametrize("new", ["draft", "active", "archived"])
+async def test_a_status_changes_only_along_its_states(api: Api, old: str, new: str) -> None:
+    editor = await api.caller("editor")
+    product = await api.product(status=old)
+    allowed = {("draft", "active"), ("draft", "archived"), ("active", "archived")}
+    allowed |= {("archived", "active"), (old, old)}
+    if (old, new) in allowed:
+        answer = await editor.patch(f"/products/{product.id}", json={"status": new})
+        assert answer.json()["data"]["status"] == new
+        return
+    async with api.unchanged():
+        answer = await editor.patch(f"/products/{product.id}", json={"status": new, "name": "X"})
+        assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"status"}
+
+
+async def test_a_patch_keeps_what_it_leaves_out(api: Api) -> None:
+    editor = await api.caller("editor")
+    created = await editor.post(
+        "/products", json=LAMP | {"metadata": {"a": "1"}, "images": [{"url": "https://a.de"}]}
+    )
+    where = created.headers["location"]
+    api.clock.advance(seconds=1)
+    before = created.json()["data"]
+    answer = await editor.patch(where, json={"price": 99, "metadata": {"b": "2"}})
+    assert answer.json()["data"] == before | {
+        "price": 99,
+        "metadata": {"b": "2"},
+        "updated_at": "2026-03-15T12:00:01.000Z",
+    }
+    async with api.unchanged():
+        for change in ({}, {"price": 99.0}, {"name": " Lamp "}):
+            again = await editor.patch(where, json=change)
+            assert again.json()["data"] == answer.json()["data"]
+
+
+async def test_a_deleted_product_is_gone_from_lists_and_search(api: Api) -> None:
+    editor = await api.caller("editor")
+    kept = await api.product(name="Kept lamp")
+    gone = await api.product(name="Gone lamp")
+    answer = await editor.delete(f"/products/{gone.id}")
+    assert (answer.status_code, answer.content) == (204, b"")
+    refused(await editor.get(f"/products/{gone.id}"), 404, "RESOURCE_NOT_FOUND")
+    refused(await editor.delete(f"/products/{gone.id}"), 404, "RESOURCE_NOT_FOUND")
+    for query in ("", "?search=lamp"):
+        found = (await editor.get(f"/products{query}")).json()
+        assert [item["id"] for item in found["data"]] == [kept.id]
+        assert found["pagination"]["total_items"] == 1
+
+
+async def test_ids_are_never_used_twice(api: Api) -> None:
+    editor = await api.caller("editor")
+    first = (await editor.post("/products", json=LAMP)).json()["data"]["id"]
+    await editor.delete(f"/products/{first}")
+    assert (await editor.post("/products", json=LAMP)).json()["data"]["id"] > first
+
+
+async def test_concurrent_changes_of_one_product_lose_nothing(api: Api) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    where = f"/products/{product.id}"
+    changes: list[dict[str, Any]] = [
+        {"name": "Changed"},
+        {"description": "Changed"},
+        {"category": "changed"},
+        {"price": 7},
+        {"currency": "EUR"},
+        {"stock_quantity": 7},
+        {"status": "archived"},
+        {"metadata": {"a": "b"}},
+    ]
+    answers = await asyncio.gather(*(editor.patch(where, json=change) for change in changes))
+    assert [answer.status_code for answer in answers] == [200] * len(changes)
+    data = (await editor.get(where)).json()["data"]
+    for change in changes:
+        assert change.items() <= data.items()
+
+
+async def test_changes_and_a_deletion_at_once_end_in_one_or_the_other(api: Api) -> None:
+    editor = await api.caller("editor")
+    for _ in range(10):
+        product = await api.product()
+        where = f"/products/{product.id}"
+        answers = await asyncio.gather(
+            *(editor.patch(where, json={"price": price}) for price in range(5)),
+            editor.delete(where),
+            *(editor.patch(where, json={"price": price}) for price in range(5)),
+        )
+        assert {answer.status_code for answer in answers} <= {200, 204, 404}
+        refused(await editor.get(where), 404)
+    assert (await editor.get("/products")).json()["pagination"]["total_items"] == 0

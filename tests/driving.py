@@ -1,0 +1,328 @@
+"""Drives the whole application inside a test's event loop, with a clock that the test moves.
+
+Only the server is stood in for: `InProcess` hands the application what granian would (RSGI), paths
+percent-decoded, and takes its answer, a HEAD's without the body.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import msgspec
+
+from portico.app import Portico, Server
+from portico.domain.api_keys import ApiKey, KeyType
+from portico.domain.limits import DEFAULT_PLANS, Plan
+from portico.domain.products import Product
+from portico.domain.users import User
+from portico.services.accounts import give_key
+from portico.services.environment import Environment
+from portico.settings import Settings, load
+
+NOON = 1_773_576_000_000
+"""2026-03-15T12:00:00.000Z, the first moment of a minute."""
+
+UNMETERED = "unmetered"
+"""A plan whose windows no test exhausts."""
+
+BASE = {"live": "https://localhost:8443/v1", "sandbox": "https://localhost:8443/sandbox/v1"}
+
+TABLES = {
+    "users": "id",
+    "products": "id",
+    "api_keys": "id",
+    "list_counts": "list, key, shard",
+}
+_EPHEMERAL = {"api_keys": 8}
+"""The column of a table that a mere look moves: `last_used_at`."""
+
+
+@dataclass
+class FakeClock:
+    """Stands still until a test moves it."""
+
+    now: int = NOON
+
+    def __call__(self) -> int:
+        """Milliseconds since the epoch."""
+        return self.now
+
+    def advance(self, *, days: int = 0, seconds: float = 0, milliseconds: int = 0) -> None:
+        """Moves the time, also backwards."""
+        self.now += days * 86_400_000 + round(seconds * 1000) + milliseconds
+
+
+class _Headers:
+    """Header fields as granian's `RSGIHeaders` shows them."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self._pairs = [(name.lower(), value) for name, value in pairs]
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        return next((value for key, value in self._pairs if key == name), default)
+
+    def get_all(self, name: str) -> list[str]:
+        return [value for key, value in self._pairs if key == name]
+
+
+@dataclass
+class _Scope:
+    """What the server tells of a request."""
+
+    method: str
+    path: str
+    query_string: str
+    headers: _Headers
+    client: str
+    scheme: str = "https"
+    proto: str = "http"
+
+
+@dataclass
+class _Proto:
+    """The server's side of one exchange."""
+
+    body: Sequence[bytes]
+    answer: tuple[int, list[tuple[str, str]], bytes] | None = None
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        assert self.answer is None, "a request was answered twice"
+        self.answer = (status, list(headers), body)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self.body:
+            yield chunk
+
+
+class InProcess(httpx.AsyncBaseTransport):
+    """Sends requests to the application that `api` runs at the moment."""
+
+    def __init__(self, api: "Api", client: str = "127.0.0.1:50000") -> None:
+        """`client` is the address and port that the requests come from."""
+        self._api = api
+        self._client = client
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.AsyncBaseTransport`."""
+        return await self.exchange(
+            request.method,
+            request.url.raw_path.decode("ascii"),
+            [(name.decode(), value.decode("latin-1")) for name, value in request.headers.raw],
+            await request.aread(),
+            scheme=request.url.scheme,
+        )
+
+    async def exchange(
+        self,
+        method: str,
+        target: str,
+        headers: Sequence[tuple[str, str]],
+        *body: bytes,
+        scheme: str = "https",
+    ) -> httpx.Response:
+        """One request, its target as on the wire and its body in chunks."""
+        path, _, query = target.partition("?")
+        proto = _Proto(body)
+        scope = _Scope(
+            method, unquote(path, errors="replace"), query, _Headers(headers), self._client, scheme
+        )
+        await self._api.server.__rsgi__(scope, proto)
+        assert proto.answer is not None, "a request was not answered"
+        status, answered, content = proto.answer
+        length = ("content-length", str(len(content)))
+        shown = b"" if method == "HEAD" else content
+        return httpx.Response(status, headers=[*answered, length], content=shown)
+
+
+class Caller(httpx.AsyncClient):
+    """A client that authenticates with one account's key."""
+
+    def __init__(self, api: "Api", user: User, record: ApiKey, key: str, environment: str) -> None:
+        super().__init__(
+            transport=InProcess(api),
+            base_url=BASE[environment],
+            headers={"authorization": f"Bearer {key}"},
+        )
+        self.user = user
+        self.record = record
+        self.key = key
+
+
+@dataclass
+class Api:
+    """The application, its clock, and short ways to what tests need."""
+
+    settings: Settings
+    clock: FakeClock = field(default_factory=FakeClock)
+    portico: Portico = field(init=False)
+    server: Server = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(20260315)  # noqa: S311 - repeatable on purpose
+        self._numbers = iter(range(1, 10**9))
+        self._clients: list[httpx.AsyncClient] = []
+
+    @property
+    def live(self) -> Environment:
+        """The live environment."""
+        return self.portico.live
+
+    @property
+    def sandbox(self) -> Environment:
+        """The sandbox."""
+        return self.portico.sandbox
+
+    async def start(self) -> None:
+        """Opens the stores and begins to serve."""
+        self.portico = Portico(self.settings, clock=self.clock, random=self._random.randbytes)
+        await self.portico.open()
+        self.server = Server(self.portico)
+        await self.server.start()
+
+    async def stop(self) -> None:
+        """As SIGTERM does."""
+        await self.server.stop()
+        await self.portico.close()
+
+    async def crash(self) -> None:
+        """Ends without writing what has gathered in memory, as a kill does."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self.portico.close()
+
+    async def aclose(self) -> None:
+        """Closes the clients."""
+        for client in self._clients:
+            await client.aclose()
+
+    async def account(
+        self,
+        role: str = "viewer",
+        *,
+        plan: str = UNMETERED,
+        env: Environment | None = None,
+        **values: Any,
+    ) -> User:
+        """A new user, straight into the database: with a password only if one is given."""
+        env = env or self.live
+        number = next(self._numbers)
+        if password := values.pop("password", None):
+            values["password_hash"] = await env.passwords.hash(password)
+        facts: dict[str, Any] = {
+            "name": f"Person {number}",
+            "email": f"person{number}@example.com",
+            "avatar_url": None,
+            "theme": "system",
+            "language": "en",
+            "notifications": True,
+            "account_id": None,
+            "password_hash": None,
+            "last_login_at": None,
+            "created_at": self.clock(),
+            "updated_at": self.clock(),
+        }
+        user = User(id=0, role=role, plan=plan, **(facts | values))
+        async with env.db.transaction() as tx:
+            return await env.users.insert(tx, user)
+
+    async def product(self, env: Environment | None = None, **values: Any) -> Product:
+        """A new product, straight into the database; active and priced 1 unless told otherwise."""
+        env = env or self.live
+        facts: dict[str, Any] = {
+            "name": "Lamp",
+            "description": "",
+            "category": "light",
+            "price": 10_000,
+            "currency": "USD",
+            "stock_quantity": 0,
+            "status": "active",
+            "images": "[]",
+            "metadata": "{}",
+            "created_at": self.clock(),
+            "updated_at": self.clock(),
+        }
+        async with env.db.transaction() as tx:
+            return await env.products.insert(tx, Product(id=0, **(facts | values)))
+
+    async def caller(
+        self,
+        role: str = "admin",
+        key_type: KeyType = "live",
+        *,
+        user: User | None = None,
+        expires_at: int | None = None,
+        plan: str = UNMETERED,
+        **values: Any,
+    ) -> Caller:
+        """A client with a new key, of a new account unless `user` is given."""
+        user = user or await self.account(role, plan=plan, **values)
+        record, key = await give_key(
+            self.live, user, name="A key", key_type=key_type, expires_at=expires_at
+        )
+        environment = "sandbox" if key_type == "test" else "live"
+        caller = Caller(self, user, record, key, environment)
+        self._clients.append(caller)
+        return caller
+
+    def stranger(self, address: str = "127.0.0.1:50000", **headers: str) -> httpx.AsyncClient:
+        """A client without a key, at an address of its own."""
+        client = httpx.AsyncClient(
+            transport=InProcess(self, address), base_url=BASE["live"], headers=headers
+        )
+        self._clients.append(client)
+        return client
+
+    async def state(self) -> dict[str, list[tuple[Any, ...]]]:
+        """All that both databases hold, but for counters and last uses."""
+        held: dict[str, list[tuple[Any, ...]]] = {}
+        for env in self.portico.environments:
+            for table, order in TABLES.items():
+                rows = await env.db.slow.all(f"SELECT * FROM {table} ORDER BY {order}")  # noqa: S608 - constants
+                skip = _EPHEMERAL.get(table)
+                columns = range(len(rows[0])) if rows else range(0)
+                held[f"{env.name} {table}"] = [
+                    tuple(row[i] for i in columns if i != skip) for row in rows
+                ]
+        return held
+
+    @asynccontextmanager
+    async def unchanged(self) -> AsyncIterator[None]:
+        """Whatever happens inside leaves both databases as they were."""
+        before = await self.state()
+        yield
+        assert await self.state() == before
+
+
+def settings_for(data: Path, environ: Mapping[str, str]) -> Settings:
+    """Settings as an operator would make them, with an unmetered plan and no request log."""
+    loaded = load({"data": str(data)}, environ, data)
+    plans = {**DEFAULT_PLANS, UNMETERED: Plan(UNMETERED, 10**9, 10**9)}
+    return replace(loaded, plans=plans, log_requests=False)
+
+
+def refused(response: httpx.Response, status: int, code: str | None = None) -> dict[str, str]:
+    """Sees that a response is the one error body; returns its faults, field to message."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    body = msgspec.json.decode(response.content)
+    assert body.keys() == {"error"}
+    error = body["error"]
+    assert error.keys() == {"code", "message", "details"}
+    assert code is None or error["code"] == code
+    assert error["message"].strip()
+    assert all(fault.keys() == {"field", "message"} for fault in error["details"])
+    return {fault["field"]: fault["message"] for fault in error["details"]}
+
+
+def json_bytes(value: object) -> bytes:
+    """A JSON text."""
+    return json.dumps(value).encode()
