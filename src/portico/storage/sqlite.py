@@ -43,7 +43,7 @@ def connect(path: Path, *, cache_kib: int = 8192) -> apsw.Connection:
     connection.execute(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
-    )
+    ).fetchall()  # apsw runs no further than the first row unless all are taken
     return connection
 
 

@@ -1,0 +1,306 @@
+"""GET, POST, PATCH and DELETE of users (specification §2.1, §4.1; decisions §7)."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from driving import Api, InProcess, json_bytes, refused
+
+NEW = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytical1"}
+SECONDS = "2026-03-15T12:00:{:02d}.000Z"
+
+
+async def test_a_caller_reads_themselves(api: Api) -> None:
+    caller = await api.caller("viewer", name="Ada Lovelace", email="ada@example.com")
+    answer = await caller.get("/users/me")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "data": {
+            "id": caller.user.id,
+            "name": "Ada Lovelace",
+            "email": "ada@example.com",
+            "role": "viewer",
+            "created_at": SECONDS.format(0),
+            "updated_at": SECONDS.format(0),
+            "avatar_url": None,
+            "last_login_at": None,
+            "preferences": {"theme": "system", "language": "en", "notifications": True},
+        }
+    }
+    assert (await caller.get(f"/users/{caller.user.id}")).json() == answer.json()
+
+
+async def test_a_new_user_is_answered_and_found_where_location_says(api: Api) -> None:
+    admin = await api.caller("admin")
+    answer = await admin.post("/users", json=NEW)
+    assert answer.status_code == 201
+    body = answer.json()
+    assert body.keys() == {"data", "message"}
+    assert body["data"] == {
+        "id": body["data"]["id"],
+        "name": "Ada Lovelace",
+        "email": "ada@example.com",
+        "role": "viewer",
+        "created_at": SECONDS.format(0),
+        "updated_at": SECONDS.format(0),
+    }
+    where = answer.headers["location"]
+    assert where == f"https://localhost:8443/v1/users/{body['data']['id']}"
+    found = (await admin.get(where)).json()["data"]
+    assert found["email"] == "ada@example.com"
+    stored = await api.live.users.get(found["id"])
+    assert stored is not None
+    assert stored.plan == "free"
+    assert await api.portico.passwords.verify("Analytical1", stored.password_hash or "")
+
+
+async def test_a_password_is_never_answered_nor_stored_in_the_open(api: Api) -> None:
+    admin = await api.caller("admin")
+    created = await admin.post("/users", json=NEW)
+    where = created.headers["location"]
+    answers = [created, await admin.get(where), await admin.get("/users")]
+    assert not any("Analytical1" in answer.text or "argon2" in answer.text for answer in answers)
+    assert "Analytical1" not in str(await api.state())
+
+
+async def test_a_name_is_trimmed_before_it_is_measured(api: Api) -> None:
+    admin = await api.caller("admin")
+    long = "é" * 100
+    answer = await admin.post("/users", json=NEW | {"name": f" \u2003{long}\n"})
+    assert answer.json()["data"]["name"] == long
+    async with api.unchanged():
+        for name in ("x", " x ", "é" * 101, ""):
+            answer = await admin.post("/users", json=NEW | {"name": name, "email": "b@example.com"})
+            assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"name"}
+
+
+@pytest.mark.parametrize(
+    "password", ["Short1a", "lowercase1", "UPPERCASE1", "NoDigitsHere", "Aa1" + "x" * 126, ""]
+)
+async def test_a_weak_password_is_refused(api: Api, password: str) -> None:
+    admin = await api.caller("admin")
+    async with api.unchanged():
+        answer = await admin.post("/users", json=NEW | {"password": password})
+        assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"password"}
+
+
+@pytest.mark.parametrize(
+    "email", ["ada", "ada@", "@example.com", "a b@example.com", "ada@example", "a@b@example.com"]
+)
+async def test_what_is_no_email_is_refused(api: Api, email: str) -> None:
+    admin = await api.caller("admin")
+    async with api.unchanged():
+        answer = await admin.post("/users", json=NEW | {"email": email})
+        assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"email"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("ada@example.com", "ADA@EXAMPLE.com"),
+        ("rené@example.com", "RENE\u0301@example.com"),
+        ("straße@example.com", "STRASSE@example.com"),
+        ("σίσυφος@example.com", "ΣΊΣΥΦΟΣ@example.com"),
+        ("ada@münchen.de", "ada@xn--mnchen-3ya.de"),
+    ],
+)
+async def test_an_email_in_another_case_or_composition_is_taken(
+    api: Api, first: str, second: str
+) -> None:
+    admin = await api.caller("admin")
+    assert (await admin.post("/users", json=NEW | {"email": first})).status_code == 201
+    async with api.unchanged():
+        answer = await admin.post("/users", json=NEW | {"email": second})
+        assert refused(answer, 409, "DUPLICATE_RESOURCE").keys() == {"email"}
+        other = await admin.patch("/users/me", json={"email": second})
+        assert refused(other, 409, "DUPLICATE_RESOURCE").keys() == {"email"}
+
+
+async def test_of_ten_thousand_concurrent_creations_of_one_email_one_succeeds(api: Api) -> None:
+    admin = await api.caller("admin")
+    emails = ["rené.straße@x.com", "RENE\u0301.STRASSE@X.COM", "René.Strasse@x.com"]
+    bodies = [json_bytes(NEW | {"email": email}) for email in emails]
+    headers = [
+        ("authorization", f"Bearer {admin.key}"),
+        ("content-type", "application/json"),
+    ]
+    transport = InProcess(api)
+
+    async def create(number: int) -> int:
+        while True:
+            answer = await transport.exchange("POST", "/v1/users", headers, bodies[number % 3])
+            if answer.status_code != 503:  # the hashing queue was full: clients try again
+                return answer.status_code
+            assert int(answer.headers["retry-after"]) >= 1
+            await asyncio.sleep(0.5)
+
+    statuses = await asyncio.gather(*(create(number) for number in range(10_000)))
+    assert Counter(statuses) == {201: 1, 409: 9_999}
+    assert (await admin.get("/users")).json()["pagination"]["total_items"] == 2
+
+
+async def test_users_change_their_own_name_avatar_and_preferences(api: Api) -> None:
+    caller = await api.caller("viewer")
+    api.clock.advance(seconds=5)
+    change: dict[str, Any] = {
+        "name": " Ada ",
+        "avatar_url": "https://example.com/ada.png",
+        "preferences": {"theme": "dark", "language": "pt-BR"},
+    }
+    answer = await caller.patch("/users/me", json=change)
+    assert answer.status_code == 200
+    data = answer.json()["data"]
+    assert data["name"] == "Ada"
+    assert data["avatar_url"] == "https://example.com/ada.png"
+    assert data["preferences"] == {"theme": "dark", "language": "pt-BR", "notifications": True}
+    assert (data["created_at"], data["updated_at"]) == (SECONDS.format(0), SECONDS.format(5))
+    assert (await caller.get("/users/me")).json()["data"] == data
+    gone = await caller.patch(f"/users/{caller.user.id}", json={"avatar_url": None})
+    assert gone.json()["data"]["avatar_url"] is None
+
+
+async def test_a_change_that_changes_nothing_leaves_updated_at(api: Api) -> None:
+    caller = await api.caller("viewer")
+    api.clock.advance(seconds=5)
+    async with api.unchanged():
+        changes: list[dict[str, object]] = [{}, {"name": caller.user.name}, {"preferences": {}}]
+        for change in changes:
+            answer = await caller.patch("/users/me", json=change)
+            assert answer.json()["data"]["updated_at"] == SECONDS.format(0)
+
+
+@pytest.mark.parametrize("change", [{"role": "admin"}, {"email": "other@example.com"}])
+async def test_users_change_neither_their_own_role_nor_email(
+    api: Api, change: dict[str, str]
+) -> None:
+    for role in ("viewer", "editor"):
+        caller = await api.caller(role)
+        async with api.unchanged():
+            refused(await caller.patch("/users/me", json=change), 403, "PERMISSION_DENIED")
+
+
+async def test_nobody_changes_others_without_write_users(api: Api) -> None:
+    other = await api.account()
+    for role in ("viewer", "editor"):
+        caller = await api.caller(role)
+        async with api.unchanged():
+            for where in (other.id, 999_999):
+                answer = await caller.patch(f"/users/{where}", json={"name": "Mallory"})
+                refused(answer, 403, "PERMISSION_DENIED")
+
+
+async def test_an_admin_changes_everything_of_others(api: Api) -> None:
+    admin = await api.caller("admin")
+    other = await api.account("viewer")
+    change = {"name": "Bo", "email": "bo@example.com", "role": "editor", "password": "Passw0rdd"}
+    answer = await admin.patch(f"/users/{other.id}", json=change)
+    assert answer.status_code == 200
+    assert {name: answer.json()["data"][name] for name in ("name", "email", "role")} == {
+        "name": "Bo",
+        "email": "bo@example.com",
+        "role": "editor",
+    }
+    stored = await api.live.users.get(other.id)
+    assert stored is not None
+    assert await api.portico.passwords.verify("Passw0rdd", stored.password_hash or "")
+
+
+async def test_an_own_password_changes_only_with_the_current_one(api: Api) -> None:
+    for role in ("viewer", "admin"):
+        caller = await api.caller(role, password="Passw0rdd")
+        async with api.unchanged():
+            for current in ({}, {"current_password": "Passw0rde"}, {"current_password": ""}):
+                change = {"password": "Newpassw0rd", **current}
+                answer = await caller.patch("/users/me", json=change)
+                assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"current_password"}
+        right = {"password": "Newpassw0rd", "current_password": "Passw0rdd"}
+        assert (await caller.patch("/users/me", json=right)).status_code == 200
+        again = await caller.patch("/users/me", json=right)
+        assert refused(again, 422).keys() == {"current_password"}
+
+
+async def test_a_role_takes_effect_on_the_next_request(api: Api) -> None:
+    admin = await api.caller("admin")
+    editor = await api.caller("editor")
+    body = {"name": "Lamp", "category": "light", "price": 1}
+    assert (await editor.post("/products", json=body)).status_code == 201
+    await admin.patch(f"/users/{editor.user.id}", json={"role": "viewer"})
+    async with api.unchanged():
+        refused(await editor.post("/products", json=body), 403, "PERMISSION_DENIED")
+    await admin.patch(f"/users/{editor.user.id}", json={"role": "editor"})
+    assert (await editor.post("/products", json=body)).status_code == 201
+
+
+async def test_a_deleted_user_is_gone_with_all_keys(api: Api) -> None:
+    admin = await api.caller("admin")
+    other = await api.caller("editor")
+    answer = await admin.delete(f"/users/{other.user.id}")
+    assert (answer.status_code, answer.content) == (204, b"")
+    refused(await admin.get(f"/users/{other.user.id}"), 404, "RESOURCE_NOT_FOUND")
+    refused(await other.get("/users/me"), 401, "AUTHENTICATION_REQUIRED")
+    refused(await admin.delete(f"/users/{other.user.id}"), 404, "RESOURCE_NOT_FOUND")
+    assert await api.live.api_keys.get(other.record.id) is None
+
+
+async def test_the_last_admin_stays_an_admin(api: Api) -> None:
+    admin = await api.caller("admin")
+    me = f"/users/{admin.user.id}"
+    async with api.unchanged():
+        refused(await admin.delete(me), 409, "CONFLICT")
+        refused(await admin.patch(me, json={"role": "viewer", "name": "No"}), 409, "CONFLICT")
+        refused(await admin.patch("/users/me", json={"role": "viewer"}), 409, "CONFLICT")
+    second = await api.caller("admin")
+    assert (await second.delete(me)).status_code == 204
+    async with api.unchanged():
+        refused(await second.delete(f"/users/{second.user.id}"), 409, "CONFLICT")
+
+
+async def test_an_admin_among_several_does_not_change_their_own_role(api: Api) -> None:
+    admin = await api.caller("admin")
+    await api.account("admin")
+    async with api.unchanged():
+        refused(await admin.patch("/users/me", json={"role": "viewer"}), 403, "PERMISSION_DENIED")
+
+
+async def test_admins_who_remove_one_another_at_once_leave_one(api: Api) -> None:
+    for _ in range(5):
+        admins = [await api.caller("admin") for _ in range(6)]
+
+        pairs = list(zip(admins, [*admins[1:], admins[0]], strict=True))
+        await asyncio.gather(
+            *(by.delete(f"/users/{whom.user.id}") for by, whom in pairs[::2]),
+            *(
+                by.patch(f"/users/{whom.user.id}", json={"role": "viewer"})
+                for by, whom in pairs[1::2]
+            ),
+        )
+        assert await api.live.users.first_admin() is not None
+        async with api.live.db.transaction() as tx:
+            await tx.run("DELETE FROM users")
+
+
+async def test_concurrent_changes_of_one_user_lose_nothing(api: Api) -> None:
+    admin = await api.caller("admin")
+    other = await api.account("viewer")
+    where = f"/users/{other.id}"
+    changes: list[dict[str, Any]] = [
+        {"name": "Changed"},
+        {"email": "changed@example.com"},
+        {"role": "editor"},
+        {"avatar_url": "https://example.com/a.png"},
+        {"preferences": {"theme": "dark"}},
+        {"preferences": {"language": "de"}},
+        {"preferences": {"notifications": False}},
+    ]
+    answers = await asyncio.gather(*(admin.patch(where, json=change) for change in changes))
+    assert [answer.status_code for answer in answers] == [200] * len(changes)
+    data = (await admin.get(where)).json()["data"]
+    assert (data["name"], data["email"], data["role"]) == (
+        "Changed",
+        "changed@example.com",
+        "editor",
+    )
+    assert data["avatar_url"] == "https://example.com/a.png"
+    assert data["preferences"] == {"theme": "dark", "language": "de", "notifications": False}
