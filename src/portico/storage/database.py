@@ -14,6 +14,10 @@ Engine = Literal["sqlite", "postgres"]
 
 NOTHING: Params = {}
 
+LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
+"""Ends a SELECT in a transaction that changes what it read: nobody else does so in between.
+SQLite has one writer at a time anyway."""
+
 
 class UniqueViolation(Exception):
     """A write met a unique index that already holds its value; the transaction is undone."""

@@ -1,11 +1,11 @@
 """Products: their rows and lists. Full-text search is in `product_search`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
 from portico.domain.products import Product
-from portico.storage.database import Database, Params, Reader, Row, Transaction
+from portico.storage.database import LOCKED, Database, Params, Row, Transaction
 from portico.storage.listing import Listing, Order, Page
 from portico.storage.product_search import ProductSearch
 
@@ -14,6 +14,8 @@ COLUMNS = (
     " created_at, updated_at"
 )
 EXPORT_BATCH = 1_000
+DELETE_BATCH = 20_000
+"""So that no single statement takes long enough to be given up on."""
 
 _NEWEST_FIRST = Order("id", descending=True)
 
@@ -30,8 +32,26 @@ UPDATE products SET name = :name, description = :description, category = :catego
     price = :price, currency = :currency, stock_quantity = :stock_quantity, status = :status,
     images = :images, metadata = :metadata, updated_at = :updated_at
 WHERE id = :id"""
+_LAST_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'products'"
+_NEXT_IDS = """
+SELECT nextval(pg_get_serial_sequence('products', 'id'))
+FROM generate_series(1, CAST(:count AS BIGINT))"""
+_INSERT_WITH_ID = f"""
+INSERT INTO products ({COLUMNS})
+VALUES (:id, :name, :description, :category, :price, :currency, :stock_quantity, :status,
+    :images, :metadata, :created_at, :updated_at)"""
+# One statement for all rows, hence one for the triggers; executemany would be one for each.
+_INSERT_ARRAYS = f"""
+INSERT INTO products ({COLUMNS}) OVERRIDING SYSTEM VALUE
+SELECT * FROM unnest(CAST(:id AS BIGINT[]), CAST(:name AS TEXT[]), CAST(:description AS TEXT[]),
+    CAST(:category AS TEXT[]), CAST(:price AS BIGINT[]), CAST(:currency AS TEXT[]),
+    CAST(:stock_quantity AS BIGINT[]), CAST(:status AS TEXT[]), CAST(:images AS TEXT[]),
+    CAST(:metadata AS TEXT[]), CAST(:created_at AS BIGINT[]), CAST(:updated_at AS BIGINT[]))"""
 _DELETE = "DELETE FROM products WHERE id = :id"
-_DELETE_ALL = "DELETE FROM products"
+_LAST_OF_BATCH = f"""
+SELECT max(id) FROM
+    (SELECT id FROM products WHERE id > :after ORDER BY id LIMIT {DELETE_BATCH}) AS batch"""
+_DELETE_BATCH = "DELETE FROM products WHERE id > :after AND id <= :last"
 
 
 class ProductFilter(msgspec.Struct, frozen=True):
@@ -73,9 +93,12 @@ class Products:
         self._listing = Listing(db, "products", COLUMNS)
         self._search = ProductSearch(db, COLUMNS)
 
-    async def get(self, product_id: int, tx: Reader | None = None) -> Product | None:
-        """The product with this id, if any."""
-        row = await (tx or self._db).one(_BY_ID, {"id": product_id})
+    async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
+        """The product with this id, if any; with `tx`, nobody else changes it until that ends."""
+        if tx is None:
+            row = await self._db.one(_BY_ID, {"id": product_id})
+        else:
+            row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": product_id})
         return Product(*row) if row else None
 
     async def page(
@@ -109,6 +132,24 @@ class Products:
         await self._search.add(tx, stored)
         return stored
 
+    async def insert_many(self, tx: Transaction, products: Sequence[Product]) -> None:
+        """Stores new products, whose ids are ignored, in their order. For thousands at a time."""
+        ids = await self._next_ids(tx, len(products))
+        rows = [_row(product) | {"id": new} for new, product in zip(ids, products, strict=True)]
+        if self._db.engine == "sqlite":
+            await tx.run_many(_INSERT_WITH_ID, rows)
+        else:
+            arrays = {name: [row[name] for row in rows] for name in Product.__struct_fields__}
+            await tx.run(_INSERT_ARRAYS, arrays)
+        await self._search.add_many(tx, ids, products)
+
+    async def _next_ids(self, tx: Transaction, count: int) -> Sequence[int]:
+        if self._db.engine == "postgres":
+            return [row[0] for row in await tx.all(_NEXT_IDS, {"count": count})]
+        # Nobody else takes them: a write transaction of SQLite's is alone.
+        last = (await tx.all(_LAST_ID))[0][0]
+        return range(last + 1, last + 1 + count)
+
     async def update(self, tx: Transaction, product: Product) -> None:
         """Stores every field of a product again."""
         await tx.run(_UPDATE, _row(product))
@@ -123,7 +164,10 @@ class Products:
     async def delete_all(self, tx: Transaction) -> None:
         """Removes every product."""
         await self._search.remove_all(tx)
-        await tx.run(_DELETE_ALL)
+        after = 0
+        while last := (await tx.all(_LAST_OF_BATCH, {"after": after}))[0][0]:
+            await tx.run(_DELETE_BATCH, {"after": after, "last": last})
+            after = last
 
 
 def _product(row: Row | None) -> Product:

@@ -2,7 +2,7 @@
 
 from portico.domain.text import case_key
 from portico.domain.users import User, email_key
-from portico.storage.database import NOTHING, Database, Params, Reader, Row, Transaction
+from portico.storage.database import LOCKED, NOTHING, Database, Params, Row, Transaction
 from portico.storage.listing import Listing, Order, Page
 
 COLUMNS = (
@@ -17,6 +17,11 @@ _BY_ID = f"SELECT {COLUMNS} FROM users WHERE id = :id"
 _BY_EMAIL = f"SELECT {COLUMNS} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {COLUMNS} FROM users WHERE account_id = :id"
 _MIRRORS = f"SELECT {COLUMNS} FROM users WHERE account_id IS NOT NULL"
+# Of two transactions that each take away an admin, the second must see what the first has done.
+_LOCK_ADMINS = {
+    "sqlite": "SELECT 1",
+    "postgres": "SELECT pg_advisory_xact_lock(7041777, hashtext(current_schema()))",
+}
 _COUNT_ADMINS = "SELECT count(*) FROM users WHERE role = 'admin' AND id <> :id"
 _FIRST_ADMIN = f"SELECT {COLUMNS} FROM users WHERE role = 'admin' ORDER BY id LIMIT 1"
 _INSERT = f"""
@@ -43,11 +48,6 @@ def _row(user: User) -> dict[str, object]:
     return values
 
 
-async def _read(reader: Reader, sql: str, params: Params = NOTHING) -> User | None:
-    row = await reader.one(sql, params)
-    return _user(row) if row else None
-
-
 def _user(row: Row | None) -> User:
     return User(*row)  # type: ignore[misc]  # a row has COLUMNS in the order of User's fields
 
@@ -59,21 +59,21 @@ class Users:
         self._db = db
         self._listing = Listing(db, "users", COLUMNS)
 
-    async def get(self, user_id: int, tx: Reader | None = None) -> User | None:
-        """The user with this id, if any."""
-        return await _read(tx or self._db, _BY_ID, {"id": user_id})
+    async def get(self, user_id: int, tx: Transaction | None = None) -> User | None:
+        """The user with this id, if any; with `tx`, nobody else changes it until that ends."""
+        return await self._one(_BY_ID, {"id": user_id}, tx)
 
-    async def by_email(self, email: str, tx: Reader | None = None) -> User | None:
-        """The user with this e-mail in any case or Unicode form, if any."""
-        return await _read(tx or self._db, _BY_EMAIL, {"key": email_key(email)})
+    async def by_email(self, email: str, tx: Transaction | None = None) -> User | None:
+        """The user with this e-mail in any case or Unicode form, if any; `tx` as in `get`."""
+        return await self._one(_BY_EMAIL, {"key": email_key(email)}, tx)
 
-    async def by_account(self, account_id: int, tx: Reader | None = None) -> User | None:
-        """The sandbox mirror of a live account, if any."""
-        return await _read(tx or self._db, _BY_ACCOUNT, {"id": account_id})
+    async def by_account(self, account_id: int, tx: Transaction | None = None) -> User | None:
+        """The sandbox mirror of a live account, if any; `tx` as in `get`."""
+        return await self._one(_BY_ACCOUNT, {"id": account_id}, tx)
 
     async def first_admin(self) -> User | None:
         """The oldest admin."""
-        return await _read(self._db, _FIRST_ADMIN)
+        return await self._one(_FIRST_ADMIN, NOTHING, None)
 
     async def mirrors(self) -> list[User]:
         """Every sandbox mirror of a live account."""
@@ -111,7 +111,15 @@ class Users:
         """Removes every user that mirrors no live account."""
         await tx.run(_DELETE_ALL_BUT_MIRRORS)
 
-    async def other_admins(self, tx: Reader, user_id: int) -> int:
-        """How many admins there are besides this user."""
+    async def other_admins(self, tx: Transaction, user_id: int) -> int:
+        """How many admins there are besides this user, until `tx` ends."""
+        await tx.one(_LOCK_ADMINS[self._db.engine])
         row = await tx.one(_COUNT_ADMINS, {"id": user_id})
         return int(row[0]) if row else 0
+
+    async def _one(self, sql: str, params: Params, tx: Transaction | None) -> User | None:
+        if tx is None:
+            row = await self._db.one(sql, params)
+        else:
+            row = await tx.one(sql + LOCKED[self._db.engine], params)
+        return _user(row) if row else None
