@@ -40,7 +40,7 @@ async def set_plan(env: Environment, email: str, plan: str) -> User:
             raise NotFound(f"There is no user with the e-mail {email}.")
         user = msgspec.structs.replace(user, plan=plan, updated_at=env.clock())
         await env.users.update(tx, user)
-    await follow(env, user)
+    await follow(env, user.id)
     return user
 
 
@@ -52,6 +52,7 @@ async def give_key(
     user_id = owner.id
     if key_type in env.foreign_keys and env.mirror is not None:
         user_id = (await mirror_of(env.mirror, owner)).id
+        await follow(env, owner.id)  # the account may have changed since it was read
         env = env.mirror
     return await create_key(
         env, user_id=user_id, name=name, key_type=key_type, expires_at=expires_at

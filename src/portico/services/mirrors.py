@@ -11,6 +11,7 @@ import msgspec
 from portico.domain.errors import Unavailable
 from portico.domain.users import User
 from portico.services.environment import Environment
+from portico.storage.database import UniqueViolation
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,13 @@ async def mirror_of(env: Environment, account: User) -> User:
 
     A user of `env` who has the account's e-mail already becomes its mirror.
     """
+    try:
+        return await _make(env, account)
+    except UniqueViolation:  # another request made it in this moment
+        return await _make(env, account)
+
+
+async def _make(env: Environment, account: User) -> User:
     async with env.db.transaction() as tx:
         known = await env.users.by_account(account.id, tx)
         if known is not None:
@@ -36,59 +44,37 @@ async def mirror_of(env: Environment, account: User) -> User:
         return await env.users.insert(tx, mirror)
 
 
-async def follow(env: Environment, account: User) -> None:
-    """Brings the account's mirror, if it has one, to its role and plan."""
+async def follow(env: Environment, account_id: int) -> None:
+    """Brings the account's mirror, if it has one, to the account's role and plan; removes it where
+    the account is gone."""
     if env.mirror is None:
         return
     try:
-        await _bring(env.mirror, account)
-    except Unavailable as error:
-        env.mirror_is_behind = True
-        log.warning("the mirror of user %d is behind: %s", account.id, error.message)
-
-
-async def forget(env: Environment, account_id: int) -> None:
-    """Removes the mirror, if any, of an account that is gone."""
-    if env.mirror is None:
-        return
-    try:
-        await _remove(env.mirror, account_id)
+        await _bring(env, env.mirror, account_id)
     except Unavailable as error:
         env.mirror_is_behind = True
         log.warning("the mirror of user %d is behind: %s", account_id, error.message)
 
 
 async def follow_all(env: Environment) -> None:
-    """Brings every mirror to its account's role and plan, and removes those without an account."""
+    """Brings every mirror up to its account, as `follow` does. Raises `Unavailable`."""
     if env.mirror is None:
         return
     env.mirror_is_behind = False
     for mirror in await env.mirror.users.mirrors():
-        account_id = mirror.account_id or 0
+        await _bring(env, env.mirror, mirror.account_id or 0)
+
+
+async def _bring(env: Environment, sandbox: Environment, account_id: int) -> None:
+    async with sandbox.db.transaction() as tx:
+        mirror = await sandbox.users.by_account(account_id, tx)
+        if mirror is None:
+            return
+        # Read once the mirror is locked: of two changes at once, the later one stays.
         account = await env.users.get(account_id)
         if account is None:
-            await _remove(env.mirror, account_id)
-        else:
-            await _bring(env.mirror, account)
-
-
-async def _bring(env: Environment, account: User) -> None:
-    async with env.db.transaction() as tx:
-        mirror = await env.users.by_account(account.id, tx)
-        if mirror is None or all(
-            getattr(mirror, name) == getattr(account, name) for name in _SHARED
-        ):
-            return
-        await env.users.update(
-            tx,
-            msgspec.structs.replace(
-                mirror, role=account.role, plan=account.plan, updated_at=env.clock()
-            ),
-        )
-
-
-async def _remove(env: Environment, account_id: int) -> None:
-    async with env.db.transaction() as tx:
-        mirror = await env.users.by_account(account_id, tx)
-        if mirror is not None:
-            await env.users.delete(tx, mirror.id)
+            await sandbox.users.delete(tx, mirror.id)
+        elif any(getattr(mirror, name) != getattr(account, name) for name in _SHARED):
+            shared = {name: getattr(account, name) for name in _SHARED}
+            changed = msgspec.structs.replace(mirror, **shared, updated_at=sandbox.clock())
+            await sandbox.users.update(tx, changed)

@@ -16,7 +16,7 @@ from portico.domain.errors import (
 )
 from portico.domain.users import User
 from portico.services.environment import Environment
-from portico.services.mirrors import follow, forget
+from portico.services.mirrors import follow
 from portico.storage.database import Transaction, UniqueViolation
 
 Check = Callable[[User], None]
@@ -116,7 +116,7 @@ async def change_user(
             await env.users.update(tx, changed)
     except UniqueViolation as error:
         raise _taken() from error
-    await follow(env, changed)
+    await follow(env, changed.id)
     return changed
 
 
@@ -131,7 +131,7 @@ async def delete_user(env: Environment, user_id: int, check: Check) -> None:
         if user.role == "admin":
             await _keep_an_admin(env, tx, user_id)
         await env.users.delete(tx, user_id)
-    await forget(env, user_id)
+    await follow(env, user_id)
 
 
 _OWN_FIELDS = frozenset({"name", "avatar_url", "preferences", "password", "current_password"})
