@@ -208,7 +208,12 @@ def plans(tables: object) -> Mapping[str, Plan]:
     return merged
 
 
-def hint(name: str, known: Collection[str]) -> str:
-    """The end of a sentence that says that `name` is unknown: what to do about it."""
-    close = get_close_matches(name, known, n=1)
-    return f": did you mean {close[0]}?" if close else ": remove it, or see docs/operations.md"
+def hint(name: str, known: Collection[str], prefix: str = "") -> str:
+    """The end of a sentence that says that `name` is unknown: what to do about it.
+
+    `prefix` begins all of them, and is not what makes two of them alike.
+    """
+    close = get_close_matches(name.removeprefix(prefix), [n.removeprefix(prefix) for n in known], 1)
+    return (
+        f": did you mean {prefix}{close[0]}?" if close else ": remove it, or see docs/operations.md"
+    )

@@ -302,7 +302,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
                 f"{variable} is not a setting; where Kubernetes made it for a Service named"
                 " portico, set enableServiceLinks: false"
             )
-        raise SettingError(f"{variable} is not a setting{hint(variable, known)}")
+        raise SettingError(f"{variable} is not a setting{hint(variable, known, 'PORTICO_')}")
     for variable, setting in _BY_VARIABLE.items():
         if variable in environ:
             yield _Given(setting, environ[variable], variable)

@@ -38,12 +38,8 @@ def query_words(text: str, limit: int = MAX_QUERY_WORDS) -> list[str]:
 def _folded(text: str) -> str:
     if text.isascii():
         return text.lower()
-    # Case folding composes nothing, but what it gives may decompose again.
-    return _unmarked(_unmarked(text).casefold())
-
-
-def _unmarked(text: str) -> str:
-    return "".join(c for c in normalize("NFKD", text) if category(c)[0] != "M")
+    decomposed = normalize("NFKD", text)
+    return "".join(c for c in decomposed if category(c)[0] != "M").casefold()
 
 
 def _escaped(match: re.Match[str]) -> str:

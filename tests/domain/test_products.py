@@ -1,0 +1,114 @@
+"""The rules of a product's values, and how its status changes."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.domain import products
+from portico.domain.errors import BrokenRule
+
+any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
+
+
+def test_names_are_trimmed_and_then_measured() -> None:
+    assert products.name(" x ") == "x"
+    assert products.name(f" {'x' * 200} ") == "x" * 200
+    assert products.category(f" {'x' * 100} ") == "x" * 100
+    for bad in ("", "  ", "x" * 201):
+        with pytest.raises(BrokenRule, match="1 to 200"):
+            products.name(bad)
+    for bad in ("", "  ", "x" * 101):
+        with pytest.raises(BrokenRule, match="1 to 100"):
+            products.category(bad)
+
+
+def test_a_description_may_be_empty_and_has_at_most_10000_characters() -> None:
+    assert products.description("  ") == ""
+    assert products.description("é" * 10_000) == "é" * 10_000
+    with pytest.raises(BrokenRule, match="at most 10000"):
+        products.description("x" * 10_001)
+
+
+@pytest.mark.parametrize("quantity", [0, 1, 2**31 - 1])
+def test_a_stock_quantity_passes(quantity: int) -> None:
+    assert products.stock_quantity(quantity) == quantity
+
+
+@pytest.mark.parametrize("quantity", [-1, 2**31, 10**100])
+def test_a_stock_quantity_out_of_range_is_refused(quantity: int) -> None:
+    with pytest.raises(BrokenRule, match="from 0 to 2147483647"):
+        products.stock_quantity(quantity)
+
+
+ALLOWED = {
+    ("draft", "active"),
+    ("draft", "archived"),
+    ("active", "archived"),
+    ("archived", "active"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), [*product(products.STATUSES, repeat=2)])
+def test_every_change_of_status_is_decided(old: str, new: str) -> None:
+    if old == new or (old, new) in ALLOWED:
+        assert products.change_status(old, new) == new
+    else:
+        with pytest.raises(BrokenRule, match=f"from {old} to {new}"):
+            products.change_status(old, new)
+
+
+def test_the_statuses_are_those_of_the_specification() -> None:
+    assert set(products.STATUSES) == {"active", "archived", "draft"}
+    assert [products.status(text) for text in products.STATUSES] == list(products.STATUSES)
+
+
+@pytest.mark.parametrize("text", ["", "Active", "deleted", "draft "])
+def test_an_unknown_status_is_refused_with_the_choices(text: str) -> None:
+    with pytest.raises(BrokenRule, match="active, archived, draft"):
+        products.status(text)
+
+
+def test_images_and_metadata_are_bounded_in_number() -> None:
+    assert products.image_count(50) == products.metadata_count(50) == 50
+    with pytest.raises(BrokenRule, match="at most 50 images"):
+        products.image_count(51)
+    with pytest.raises(BrokenRule, match="at most 50 keys"):
+        products.metadata_count(51)
+
+
+def test_images_and_metadata_are_bounded_in_length() -> None:
+    assert products.image_alt("") == ""
+    assert products.image_alt("x" * 500) == "x" * 500
+    assert products.metadata_key("x" * 100) == "x" * 100
+    assert products.metadata_value("") == ""
+    assert products.metadata_value(" " * 1_000) == " " * 1_000
+    with pytest.raises(BrokenRule, match="500"):
+        products.image_alt("x" * 501)
+    for bad in ("", "x" * 101):
+        with pytest.raises(BrokenRule, match="1 to 100"):
+            products.metadata_key(bad)
+    with pytest.raises(BrokenRule, match="1000"):
+        products.metadata_value("x" * 1_001)
+
+
+def test_an_image_is_a_web_address() -> None:
+    assert products.image_url("https://example.com/a.png") == "https://example.com/a.png"
+    with pytest.raises(BrokenRule):
+        products.image_url("file:///etc/passwd")
+
+
+@given(any_text)
+def test_no_text_crashes_a_rule(text: str) -> None:
+    for rule in (
+        products.name,
+        products.category,
+        products.description,
+        products.status,
+        products.metadata_key,
+    ):
+        try:
+            rule(text)
+        except BrokenRule as refusal:
+            str(refusal).encode()  # can be sent, whatever the text was

@@ -1,0 +1,39 @@
+"""What a role has, and what a credential passes on of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.domain.scopes import ROLE_SCOPES, SCOPES, effective
+from portico.domain.users import ROLES
+
+TABLE = {
+    "viewer": {"read:users", "read:products"},
+    "editor": {"read:users", "read:products", "write:products"},
+    "admin": {"read:users", "write:users", "read:products", "write:products", "admin"},
+}
+granted_scopes = st.frozensets(st.sampled_from([*SCOPES, "openid", "write:everything"]))
+
+
+def test_every_role_has_exactly_its_scopes() -> None:
+    assert ROLE_SCOPES == TABLE
+    assert set(ROLE_SCOPES) == set(ROLES)
+    assert set(SCOPES) == TABLE["admin"]
+
+
+@given(st.sampled_from(ROLES), granted_scopes)
+def test_a_credential_never_gives_more_than_the_role_has_or_than_was_granted(
+    role: str, granted: frozenset[str]
+) -> None:
+    scopes = effective(role, granted)
+    assert scopes <= ROLE_SCOPES[role]
+    if "admin" in granted:
+        assert scopes == ROLE_SCOPES[role]
+    else:
+        assert scopes == ROLE_SCOPES[role] & granted
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_credential_without_a_grant_of_its_own_carries_all_of_its_user(role: str) -> None:
+    assert effective(role, None) == ROLE_SCOPES[role]
+    assert effective(role, frozenset()) == frozenset()

@@ -1,0 +1,333 @@
+"""The local certificate authority: what clients accept, what is renewed and what must stay."""
+
+import os
+import ssl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from portico.certificates import (
+    CertificateError,
+    Certificates,
+    check_pair,
+    ensure,
+    inspect,
+)
+
+DAY = 86_400_000
+NOW = int(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()) * 1000
+HOSTS = ("API.example.com", "192.0.2.7", "2001:DB8::7")
+NAMES = {"api.example.com", "192.0.2.7", "2001:db8::7", "localhost", "127.0.0.1", "::1"}
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def shake_hands(files: Certificates, host: str, trusted: Path | None = None) -> str | None:
+    """A whole TLS handshake in memory, as strict as Python can be; the version agreed upon."""
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(files.certificate, files.key)
+    client_context = ssl.create_default_context(cafile=str(trusted or files.ca_certificate))
+    client_context.verify_flags |= ssl.VERIFY_X509_STRICT
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(to_client, to_server, server_hostname=host)
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
+    waiting = [client, server]
+    for side in (client, server, client, server):
+        if side in waiting and _finished(side.do_handshake):
+            waiting.remove(side)
+    assert not waiting
+    return client.version()
+
+
+def _finished(step: Callable[[], None]) -> bool:
+    try:
+        step()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
+def today() -> int:
+    """The present, which OpenSSL goes by and no argument changes."""
+    return int(datetime.now(UTC).timestamp()) * 1000
+
+
+# What clients accept
+
+
+@pytest.mark.parametrize(
+    "host", ["api.example.com", "localhost", "127.0.0.1", "::1", "192.0.2.7", "2001:db8::7"]
+)
+def test_a_client_that_trusts_the_authority_reaches_every_host(tmp_path: Path, host: str) -> None:
+    assert shake_hands(ensure(tmp_path, HOSTS, today()), host) == "TLSv1.3"
+
+
+def test_no_other_host_and_no_other_authority_is_accepted(tmp_path: Path) -> None:
+    files = ensure(tmp_path / "one", HOSTS, today())
+    other = ensure(tmp_path / "other", HOSTS, today())
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        shake_hands(files, "www.example.com")
+    with pytest.raises(
+        ssl.SSLCertVerificationError, match="self-signed certificate in certificate chain"
+    ):
+        shake_hands(files, "localhost", trusted=other.ca_certificate)
+
+
+def test_two_authorities_have_different_names(tmp_path: Path) -> None:
+    files = [ensure(tmp_path / name, (), NOW) for name in ("one", "other")]
+    subjects = {
+        x509.load_pem_x509_certificate(file.ca_certificate.read_bytes()).subject for file in files
+    }
+    assert len(subjects) == 2
+
+
+def test_the_server_certificate_lasts_397_days_and_the_authority_ten_years(tmp_path: Path) -> None:
+    files = ensure(tmp_path, HOSTS, NOW)
+    server, authority = inspect(files.certificate), inspect(files.ca_certificate)
+    assert server.names == NAMES
+    assert (server.expires_at, authority.expires_at) == (NOW + 397 * DAY, NOW + 3650 * DAY)
+    assert max(server.starts_at, authority.starts_at) < NOW
+    assert (server.self_signed, authority.self_signed) == (False, True)
+
+
+# What is kept in files
+
+
+def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "deep" / "tls"
+    before = os.umask(0)
+    try:
+        ensure(directory, (), NOW)
+    finally:
+        os.umask(before)
+    assert mode(directory) == 0o700
+    assert {mode(directory / name) for name in ("ca.key", "server.key")} == {0o600}
+    assert sorted(contents(directory)) == ["ca.key", "ca.pem", "server.key", "server.pem"]
+
+
+def test_what_is_good_stays(tmp_path: Path) -> None:
+    ensure(tmp_path, HOSTS, NOW)
+    before = contents(tmp_path)
+    ensure(tmp_path, HOSTS[:1], NOW + 367 * DAY)
+    assert contents(tmp_path) == before
+
+
+def test_a_clock_that_was_set_back_replaces_nothing(tmp_path: Path) -> None:
+    ensure(tmp_path, HOSTS, NOW)
+    before = contents(tmp_path)
+    ensure(tmp_path, HOSTS, 0)
+    assert contents(tmp_path) == before
+
+
+def test_what_a_crash_left_unfinished_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "server.key.new").write_text("half a k")
+    (tmp_path / "server.key.new").chmod(0o644)
+    files = ensure(tmp_path, (), NOW)
+    check_pair(files.certificate, files.key)
+    assert mode(files.key) == 0o600
+    assert not (tmp_path / "server.key.new").exists()
+
+
+def test_many_starts_at_once_make_one_authority(tmp_path: Path) -> None:
+    directory = tmp_path / "tls"
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: ensure(directory, HOSTS, NOW), range(16)))
+    assert len(set(made)) == 1
+    check_pair(made[0].ca_certificate, directory / "ca.key")
+    before = contents(directory)
+    ensure(directory, HOSTS, NOW)
+    assert contents(directory) == before
+
+
+# What is renewed
+
+
+def remove_key(files: Certificates) -> None:
+    files.key.unlink()
+
+
+def spoil_key(files: Certificates) -> None:
+    files.key.write_text("-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n")
+
+
+def swap_key(files: Certificates) -> None:
+    files.key.write_bytes(files.ca_certificate.with_name("ca.key").read_bytes())
+
+
+def empty_certificate(files: Certificates) -> None:
+    files.certificate.write_bytes(b"")
+
+
+@pytest.mark.parametrize("spoil", [remove_key, spoil_key, swap_key, empty_certificate])
+def test_a_server_certificate_that_cannot_serve_is_renewed_by_the_same_authority(
+    tmp_path: Path, spoil: Callable[[Certificates], None]
+) -> None:
+    files = ensure(tmp_path, HOSTS, today())
+    authority = files.ca_certificate.read_bytes()
+    spoil(files)
+    ensure(tmp_path, HOSTS, today())
+    assert files.ca_certificate.read_bytes() == authority
+    assert shake_hands(files, "api.example.com") == "TLSv1.3"
+
+
+def test_a_host_that_is_missing_is_added(tmp_path: Path) -> None:
+    files = ensure(tmp_path, (), NOW)
+    authority = files.ca_certificate.read_bytes()
+    ensure(tmp_path, HOSTS, NOW)
+    assert inspect(files.certificate).names == NAMES
+    assert files.ca_certificate.read_bytes() == authority
+
+
+def test_the_server_certificate_is_renewed_in_its_last_30_days(tmp_path: Path) -> None:
+    files = ensure(tmp_path, (), NOW)
+    authority = files.ca_certificate.read_bytes()
+    ensure(tmp_path, (), NOW + 367 * DAY)
+    assert inspect(files.certificate).expires_at == NOW + 397 * DAY
+    later = NOW + 367 * DAY + 1000
+    ensure(tmp_path, (), later)
+    assert inspect(files.certificate).expires_at == later + 397 * DAY
+    assert files.ca_certificate.read_bytes() == authority
+
+
+def test_no_server_certificate_outlives_its_authority(tmp_path: Path) -> None:
+    files = ensure(tmp_path, (), NOW)
+    authority = files.ca_certificate.read_bytes()
+    ensure(tmp_path, (), NOW + 3640 * DAY)
+    assert inspect(files.certificate).expires_at == NOW + 3650 * DAY
+    assert files.ca_certificate.read_bytes() == authority
+
+
+def test_an_authority_is_replaced_once_it_has_expired(tmp_path: Path) -> None:
+    files = ensure(tmp_path, (), NOW)
+    authority = files.ca_certificate.read_bytes()
+    later = NOW + 3650 * DAY
+    ensure(tmp_path, (), later)
+    assert files.ca_certificate.read_bytes() != authority
+    assert inspect(files.ca_certificate).expires_at == later + 3650 * DAY
+    assert inspect(files.certificate).expires_at == later + 397 * DAY
+
+
+def test_a_certificate_of_a_removed_authority_is_renewed(tmp_path: Path) -> None:
+    files = ensure(tmp_path, (), today())
+    files.ca_certificate.unlink()
+    ensure(tmp_path, (), today())
+    assert shake_hands(files, "localhost") == "TLSv1.3"
+
+
+# What only the operator can settle
+
+
+@pytest.mark.parametrize("content", [None, b"", b"junk"])
+def test_an_authority_without_its_key_serves_until_it_must_sign(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    ensure(tmp_path, (), NOW)
+    (tmp_path / "ca.key").unlink()
+    if content is not None:
+        (tmp_path / "ca.key").write_bytes(content)
+    before = contents(tmp_path)
+    ensure(tmp_path, (), NOW)
+    with pytest.raises(CertificateError, match=r"ca\.key .*: put the key back, or remove"):
+        ensure(tmp_path, HOSTS, NOW)
+    assert contents(tmp_path) == before
+
+
+def test_the_key_of_another_authority_signs_nothing(tmp_path: Path) -> None:
+    ensure(tmp_path, (), NOW)
+    key = ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "ca.key").write_bytes(pem(key))
+    before = contents(tmp_path)
+    with pytest.raises(CertificateError, match="is not the private key"):
+        ensure(tmp_path, HOSTS, NOW)
+    assert contents(tmp_path) == before
+
+
+def test_a_damaged_authority_is_never_replaced_in_silence(tmp_path: Path) -> None:
+    files = ensure(tmp_path, (), NOW)
+    files.ca_certificate.write_bytes(files.ca_certificate.read_bytes()[:99])
+    before = contents(tmp_path)
+    with pytest.raises(CertificateError, match=r"ca\.pem holds no certificate"):
+        ensure(tmp_path, (), NOW)
+    assert contents(tmp_path) == before
+
+
+# Certificates of others
+
+
+def pem(
+    key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey, passphrase: bytes | None = None
+) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(passphrase)
+        if passphrase
+        else serialization.NoEncryption(),
+    )
+
+
+def own_certificate(
+    directory: Path, key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+) -> Path:
+    """A certificate as old tools make it: self-signed, without any extension."""
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "example.com")])
+    starts = datetime.fromtimestamp(NOW // 1000, UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(starts)
+        .not_valid_after(starts + timedelta(days=1))
+        .sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
+    )
+    path = directory / "own.pem"
+    path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def test_a_certificate_without_names_is_read(tmp_path: Path) -> None:
+    found = inspect(own_certificate(tmp_path, ed25519.Ed25519PrivateKey.generate()))
+    assert found.names == frozenset()
+    assert (found.starts_at, found.expires_at) == (NOW, NOW + DAY)
+    assert found.self_signed
+
+
+def test_a_pair_fits_only_if_the_key_is_its_own_and_open(tmp_path: Path) -> None:
+    key = ed25519.Ed25519PrivateKey.generate()
+    certificate, file = own_certificate(tmp_path, key), tmp_path / "own.key"
+    file.write_bytes(pem(key))
+    check_pair(certificate, file)
+    for content, fault in (
+        (pem(ed25519.Ed25519PrivateKey.generate()), "is not the private key of"),
+        (pem(key, b"open sesame"), "is encrypted"),
+        (b"junk", "holds no private key"),
+        (certificate.read_bytes(), "holds no private key"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(CertificateError, match=fault):
+            check_pair(certificate, file)
+    file.write_bytes(pem(key))
+    with pytest.raises(CertificateError, match="holds no certificate"):
+        check_pair(file, file)
+    with pytest.raises(CertificateError, match="No such file"):
+        check_pair(tmp_path / "missing.pem", file)
+
+
+def test_an_authority_of_another_kind_is_refused(tmp_path: Path) -> None:
+    key = ed25519.Ed25519PrivateKey.generate()
+    own_certificate(tmp_path, key).rename(tmp_path / "ca.pem")
+    (tmp_path / "ca.key").write_bytes(pem(key))
+    before = contents(tmp_path)
+    with pytest.raises(CertificateError, match="elliptic-curve"):
+        ensure(tmp_path, (), NOW)
+    assert contents(tmp_path) == before

@@ -1,0 +1,467 @@
+"""Settings: where they come from, which wins, and how an impossible one is refused."""
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Mapping
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.domain.limits import DEFAULT_PLANS, Plan
+from portico.setting_values import Setting
+from portico.settings import SETTINGS, SettingError, Settings, load, markdown_table, redacted
+
+Flags = Mapping[str, str | int | None]
+
+
+def refusal(cwd: Path, flags: Flags | None = None, /, **variables: str) -> str:
+    """The one line that refuses these settings."""
+    environ = {f"PORTICO_{name.upper()}": value for name, value in variables.items()}
+    with pytest.raises(SettingError) as caught:
+        load(flags or {}, environ, cwd)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def read(cwd: Path, **variables: str) -> Settings:
+    return load({}, {f"PORTICO_{name.upper()}": value for name, value in variables.items()}, cwd)
+
+
+def refused_file(cwd: Path, text: str) -> str:
+    (cwd / "portico.toml").write_text(text)
+    return refusal(cwd)
+
+
+# Where they come from
+
+
+def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
+    settings = load({}, {"HOME": "/root"}, tmp_path)
+    assert settings.data == tmp_path / "portico-data"
+    assert (settings.host, settings.port, settings.http_port) == ("127.0.0.1", 8443, None)
+    assert (settings.workers, settings.database_url, settings.valkey_url) == (1, None, None)
+    assert (settings.tls, settings.tls_cert, settings.tls_key) == (True, None, None)
+    assert settings.trusted_proxies == ()
+    assert settings.metrics_allow == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+    assert (settings.body_limit, settings.cookie_domain) == (1024 * 1024, None)
+    assert (settings.log_level, settings.log_requests) == ("info", True)
+    assert settings.plans == DEFAULT_PLANS
+
+
+def test_a_variable_overrides_the_file_and_a_flag_overrides_both(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_text('port = 1001\nhost = "192.0.2.1"\nworkers = 1\n')
+    environ = {"PORTICO_PORT": "1002", "PORTICO_HOST": "192.0.2.2"}
+    settings = load({"port": 1003, "host": None}, environ, tmp_path)
+    assert (settings.port, settings.host, settings.workers) == (1003, "192.0.2.2", 1)
+
+
+def test_portico_config_names_another_file(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_text("port = 1001\n")
+    (tmp_path / "other.toml").write_text("http_port = 1002\n")
+    settings = load({}, {"PORTICO_CONFIG": "other.toml"}, tmp_path)
+    assert (settings.port, settings.http_port) == (8443, 1002)
+
+
+def test_relative_paths_start_at_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "a.pem").touch()
+    settings = load(
+        {"data": "here"}, {"PORTICO_TLS_CERT": "a.pem", "PORTICO_TLS_KEY": "a.pem"}, tmp_path
+    )
+    assert settings.data == tmp_path / "here"
+    assert settings.tls_cert == settings.tls_key == tmp_path / "a.pem"
+    assert load({"data": "/srv/p"}, {}, tmp_path).data == Path("/srv/p")
+
+
+def test_the_file_may_speak_toml_or_text(tmp_path: Path) -> None:
+    file = tmp_path / "portico.toml"
+    file.write_text(
+        'trusted_proxies = ["10.0.0.0/8", "::1"]\ntls = false\nlog_requests = "off"\nport = "443"\n'
+    )
+    settings = load({}, {}, tmp_path)
+    assert settings.trusted_proxies == (ip_network("10.0.0.0/8"), ip_network("::1"))
+    assert (settings.tls, settings.log_requests, settings.port) == (False, False, 443)
+
+
+def test_settings_cannot_be_changed(tmp_path: Path) -> None:
+    settings = load({}, {}, tmp_path)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.port = 1  # type: ignore[misc]  # that is the point
+    assert settings.port == 8443
+
+
+# Unknown settings
+
+
+def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    message = refusal(tmp_path, databse_url="postgresql://u:hunter2@db/portico")
+    assert message == ("PORTICO_DATABSE_URL is not a setting: did you mean PORTICO_DATABASE_URL?")
+    assert "did you mean" not in refusal(tmp_path, zzzz="1")
+
+
+def test_an_unknown_key_is_refused_at_every_level(tmp_path: Path) -> None:
+    assert "did you mean base_url?" in refused_file(tmp_path, 'bse_url = "https://a.test/v1"')
+    assert "'server'" in refused_file(tmp_path, "[server]\nport = 1")
+    assert "did you mean per_minute?" in refused_file(tmp_path, "[plans.free]\nper_minut = 3")
+
+
+def test_variables_that_kubernetes_adds_are_named_as_such(tmp_path: Path) -> None:
+    assert "enableServiceLinks" in refusal(tmp_path, service_host="10.0.0.1")
+    message = refusal(tmp_path, port="tcp://10.0.0.1:8443", port_8443_tcp="tcp://10.0.0.1:8443")
+    assert "enableServiceLinks" in message
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    assert "No such file" in refusal(tmp_path, config="missing.toml")
+    assert "PORTICO_CONFIG" in refusal(tmp_path, config="")
+    assert "not TOML" in refused_file(tmp_path, "port 8443")
+    (tmp_path / "portico.toml").write_bytes(b'host = "\xff"')
+    assert "not UTF-8" in refusal(tmp_path)
+
+
+# Impossible settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("port", "0"),
+        ("port", "65536"),
+        ("port", "-1"),
+        ("port", "8443.0"),
+        ("port", "٨٤٤٣"),
+        ("port", "9" * 5000),
+        ("port", ""),
+        ("http_port", "8443"),
+        ("workers", "0"),
+        ("workers", "two"),
+        ("host", "example.com"),
+        ("host", "[::1]"),
+        ("host", " "),
+        ("data", ""),
+        ("data", "a\nb"),
+        ("data", "a\0b"),
+        ("tls", "true"),
+        ("tls_cert", "missing.pem"),
+        ("tls_key", "missing.pem"),
+        ("log_level", "INFO"),
+        ("log_requests", "yes"),
+        ("body_limit", "1MiB"),
+        ("body_limit", "0"),
+        ("trusted_proxies", "10.0.0.1/8"),
+        ("trusted_proxies", "10.0.0.0/8,"),
+        ("trusted_proxies", "proxy.example.com"),
+        ("metrics_allow", "everyone"),
+        ("cookie_domain", "localhost"),
+        ("cookie_domain", "192.0.2.1"),
+        ("cookie_domain", "https://example.com"),
+        ("database_url", "mysql://db/portico"),
+        ("database_url", "sqlite:///portico.db"),
+        ("database_url", "postgresql://db:port/portico"),
+        ("database_url", ""),
+        ("valkey_url", "http://valkey"),
+        ("valkey_url", "valkey:6379"),
+        ("valkey_url", "redis://[::1"),
+        ("base_url", "http://a.test/v1"),
+        ("base_url", "//a.test/v1"),
+        ("base_url", "https://"),
+        ("base_url", "https:///v1"),
+        ("base_url", "https://u@a.test/v1"),
+        ("base_url", "https://a.test/v1?"),
+        ("base_url", "https://a.test/v1#"),
+        ("base_url", "https://a.test:0/v1"),
+        ("base_url", "https://a.test:65536/v1"),
+        ("base_url", "https://a.test/../v1"),
+        ("base_url", "https://a.test//v1"),
+        ("base_url", "https://a.test/%761"),
+        ("base_url", "https://b\u00fccher.test/v1"),
+        ("base_url", "https://\u212a.test/v1"),
+        ("base_url", "https://[::1%25eth0]/v1"),
+        ("base_url", "https://[1::2::3]/v1"),
+        ("dashboard_url", "https://a.test/dash board"),
+    ],
+)
+def test_an_impossible_value_is_refused_by_name_and_origin(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    assert refusal(tmp_path, **{name: value}).startswith(f"{name} (from PORTICO_{name.upper()}) ")
+
+
+def test_a_refusal_names_the_origin_of_the_setting(tmp_path: Path) -> None:
+    assert refusal(tmp_path, {"port": 0}) == (
+        "port (from --port) must be a whole number from 1 to 65535, not '0'"
+    )
+    assert refused_file(tmp_path, "port = true") == (
+        f"port (from {tmp_path / 'portico.toml'}) must be a number, not 'True'"
+    )
+
+
+@given(setting=st.sampled_from(SETTINGS), text=st.text())
+def test_any_text_is_a_value_or_refused_in_one_line(setting: Setting, text: str) -> None:
+    nowhere, message = Path(__file__).parent, ""
+    try:
+        load({}, {setting.variable: text}, nowhere)
+    except SettingError as error:
+        message = str(error)
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["host = 1", "port = 8443.0", 'tls = "maybe"', "tls = 1", "metrics_allow = 7", "[host]",
+     "trusted_proxies = [[]]", "data = 2026-01-01"],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused(tmp_path: Path, line: str) -> None:
+    assert re.match(r"\w+ \(from .*portico\.toml\) must be ", refused_file(tmp_path, line))
+
+
+def test_an_impossible_value_is_refused_even_where_another_wins(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_text("port = 0\n")
+    assert "portico.toml" in refusal(tmp_path, {"port": 8443})
+
+
+def test_the_ends_of_a_range_belong_to_it(tmp_path: Path) -> None:
+    settings = read(tmp_path, port="1", http_port="65535")
+    assert (settings.port, settings.http_port) == (1, 65535)
+
+
+def test_spaces_around_an_address_of_a_list_do_not_matter(tmp_path: Path) -> None:
+    settings = read(tmp_path, trusted_proxies="192.0.2.7, ::1")
+    assert settings.trusted_proxies == (ip_network("192.0.2.7"), ip_network("::1"))
+
+
+def test_an_empty_list_is_none_of_them(tmp_path: Path) -> None:
+    settings = read(tmp_path, metrics_allow="", trusted_proxies="")
+    assert (settings.metrics_allow, settings.trusted_proxies) == ((), ())
+
+
+# Settings that bind each other
+
+
+def test_several_workers_need_valkey(tmp_path: Path) -> None:
+    message = refusal(tmp_path, {"workers": 2})
+    assert message.startswith("workers (from --workers)")
+    assert "PORTICO_VALKEY_URL" in message
+    settings = load({"workers": 2}, {"PORTICO_VALKEY_URL": "redis://localhost:6379/0"}, tmp_path)
+    assert (settings.workers, settings.database_url) == (2, None)
+
+
+def test_tls_may_be_off_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
+    assert "PORTICO_TRUSTED_PROXIES" in refusal(tmp_path, tls="off")
+    assert "PORTICO_TRUSTED_PROXIES" in refusal(tmp_path, tls="off", trusted_proxies="")
+    settings = read(tmp_path, tls="off", trusted_proxies="192.0.2.7")
+    assert not settings.tls
+    assert settings.base_url == "https://localhost:8443/v1"
+
+
+def test_certificate_and_key_come_together(tmp_path: Path) -> None:
+    (tmp_path / "a.pem").touch()
+    assert "needs tls_key" in refusal(tmp_path, tls_cert="a.pem")
+    assert "needs tls_cert" in refusal(tmp_path, tls_key="a.pem")
+    assert "Is a directory" in refusal(tmp_path, tls_cert="a.pem", tls_key=".")
+
+
+# Addresses
+
+
+def addresses(settings: Settings) -> tuple[str, ...]:
+    return (
+        settings.base_url,
+        settings.sandbox_url,
+        settings.auth_url,
+        settings.sandbox_auth_url,
+        settings.dashboard_url,
+    )
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.1", "localhost"])  # noqa: S104 - read, not bound
+def test_unset_addresses_follow_the_port_under_the_name_localhost(
+    tmp_path: Path, host: str
+) -> None:
+    assert addresses(load({"host": host, "port": 9443}, {}, tmp_path)) == (
+        "https://localhost:9443/v1",
+        "https://localhost:9443/sandbox/v1",
+        "https://localhost:9443/auth",
+        "https://localhost:9443/sandbox/auth",
+        "https://localhost:9443/dashboard",
+    )
+
+
+def test_unset_addresses_follow_the_host_and_leave_out_port_443(tmp_path: Path) -> None:
+    settings = load({"host": "2001:DB8:0::7", "port": 443}, {}, tmp_path)
+    assert settings.base_url == "https://[2001:db8::7]/v1"
+    assert load({"host": "192.0.2.7"}, {}, tmp_path).auth_url == "https://192.0.2.7:8443/auth"
+
+
+def test_localhost_is_listened_to_by_its_address(tmp_path: Path) -> None:
+    assert load({"host": "localhost"}, {}, tmp_path).host == "127.0.0.1"
+
+
+def test_the_sandbox_of_the_authorization_server_follows_it(tmp_path: Path) -> None:
+    settings = read(tmp_path, auth_url="https://a.test:444/x/auth")
+    assert settings.sandbox_auth_url == "https://a.test:444/sandbox/x/auth"
+    assert read(tmp_path, auth_url="https://a.test").sandbox_auth_url == "https://a.test/sandbox"
+
+
+def test_an_address_is_kept_in_one_spelling(tmp_path: Path) -> None:
+    assert read(tmp_path, base_url="HTTPS://API.Example.com:443/V1//").base_url == (
+        "https://api.example.com/V1"
+    )
+    assert read(tmp_path, auth_url="https://[0:0::1]:444/").auth_url == "https://[::1]:444"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("sandbox_url", "base_url"), ("dashboard_url", "auth_url")]
+)
+def test_two_addresses_may_not_be_the_same(tmp_path: Path, one: str, other: str) -> None:
+    message = refusal(tmp_path, **{one: "https://a.test/v1", other: "https://A.test:443/v1/"})
+    assert "must differ" in message
+    assert f"{one} (from PORTICO_{one.upper()})" in message
+
+
+def test_no_address_lies_within_an_api(tmp_path: Path) -> None:
+    inside = "https://localhost:8443/v1/users"
+    for name in ("sandbox_url", "auth_url", "dashboard_url"):
+        assert f"{name} (from" in refusal(tmp_path, **{name: inside})
+    assert read(tmp_path, sandbox_url="https://localhost:8443/v1test").sandbox_url.endswith(
+        "/v1test"
+    )
+
+
+def test_an_address_may_lie_within_what_is_no_api(tmp_path: Path) -> None:
+    settings = read(tmp_path, dashboard_url="https://localhost:8443/")
+    assert settings.dashboard_url == "https://localhost:8443"
+
+
+def test_the_hosts_of_the_addresses_are_those_a_certificate_names(tmp_path: Path) -> None:
+    settings = load(
+        {"host": "::1"}, {"PORTICO_BASE_URL": "https://api.example.com:444/v1"}, tmp_path
+    )
+    assert settings.host_names == {"::1", "api.example.com"}
+
+
+def test_the_shared_cookie_reaches_every_address_given(tmp_path: Path) -> None:
+    domain = ".Example.com"
+    settings = read(tmp_path, cookie_domain=domain, base_url="https://api.example.com/v1")
+    assert settings.cookie_domain == "example.com"
+    read(tmp_path, cookie_domain=domain, dashboard_url="https://example.com/d")
+    for outside in ("https://api.badexample.com/v1", "https://example.com.test/v1"):
+        assert "cookie_domain" in refusal(tmp_path, cookie_domain=domain, base_url=outside)
+
+
+# Plans
+
+
+def plans_of(cwd: Path, text: str) -> Mapping[str, Plan]:
+    (cwd / "portico.toml").write_text(text)
+    return load({}, {}, cwd).plans
+
+
+def test_a_plan_may_change_in_part(tmp_path: Path) -> None:
+    plans = plans_of(tmp_path, "[plans.free]\nper_minute = 5\n[plans.pro]\n")
+    assert plans["free"] == Plan("free", 5, DEFAULT_PLANS["free"].per_day)
+    assert plans["pro"] == DEFAULT_PLANS["pro"]
+    assert DEFAULT_PLANS["free"].per_minute == 30
+
+
+def test_a_new_plan_stands_beside_the_defaults(tmp_path: Path) -> None:
+    plans = plans_of(tmp_path, "[plans.partner-2]\nper_minute = 5\nper_day = 6\n")
+    assert plans == {**DEFAULT_PLANS, "partner-2": Plan("partner-2", 5, 6)}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[plans.gold]\nper_minute = 5", "plans.gold is a new plan and needs per_day too"),
+        ("[plans.free]\nper_day = 0", "plans.free.per_day must be a whole number"),
+        ("[plans.free]\nper_day = true", "plans.free.per_day must be a whole number"),
+        ("[plans.free]\nper_day = 1.5", "plans.free.per_day must be a whole number"),
+        ('[plans.free]\nper_day = "9"', "plans.free.per_day must be a whole number"),
+        ('[plans."Gold Plan"]\nper_minute = 5', "'Gold Plan'"),
+        ("plans = 3", "plans must be tables"),
+        ("[plans]\nfree = 3", "plans.free must be a table"),
+    ],
+)
+def test_an_impossible_plan_is_refused(tmp_path: Path, text: str, fault: str) -> None:
+    assert fault in refused_file(tmp_path, text)
+
+
+# Secrets
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://app:hunter2@db:5432/p", "postgresql://app:***@db:5432/p"),
+        ("postgresql://app@db/p", "postgresql://***@db/p"),
+        ("postgresql://db/p?password=hunter2", "postgresql://db/p?***"),
+        ("postgresql://db/p?password=hun@ter2", "postgresql://***"),
+        ("redis://:hunter2@valkey", "redis://:***@valkey"),
+        ("valkey://valkey:6379/0", "valkey://valkey:6379/0"),
+        ("app:hunter2@db", "app:***@db"),
+    ],
+)
+def test_a_redacted_url_shows_the_place_and_not_the_secret(url: str, shown: str) -> None:
+    assert redacted(url) == shown
+
+
+@given(before=st.text(), after=st.text(), scheme=st.sampled_from(["postgresql", "redis"]))
+def test_no_password_survives_redaction(before: str, after: str, scheme: str) -> None:
+    assert "hunter2" not in redacted(f"{scheme}://app:{before}hunter2{after}@db/portico")
+
+
+@pytest.mark.parametrize("name", ["database_url", "valkey_url"])
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://u:hunter2@db/p", "redis://u:hunter2@valkey", "postgres://u:hunter2/x@db/p",
+     "redis://u:hunter2/x@db/p", "http://u:hunter2@db", "hunter2", "hunter2\n"],
+)  # fmt: skip
+def test_no_secret_shows_in_a_refusal_or_in_the_settings(
+    tmp_path: Path, name: str, url: str
+) -> None:
+    try:
+        text = repr(read(tmp_path, **{name: url}))
+        assert "u:***@" in text
+    except SettingError as error:
+        text = str(error)
+    assert "hunter2" not in text
+
+
+def test_a_secret_in_the_wrong_setting_does_not_show(tmp_path: Path) -> None:
+    assert "hunter2" not in refusal(tmp_path, host="postgresql://u:hunter2@db/p")
+    assert "hunter2" not in refusal(tmp_path, base_url="https://u:hunter2@a.test/v1")
+
+
+# The table
+
+
+def test_key_variable_and_flag_of_a_setting_follow_from_its_name(tmp_path: Path) -> None:
+    setting = next(setting for setting in SETTINGS if setting.name == "database_url")
+    assert (setting.variable, setting.flag) == ("PORTICO_DATABASE_URL", "--database-url")
+    assert [setting.name for setting in SETTINGS] + ["plans"] == [
+        field.name for field in dataclasses.fields(load({}, {}, tmp_path))
+    ]
+
+
+def test_the_table_has_one_row_for_each_setting() -> None:
+    rows = markdown_table().splitlines()[2:]
+    assert len(rows) == len(SETTINGS)
+    for row, setting in zip(rows, SETTINGS, strict=True):
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert cells[:2] == [f"`{setting.name}`", f"`{setting.variable}`"]
+        assert cells[2] == (f"`{setting.default}`" if setting.default else "unset")
+        assert cells[3] == setting.description
+        assert len(cells) == 4
+
+
+def test_a_default_written_out_as_a_setting_changes_nothing(tmp_path: Path) -> None:
+    defaults = {setting.name: setting.default for setting in SETTINGS if setting.default}
+    written = "".join(f'{name} = "{default}"\n' for name, default in defaults.items())
+    assert tomllib.loads(written) == defaults
+    before = load({}, {}, tmp_path)
+    (tmp_path / "portico.toml").write_text(written)
+    assert load({}, {}, tmp_path) == before
