@@ -53,7 +53,9 @@ async def list_products(request: Request) -> Reply:
 
 async def read_product(request: Request) -> Reply:
     """GET /products/{id}."""
-    product = await products.read_product(request.environment, request.resource_id)
+    product = await request.environment.products.get(request.resource_id)
+    if product is None:
+        raise NotFound(f"There is no product {request.resource_id}.")
     return json_reply(200, Single(product_body(product)))
 
 

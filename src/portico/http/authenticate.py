@@ -25,4 +25,5 @@ class Authenticators:
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise AuthenticationRequired("The Authorization header must be 'Bearer TOKEN'.")
-        return await self._key_rings[request.environment.name].principal(token, request.now)
+        ring = self._key_rings[request.environment.name]
+        return ring.known(token, request.now) or await ring.look_up(token, request.now)

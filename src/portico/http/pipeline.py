@@ -7,6 +7,7 @@ request id → error boundary → HTTPS → route → authenticate → throttle 
 import itertools
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from portico.contract.reading import decode, decode_query
@@ -20,14 +21,15 @@ from portico.domain.errors import (
     RateLimited,
 )
 from portico.domain.ids import parse_id
+from portico.domain.times import Clock
 from portico.http.authenticate import Authenticators
 from portico.http.conditions import entity_tag, matches
 from portico.http.content import check_accept, check_content
 from portico.http.measure import Measure
-from portico.http.messages import Headers, NoQuery, Reply, Request, Scope
+from portico.http.messages import NoQuery, Reply, Request, Scope
 from portico.http.peers import Peers, limited_as, plain_http
 from portico.http.problems import problem
-from portico.http.routing import Endpoint, Mounted, Router
+from portico.http.routing import Endpoint, Place, Router
 from portico.services.environment import Environment, Random
 
 log = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ class Pipeline:
         peers: Peers,
         measure: Measure,
         *,
+        clock: Clock,
         random: Random,
         body_limit: int,
         secure_address: str,
@@ -55,6 +58,7 @@ class Pipeline:
         self._authenticators = authenticators
         self._peers = peers
         self._measure = measure
+        self._clock = clock
         self._body_limit = body_limit
         self._secure_address = secure_address
         self._id_prefix = f"req_{random(6).hex()}"
@@ -65,17 +69,18 @@ class Pipeline:
         started = time.perf_counter()
         request = Request(scope, proto, f"{self._id_prefix}{next(self._count):08x}")
         endpoint: Endpoint | None = None
-        extra_headers: Headers = []
+        extra_headers: Sequence[tuple[str, str]] = ()
+        request.now = self._clock()
         try:
             peer, secure = self._peers.origin(scope)
             request.address = limited_as(peer)
             if not secure:
                 raise plain_http(self._secure_address)  # noqa: TRY301 - one boundary, one renderer
-            place = self._router.find(request.headers.get("host") or "", request.path)
+            place, id_text = self._router.find(request.path, request.headers)
             request.environment = place.environment
-            extra_headers.extend(place.extra_headers)
-            endpoint = place.methods.get(request.method) if place.methods else None
-            reply = await self._answer(request, place, endpoint)
+            extra_headers = place.extra_headers
+            endpoint = place.methods.get(request.method)
+            reply = await self._answer(request, place, endpoint, id_text)
         except PorticoError as error:
             reply = problem(error)
         except Exception:
@@ -83,7 +88,8 @@ class Pipeline:
             reply = problem(Internal("Something went wrong here; the log has it by request id."))
         headers = reply.headers
         headers.append(("x-request-id", request.id))
-        headers.extend(extra_headers)
+        if extra_headers:
+            headers.extend(extra_headers)
         verdict = request.verdict
         if verdict is not None:
             headers.append(("x-ratelimit-limit", str(verdict.limit)))
@@ -92,9 +98,9 @@ class Pipeline:
         proto.response_bytes(reply.status, headers, reply.body)
         self._measure.record(request, endpoint, reply.status, time.perf_counter() - started)
 
-    async def _answer(self, request: Request, place: Mounted, endpoint: Endpoint | None) -> Reply:
-        environment: Environment = place.environment
-        request.now = environment.clock()
+    async def _answer(
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
+    ) -> Reply:
         if endpoint is not None and endpoint.public:
             await self._throttle_address(request)
         else:
@@ -103,9 +109,9 @@ class Pipeline:
             raise _nowhere(request, place)
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)
-        if place.id_text is not None:
-            request.resource_id = parse_id(place.id_text)
-        check_accept(request.header("accept"))
+        if id_text is not None:
+            request.resource_id = parse_id(id_text)
+        check_accept(request.headers.get("accept"))
         if endpoint.query is not None:
             request.query = decode_query(endpoint.query, request.query_string)
         elif request.query_string:
@@ -146,7 +152,7 @@ class Pipeline:
             )
 
 
-def _nowhere(request: Request, place: Mounted) -> PorticoError:
+def _nowhere(request: Request, place: Place) -> PorticoError:
     if place.methods:
         allowed = sorted(place.methods)
         return MethodNotAllowed(
@@ -158,7 +164,7 @@ def _nowhere(request: Request, place: Mounted) -> PorticoError:
 def _tagged(request: Request, reply: Reply) -> Reply:
     """The reply with its entity tag, or 304 where the caller has that representation."""
     tag = entity_tag(reply.body)
-    known = request.header("if-none-match")
+    known = request.headers.get("if-none-match")
     if known is not None and matches(known, tag, weak=True):
         return Reply(304, b"", [("etag", tag), CACHE])
     reply.headers.append(("etag", tag))

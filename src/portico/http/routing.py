@@ -82,19 +82,15 @@ class Endpoint:
 Methods = dict[str, Endpoint]
 
 
-class Mounted(msgspec.Struct, frozen=True):
-    """Where a path leads: the environment, the methods there (None: nowhere), the id's text."""
+class Place(msgspec.Struct, frozen=True):
+    """Where a path leads: an environment, the methods there, and the headers of every response.
 
-    environment: Any
-    methods: Methods | None
-    id_text: str | None
-    extra_headers: Sequence[tuple[str, str]] = ()
+    `methods` is empty where there is nothing.
+    """
 
-
-class _Place(msgspec.Struct, frozen=True):
     environment: Any
     methods: Methods
-    extra_headers: Sequence[tuple[str, str]]
+    extra_headers: Sequence[tuple[str, str]] = ()
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -121,8 +117,8 @@ class Router:
         hosts = {mount.host for mount in mounts}
         # One host for all: its name is not looked at, so that any address of the server works.
         self._by_host = len(hosts) > 1
-        self._exact: dict[tuple[str, str], _Place] = {}
-        self._with_id: dict[tuple[str, str], _Place] = {}
+        self._exact: dict[str, Place] = {}
+        self._with_id: dict[str, Place] = {}
         for mount in mounts:
             self._add(mount)
 
@@ -131,33 +127,31 @@ class Router:
         for route in mount.routes:
             with_id = route.path.endswith(f"/{ID}")
             table = self._with_id if with_id else self._exact
-            key = (host, mount.prefix + route.path.removesuffix(f"/{ID}"))
-            place = table.setdefault(key, _Place(mount.environment, {}, mount.extra_headers))
+            key = host + mount.prefix + route.path.removesuffix(f"/{ID}")
+            place = table.setdefault(key, Place(mount.environment, {}, mount.extra_headers))
             endpoint = Endpoint(route, mount.environment.name, f"/{mount.name}{route.path}")
             place.methods[route.method] = endpoint
             if route.method == "GET":
                 place.methods["HEAD"] = endpoint
 
-    def find(self, host: str, path: str) -> Mounted:
-        """Where a path leads. `host` is the request's Host header."""
-        if not self._by_host:
-            host = ""
-        place = self._exact.get((host, path))
+    def find(self, path: str, headers: Any) -> tuple[Place, str | None]:
+        """Where a path leads, and the text of the id at its end where it has one."""
+        where = (headers.get("host") or "") + path if self._by_host else path
+        place = self._exact.get(where)
         if place is not None:
-            return Mounted(place.environment, place.methods, None, place.extra_headers)
-        parent, _, last = path.rpartition("/")
-        place = self._with_id.get((host, parent))
+            return place, None
+        parent, _, last = where.rpartition("/")
+        place = self._with_id.get(parent)
         if place is not None:
-            return Mounted(place.environment, place.methods, last, place.extra_headers)
-        return self._nowhere(host, path)
+            return place, last
+        return self._nowhere(where), None
 
-    def _nowhere(self, host: str, path: str) -> Mounted:
-        best: Mount | None = None
+    def _nowhere(self, where: str) -> Place:
+        """The innermost mount around a path that leads nowhere."""
+        best = self._mounts[0]
+        longest = -1
         for mount in self._mounts:
-            fits = not self._by_host or mount.host == host
-            inside = path == mount.prefix or path.startswith(f"{mount.prefix}/")
-            if fits and inside and (best is None or len(mount.prefix) > len(best.prefix)):
-                best = mount
-        if best is None:
-            return Mounted(self._mounts[0].environment, None, None)
-        return Mounted(best.environment, None, None, best.extra_headers)
+            base = (mount.host if self._by_host else "") + mount.prefix
+            if len(base) > longest and (where == base or where.startswith(f"{base}/")):
+                best, longest = mount, len(base)
+        return Place(best.environment, {}, best.extra_headers if longest >= 0 else ())

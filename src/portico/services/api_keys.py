@@ -91,29 +91,35 @@ class KeyRing:
         self.used: dict[int, int] = {}
         """Key ids and when they were last used, since `take_used`."""
 
-    async def principal(self, key: str, now: int) -> Principal:
-        """Whose key this is. Raises `AuthenticationRequired` with a message that helps."""
+    def known(self, key: str, now: int) -> Principal | None:
+        """Whose key this is, if that was read before and still holds. Runs for every request."""
         version = self._env.db.version()
         if version != self._version:
             self._known.clear()
             self._version = version
+            return None
+        principal = self._known.get(digest(key))
+        if principal is None or (principal.expires_at is not None and now >= principal.expires_at):
+            return None
+        self.used[principal.credential_id] = now
+        return principal
+
+    async def look_up(self, key: str, now: int) -> Principal:
+        """Whose key this is. Raises `AuthenticationRequired` with a message that helps."""
+        version = self._version
         key_hash = digest(key)
-        known = self._known.get(key_hash)
-        if known is None:
-            known = await self._look_up(key, key_hash, now)
-            if self._version == version and len(self._known) < CACHED_KEYS:
-                self._known[key_hash] = known
-        if known.expires_at is not None and now >= known.expires_at:
-            raise AuthenticationRequired("This API key has expired.")
-        self.used[known.credential_id] = now
-        return known
+        principal = await self._read(key, key_hash, now)
+        if self._version == version and len(self._known) < CACHED_KEYS:
+            self._known[key_hash] = principal
+        self.used[principal.credential_id] = now
+        return principal
 
     def take_used(self) -> dict[int, int]:
         """The uses since the last call."""
         used, self.used = self.used, {}
         return used
 
-    async def _look_up(self, key: str, key_hash: bytes, now: int) -> Principal:
+    async def _read(self, key: str, key_hash: bytes, now: int) -> Principal:
         key_type = well_formed(key)
         if key_type is None:
             raise AuthenticationRequired("This is not an API key: check for a typo.")

@@ -13,20 +13,15 @@ Check = Callable[[Product], None]
 """Raises `PreconditionFailed` where the caller expected the product to be another."""
 
 
-async def read_product(env: Environment, product_id: int) -> Product:
-    """The product. Raises `NotFound`."""
-    product = await env.products.get(product_id)
-    if product is None:
-        raise NotFound(f"There is no product {product_id}.")
-    return product
-
-
 async def create_product(env: Environment, values: dict[str, Any]) -> Product:
     """Stores a new product with these values, which its rules have passed."""
-    now = env.clock()
-    product = Product(id=0, created_at=now, updated_at=now, **_stored(values))
     async with env.db.transaction() as tx:
-        return await env.products.insert(tx, product)
+        return await env.products.insert(tx, new_product(values, env.clock()))
+
+
+def new_product(values: dict[str, Any], now: int) -> Product:
+    """A product with these values, which its rules have passed; it has no id yet."""
+    return Product(id=0, created_at=now, updated_at=now, **_stored(values))
 
 
 async def change_product(
