@@ -59,6 +59,10 @@ class Database(Reader, Protocol):
     slow: Reader
     """For reads that may take longer than a millisecond: they make no other request wait."""
 
+    def snapshot(self) -> AbstractAsyncContextManager[Reader]:
+        """Slow reads that all see one state, whatever is committed in between."""
+        ...
+
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A write transaction. Leaving it without an exception means the commit is on disk."""
         ...

@@ -161,6 +161,15 @@ class PostgresDatabase:
                 return list(await connection.fetch(text, *values))
 
     @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[_Statements]:
+        with _faults():
+            async with (
+                self._connection() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                yield _Statements(connection)
+
+    @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Statements]:
         with _faults():
             async with self._connection() as connection, connection.transaction():

@@ -7,13 +7,14 @@ by `domain.search` and marked with the product's status, so both engines index p
 neither's own notion of a word, a rank or a query syntax comes into it.
 """
 
+from collections.abc import Iterable, Sequence
+
 from portico.domain.products import Product
 from portico.domain.search import tokens
-from portico.storage.database import Database, Params, Row, Transaction
+from portico.storage.database import Database, Params, Reader, Row, Transaction
 from portico.storage.listing import Page
 
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
-_ATTEMPTS = 3
 _CACHED_TOTALS = 1_000
 _RARE = 5_000
 """Up to so many matches PostgreSQL sorts them all; its planner would walk the primary key."""
@@ -31,6 +32,10 @@ _ADD = {
     " VALUES (:id, :name, :description)",
     "postgres": "INSERT INTO product_words (id, words) VALUES (:id, array_to_tsvector(:words))",
 }
+_ADD_ARRAYS = """
+INSERT INTO product_words (id, words)
+SELECT id, array_to_tsvector(string_to_array(words, ' '))
+FROM unnest(CAST(:ids AS BIGINT[]), CAST(:words AS TEXT[])) AS added (id, words)"""
 _REMOVE = {
     "sqlite": "DELETE FROM product_words WHERE rowid = :id",
     "postgres": "DELETE FROM product_words WHERE id = :id",
@@ -39,6 +44,19 @@ _REMOVE_ALL = {
     "sqlite": "INSERT INTO product_words (product_words) VALUES ('delete-all')",
     "postgres": "DELETE FROM product_words",
 }
+
+
+def _words(product: Product) -> tuple[list[str], list[str]]:
+    """The marked words of the name, and those of the description."""
+    mark = _MARKS[product.status]
+    return (
+        [mark + word for word in tokens(product.name)],
+        [mark + word for word in tokens(product.description)],
+    )
+
+
+def _lexemes(name: list[str], description: list[str]) -> list[str]:
+    return [*name, *description, *(f"={word}" for word in name)]
 
 
 class ProductSearch:
@@ -53,14 +71,27 @@ class ProductSearch:
 
     async def add(self, tx: Transaction, product: Product) -> None:
         """Indexes a product that is not indexed."""
-        mark = _MARKS[product.status]
-        name = [mark + word for word in tokens(product.name)]
-        description = [mark + word for word in tokens(product.description)]
+        name, description = _words(product)
         if self._engine == "sqlite":
             words: Params = {"name": " ".join(name), "description": " ".join(description)}
         else:
-            words = {"words": [*name, *description, *(f"={word}" for word in name)]}
+            words = {"words": _lexemes(name, description)}
         await tx.run(_ADD[self._engine], {"id": product.id, **words})
+
+    async def add_many(
+        self, tx: Transaction, ids: Sequence[int], products: Sequence[Product]
+    ) -> None:
+        """Indexes products that are not indexed, under these ids instead of their own."""
+        words = [_words(product) for product in products]
+        if self._engine == "sqlite":
+            rows: Iterable[Params] = (
+                {"id": new, "name": " ".join(name), "description": " ".join(description)}
+                for new, (name, description) in zip(ids, words, strict=True)
+            )
+            await tx.run_many(_ADD["sqlite"], rows)
+        else:
+            lexemes = [" ".join(_lexemes(*both)) for both in words]
+            await tx.run(_ADD_ARRAYS, {"ids": ids, "words": lexemes})
 
     async def remove(self, tx: Transaction, product_id: int) -> None:
         """Forgets one product's words."""
@@ -86,20 +117,16 @@ class ProductSearch:
         """
         tiers = self._tiers([_MARKS[status] + word for word in words])
         everything = self._all([_MARKS[status] + word for word in words])
-        for _ in range(_ATTEMPTS):
-            version = await self._version()
-            total = await self._total(everything, further, params, version)
-            rows = await self._rows(tiers, total, further, params, version, offset, limit)
-            if await self._version() == version:
-                break
+        async with self._db.snapshot() as reader:
+            row = await reader.one(_VERSION)
+            version = int(row[0]) if row else 0
+            total = await self._total(reader, everything, further, params, version)
+            rows = await self._rows(reader, tiers, total, further, params, version, offset, limit)
         return Page(rows, total)
-
-    async def _version(self) -> int:
-        row = await self._db.one(_VERSION)
-        return int(row[0]) if row else 0
 
     async def _rows(
         self,
+        reader: Reader,
         tiers: list[str],
         total: int,
         further: str | None,
@@ -115,17 +142,19 @@ class ProductSearch:
         skip = offset
         for query in tiers:
             bounds = {**params, "query": query, "limit": limit - len(rows), "offset": skip}
-            hits = await self._db.slow.all(select, bounds)
+            hits = await reader.all(select, bounds)
             rows += hits
             if len(rows) == limit:
                 break
             if hits:
                 skip = 0
             elif skip:
-                skip -= await self._total(query, further, params, version)
+                skip -= await self._total(reader, query, further, params, version)
         return rows
 
-    async def _total(self, query: str, further: str | None, params: Params, version: int) -> int:
+    async def _total(
+        self, reader: Reader, query: str, further: str | None, params: Params, version: int
+    ) -> int:
         if self._totals_version != version or len(self._totals) >= _CACHED_TOTALS:
             self._totals = {}
             self._totals_version = version
@@ -133,7 +162,7 @@ class ProductSearch:
         key = (query, *params.items(), further)
         if key not in totals:
             statement = f"SELECT count(*) FROM {self._matches(further)}"
-            row = await self._db.slow.one(statement, {**params, "query": query})
+            row = await reader.one(statement, {**params, "query": query})
             totals[key] = int(row[0]) if row else 0
         return totals[key]
 
