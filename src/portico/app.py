@@ -1,15 +1,17 @@
 """The only place that wires: engines, environments, routes, and where time and chance come from."""
 
 import asyncio
-import contextlib
+import itertools
+import logging
 import os
 import sys
 import time
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from portico.api import api_keys, products, users
-from portico.domain.errors import MethodNotAllowed, PermissionDenied
+from portico.domain.errors import MethodNotAllowed, PermissionDenied, Unavailable
 from portico.domain.times import Clock
 from portico.http.authenticate import Authenticators
 from portico.http.measure import Measure, RequestLog
@@ -19,6 +21,7 @@ from portico.http.peers import Peers, is_within
 from portico.http.pipeline import Pipeline
 from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router
+from portico.http.tally import Sheets
 from portico.services.api_keys import KeyRing
 from portico.services.environment import Addresses, Environment, Random
 from portico.services.passwords import Passwords
@@ -35,9 +38,10 @@ from portico.storage.sqlite import SqliteDatabase
 LIVE = "live"
 SANDBOX = "sandbox"
 OPERATIONS = frozenset({"/healthz", "/readyz", "/metrics"})
-DRAIN_SECONDS = 30.0
 
 V1: tuple[Route, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES)
+
+log = logging.getLogger(__name__)
 
 
 def system_clock() -> int:
@@ -121,7 +125,8 @@ class Portico:
 class Server:
     """Portico as a web application."""
 
-    def __init__(self, portico: Portico) -> None:
+    def __init__(self, portico: Portico, sheets: Sheets | None = None) -> None:
+        """`sheets` are those of the server's workers, None where this process is the only one."""
         settings = portico.settings
         self._metrics_allow = settings.metrics_allow
         self._peers = Peers(settings.trusted_proxies)
@@ -136,39 +141,54 @@ class Server:
             )
             for environment in portico.environments
         ]
-        self._operations = Operations(portico.environments, portico.passwords, measure)
-        self._pipeline = Pipeline(
+        self._operations = Operations(portico.environments, portico.passwords, measure, sheets)
+        pipeline = partial(
+            Pipeline,
             Router([_mount(environment, V1, "v1") for environment in portico.environments]),
             Authenticators(rings),
-            self._peers,
-            measure,
+            measure=measure,
+            clock=portico.clock,
             random=portico.random,
             body_limit=settings.body_limit,
             secure_address=settings.base_url,
         )
+        self._pipeline = pipeline(peers=self._peers)
+        # Where no proxy is trusted, nobody who speaks plain HTTP gets further than the refusal.
+        self._plain = pipeline(peers=Peers(()))
+        self._request_ids = map(f"req_{portico.random(6).hex()}{{:08x}}".format, itertools.count(1))
         self._background: list[asyncio.Task[None]] = []
         self._under_way = 0
-        self._draining = False
-        self._drained = asyncio.Event()
+        self._quiet: asyncio.Event | None = None
 
     async def start(self) -> None:
         """Takes up what the last run left, and begins to keep it."""
         for upkeep in self._upkeeps:
             await upkeep.restore()
             self._background.append(asyncio.create_task(upkeep.run()))
+        self._background.append(asyncio.create_task(self._operations.share()))
         if self._log is not None:
             self._background.append(asyncio.create_task(self._log.run()))
 
-    async def stop(self) -> None:
-        """Waits for the requests under way, then writes what has gathered."""
-        self._draining = True
+    @property
+    def under_way(self) -> int:
+        """How many requests are being answered."""
+        return self._under_way
+
+    async def answered(self) -> None:
+        """Waits until no request is under way."""
         if self._under_way:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._drained.wait(), DRAIN_SECONDS)
+            self._quiet = asyncio.Event()
+            await self._quiet.wait()
+
+    async def stop(self) -> None:
+        """Writes what has gathered, after the last request."""
         for task in self._background:
             task.cancel()
         for upkeep in self._upkeeps:
-            await upkeep.flush()
+            try:
+                await upkeep.flush()
+            except Unavailable as error:
+                log.warning("the last half second's counters are lost: %s", error.message)
         if self._log is not None:
             self._log.flush()
 
@@ -178,13 +198,18 @@ class Server:
         try:
             if scope.path in OPERATIONS:
                 reply = await self._operate(scope)
+                reply.headers.append(("x-request-id", next(self._request_ids)))
                 proto.response_bytes(reply.status, reply.headers, reply.body)
             else:
                 await self._pipeline.handle(scope, proto)
         finally:
             self._under_way -= 1
-            if self._draining and not self._under_way:
-                self._drained.set()
+            if self._quiet is not None and not self._under_way:
+                self._quiet.set()
+
+    async def refuse(self, scope: Scope, proto: Any) -> None:
+        """Answers one request of the plain-HTTP listener: 403, whatever it asks."""
+        await self._plain.handle(scope, proto)
 
     async def _operate(self, scope: Scope) -> Reply:
         if scope.method not in ("GET", "HEAD"):

@@ -16,8 +16,11 @@ import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import (
+    CertificatePublicKeyTypes,
+    PrivateKeyTypes,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_DAYS = 3650
@@ -85,7 +88,8 @@ def inspect(certificate: Path) -> Inspection:
 
 
 def check_pair(certificate: Path, key: Path) -> None:
-    """Raise `CertificateError` unless `key` is the unencrypted private key of `certificate`."""
+    """Raise `CertificateError` unless `key` is the unencrypted private key of `certificate`, and of
+    a kind that the server's TLS library can serve."""
     found = _certificate(certificate)
     try:
         public_key = found.public_key()
@@ -95,6 +99,11 @@ def check_pair(certificate: Path, key: Path) -> None:
         ) from None
     if public_key != _private_key(key).public_key():
         raise CertificateError(f"{key} is not the private key of {certificate}")
+    if not _can_serve(public_key):
+        raise CertificateError(
+            f"{key} is of a kind that cannot be served: use ECDSA with P-256 or P-384, Ed25519, or"
+            " RSA with 2048 bits or more"
+        )
 
 
 @contextmanager
@@ -144,6 +153,14 @@ def _private_key(path: Path) -> PrivateKeyTypes:
         raise CertificateError(f"{path} is encrypted: store it without a passphrase") from None
     except (ValueError, UnsupportedAlgorithm):
         raise CertificateError(f"{path} holds no private key in PEM form") from None
+
+
+def _can_serve(key: CertificatePublicKeyTypes) -> bool:
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1)
+    if isinstance(key, rsa.RSAPublicKey):
+        return key.key_size >= 2048
+    return isinstance(key, ed25519.Ed25519PublicKey)
 
 
 def _names(certificate: x509.Certificate) -> set[str]:

@@ -3,9 +3,10 @@
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from portico.certificates import CertificateError
 from portico.cli.output import CommandError
 from portico.cli.parser import parser
 from portico.domain.errors import PorticoError
@@ -18,16 +19,28 @@ WELL, WRONG, MISUSED = 0, 1, 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 well, 1 something is wrong, 2 misused."""
     chosen = parser().parse_args(arguments)
-    try:
+
+    def act() -> int | None:
         settings = load(_flags(chosen), os.environ, Path.cwd())
+        result: int | None = chosen.run(settings, chosen)
+        return result
+
+    return outcome(act)
+
+
+def outcome(act: Callable[[], int | None]) -> int:
+    """What `act` returns; what it raises is told in one line and becomes an exit code."""
+    try:
+        return act() or WELL
     except SettingError as error:
         return _complain(str(error), MISUSED)
-    try:
-        return int(chosen.run(settings, chosen) or WELL)
     except CommandError as error:
         return _complain(str(error), error.exit_code)
-    except (PorticoError, MigrationError) as error:
+    except (PorticoError, MigrationError, CertificateError) as error:
         return _complain(str(error), WRONG)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{error.strerror or error}", WRONG)
     except KeyboardInterrupt:
         return 130
 

@@ -2,11 +2,18 @@
 
 import asyncio
 import errno
+import fcntl
 import logging
+import os
+import resource
 import signal
 import socket
+import time
 from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvloop
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
@@ -15,14 +22,34 @@ from granian.server.embed import Server as Granian
 
 from portico import logs
 from portico.app import Portico, Server
+from portico.certificates import CertificateError, check_pair
 from portico.cli.initialise import local_certificates, prepare, welcome
-from portico.cli.output import CommandError, mention, say
-from portico.settings import Settings
+from portico.cli.output import CommandError, say
+from portico.cli.supervise import supervise
+from portico.http.tally import Sheets
+from portico.settings import SettingError, Settings
 
-HEADER_SECONDS = 10
+IDLE_SECONDS = 75
+"""How long a connection may wait between requests, and how long a request's head may take: granian
+has one clock for both, and proxies keep connections for a minute."""
+
 HEADER_BYTES = 64 * 1024
 BACKLOG = 1024
 CONNECTIONS = 16_384
+PLAIN_CONNECTIONS = 256
+FILES_KEPT = 128
+"""File descriptors that are not connections."""
+
+DRAIN_SECONDS = 30.0
+"""How long requests under way may take once the server is to stop."""
+
+LINGER_SECONDS = 2.0
+"""How long, with no request under way, an answer may take to be sent or a head to arrive whole."""
+
+PORT_SECONDS = 1.0
+"""How long a server that just ended may take to leave its port."""
+
+LOCK = "server.lock"
 
 log = logging.getLogger(__name__)
 
@@ -30,64 +57,201 @@ log = logging.getLogger(__name__)
 def run(settings: Settings, _chosen: Namespace) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what is under way."""
     logs.configure(settings.log_level)
-    _check_port(settings)
-    facts = uvloop.run(prepare(settings))
-    if facts is not None:
-        say(welcome(facts))
-    uvloop.run(_serve(settings))
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _only_server(settings.data):
+        for port in filter(None, (settings.port, settings.http_port)):
+            _check_port(settings.host, port)
+        if settings.tls_cert and settings.tls_key:
+            _check_certificate(settings.tls_cert, settings.tls_key)
+        facts = uvloop.run(prepare(settings))
+        if facts is not None:
+            say(welcome(facts))
+        told = f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"
+        if settings.workers == 1:
+            uvloop.run(serve(settings, lambda: say(told)))
+        else:
+            asyncio.run(supervise(settings, lambda: say(told)))
 
 
-def _check_port(settings: Settings) -> None:
-    """Workers share their port, so a second server would go unnoticed: see that it is free."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except OSError as error:
-            reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error}"
-            raise CommandError(f"{settings.host} port {settings.port} {reason}.") from error
+async def serve(
+    settings: Settings,
+    listening: Callable[[], None],
+    *,
+    sheets: Sheets | None = None,
+    lifeline: int | None = None,
+) -> None:
+    """Serves in this process, and calls `listening` once it does.
 
-
-async def _serve(settings: Settings) -> None:
+    `sheets` are those of the server's workers. Reaching the end of the file `lifeline` stops the
+    server as SIGTERM does.
+    """
     portico = Portico(settings)
     await portico.open()
-    server = Server(portico)
-    await server.start()
-    granian = _granian(settings, server)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, granian.stop)
-    mention(f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})")
     try:
-        await granian.serve()
+        server = Server(portico, sheets)
+        await server.start()
+        try:
+            await _answer(server, _listeners(settings, server, listening), lifeline)
+        finally:
+            await server.stop()
     finally:
-        await server.stop()
         await portico.close()
 
 
-def _granian(settings: Settings, server: Server) -> Granian:
-    certificate: Path | None = None
-    key: Path | None = None
-    if settings.tls:
-        certificate, key = settings.tls_cert, settings.tls_key
-        if certificate is None:
-            local = local_certificates(settings)
-            certificate, key = local.certificate, local.key
-    return Granian(
-        server,
-        address=settings.host,
-        port=settings.port,
-        interface=Interfaces.RSGI,
-        http=HTTPModes.http1,
-        websockets=False,
-        backlog=BACKLOG,
-        backpressure=CONNECTIONS,
-        http1_settings=HTTP1Settings(
-            header_read_timeout=HEADER_SECONDS * 1000, max_buffer_size=HEADER_BYTES
-        ),
-        ssl_cert=certificate,
-        ssl_key=key,
-        ssl_protocol_min=SSLProtocols.tls12,
-        log_enabled=False,
+async def _answer(server: Server, listeners: list[Granian], lifeline: int | None) -> None:
+    """Answers requests until told to stop, and those under way then."""
+    serving = [asyncio.ensure_future(listener.serve()) for listener in listeners]
+    stopping = asyncio.ensure_future(_told_to_stop(lifeline))
+    await asyncio.wait([stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
+    if not stopping.done():
+        raise CommandError("The HTTP server ended by itself; what it said stands above.")
+    for listener in listeners:
+        listener.stop()  # type: ignore[no-untyped-call]
+    try:
+        await asyncio.wait_for(_drain(server, serving), DRAIN_SECONDS)
+    except TimeoutError:
+        log.warning("%d requests were cut off after %.0f s", server.under_way, DRAIN_SECONDS)
+
+
+async def _told_to_stop(lifeline: int | None) -> None:
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    if lifeline is not None:
+        loop.add_reader(lifeline, told.set)
+    await told.wait()
+    if lifeline is not None:
+        loop.remove_reader(lifeline)
+
+
+async def _drain(server: Server, serving: Sequence[asyncio.Future[None]]) -> None:
+    """Waits for the requests under way, and not for the senders of half a request."""
+    pending: set[asyncio.Future[None]] = set(serving)
+    while pending:
+        await server.answered()
+        _, pending = await asyncio.wait(pending, timeout=LINGER_SECONDS)
+        if not server.under_way:
+            return
+
+
+@contextmanager
+def _only_server(data: Path) -> Iterator[None]:
+    """Keeps a second server out of the data directory, whose counters it would not see."""
+    lock = os.open(data / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(lock, 20).decode()
+        os.close(lock)
+        raise CommandError(
+            f"Another server (process {holder}) uses the data directory {data}. Stop it first; to"
+            " serve with more processes use --workers, to serve other data use --data."
+        ) from None
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _check_port(host: str, port: int) -> None:
+    """Workers share their port, so a second server would go unnoticed: see that it is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    deadline = time.monotonic() + PORT_SECONDS
+    while True:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise CommandError(f"{host} port {port} cannot be used: {error}.") from error
+                if time.monotonic() > deadline:
+                    raise CommandError(
+                        f"{host} port {port} is in use by another program. Stop that, or choose"
+                        " another port."
+                    ) from error
+            else:
+                return
+        time.sleep(PORT_SECONDS / 20)
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    try:
+        check_pair(certificate, key)
+    except CertificateError as error:
+        raise SettingError(f"tls_cert and tls_key do not serve: {error}") from error
+
+
+class _Application:
+    """What granian calls, and how it is known that granian listens."""
+
+    def __init__(self, answer: Callable[..., Any], listening: Callable[[], None]) -> None:
+        self.__rsgi__ = answer
+        self._listening = listening
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Granian starts to listen before it gives the loop back.
+        loop.call_soon(self._listening)
+
+
+def _listeners(settings: Settings, server: Server, listening: Callable[[], None]) -> list[Granian]:
+    certificate, key = settings.tls_cert, settings.tls_key
+    if settings.tls and certificate is None:
+        local = local_certificates(settings)
+        certificate, key = local.certificate, local.key
+    shared: dict[str, Any] = {
+        "address": settings.host,
+        "interface": Interfaces.RSGI,
+        "http": HTTPModes.http1,
+        "websockets": False,
+        "backlog": BACKLOG,
+        "log_enabled": False,
+    }
+    listeners = [
+        Granian(
+            _Application(server.__rsgi__, listening),
+            port=settings.port,
+            backpressure=_connections(),
+            http1_settings=_http1(keep_alive=True),
+            ssl_cert=certificate if settings.tls else None,
+            ssl_key=key if settings.tls else None,
+            ssl_protocol_min=SSLProtocols.tls12,
+            **shared,
+        )
+    ]
+    if settings.http_port is not None:
+        listeners.append(
+            Granian(
+                _Application(server.refuse, lambda: None),
+                port=settings.http_port,
+                backpressure=PLAIN_CONNECTIONS,
+                http1_settings=_http1(keep_alive=False),
+                **shared,
+            )
+        )
+    return listeners
+
+
+def _http1(*, keep_alive: bool) -> HTTP1Settings:
+    return HTTP1Settings(
+        header_read_timeout=IDLE_SECONDS * 1000, keep_alive=keep_alive, max_buffer_size=HEADER_BYTES
     )
+
+
+def _connections() -> int:
+    """How many connections there may be at once, after raising the limit of open files to its
+    most: connections above it would be accepted in vain."""
+    wanted = CONNECTIONS + PLAIN_CONNECTIONS + FILES_KEPT
+    files, most = (
+        wanted if limit == resource.RLIM_INFINITY else limit
+        for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
+    )
+    if files < wanted:
+        files = min(most, wanted)
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+    return max(min(files, wanted) - PLAIN_CONNECTIONS - FILES_KEPT, 1)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -16,23 +17,35 @@ from portico.contract.envelope import encode
 from portico.domain.errors import Unavailable
 from portico.http.measure import BUCKETS, Measure
 from portico.http.messages import JSON, Reply
+from portico.http.tally import Sheet, Sheets, sheet, total
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 
 READY_SECONDS = 3.0
+SHARE_SECONDS = 0.5
+"""How old another worker's part of the metrics may be."""
+
+REQUEST_LABELS = ("environment", "method", "route", "status")
 
 _PROBE = "SELECT 1"
 
 
 class Operations(Collector):
-    """The state of this process and of its stores."""
+    """The state of the server and of its stores."""
 
     def __init__(
-        self, environments: Sequence[Environment], passwords: Passwords, measure: Measure
+        self,
+        environments: Sequence[Environment],
+        passwords: Passwords,
+        measure: Measure,
+        sheets: Sheets | None,
     ) -> None:
+        """`sheets` are those of the server's workers, None where this process is the only one."""
         self._environments = environments
         self._passwords = passwords
         self._measure = measure
+        self._sheets = sheets
+        self._earlier = None if sheets is None else sheets.earlier()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -63,38 +76,53 @@ class Operations(Collector):
         """GET /metrics: Prometheus text."""
         return Reply(200, generate_latest(self._registry), [("content-type", CONTENT_TYPE_LATEST)])
 
+    async def share(self) -> None:
+        """Shows the other workers what was counted here, for as long as the server runs."""
+        while self._sheets is not None:
+            self._sheets.keep(self._own())
+            await asyncio.sleep(SHARE_SECONDS)
+
     def collect(self) -> Iterator[Metric]:
-        """See `prometheus_client.registry.Collector`."""
-        latency = HistogramMetricFamily(
-            "portico_request_seconds",
-            "Requests and their latency.",
-            labels=("environment", "method", "route", "status"),
-        )
-        for (endpoint, status), series in list(self._measure.series.items()):
-            total = 0
-            buckets: list[tuple[str, float]] = []
-            for bound, count in zip((*BUCKETS, "+Inf"), series.buckets, strict=True):
-                total += count
-                buckets.append((str(bound), total))
-            where = (
-                (endpoint.environment, endpoint.route.method, endpoint.path)
-                if endpoint
-                else ("", "", "")
-            )
-            latency.add_metric((*where, str(status)), buckets, series.seconds)
-        yield latency
+        """See `prometheus_client.registry.Collector`. The numbers are those of all workers."""
+        everyone = total([self._own(), *(self._sheets.others() if self._sheets else ())])
+        yield _latency(everyone)
         refusals = CounterMetricFamily(
             "portico_limiter_refusals", "Requests over a limit.", labels=("environment",)
         )
-        pool = GaugeMetricFamily(
+        for name, count in everyone.refusals.items():
+            refusals.add_metric((name,), count)
+        yield refusals
+        waiting = GaugeMetricFamily(
             "portico_database_waiting", "Callers waiting for the database.", labels=("environment",)
         )
-        for environment in self._environments:
-            name = environment.name
-            refusals.add_metric((name,), self._measure.refusals.get(name, 0))
-            pool.add_metric((name,), environment.db.waiting())
-        yield refusals
-        yield pool
+        for name, count in everyone.waiting.items():
+            waiting.add_metric((name,), count)
+        yield waiting
         yield GaugeMetricFamily(
-            "portico_password_queue", "Passwords being hashed or waiting.", self._passwords.waiting
+            "portico_password_queue", "Passwords being hashed or waiting.", everyone.hashing
         )
+        build = GaugeMetricFamily(
+            "portico_build_info", "The version that runs; always 1.", labels=("version",)
+        )
+        build.add_metric((version("portico"),), 1)
+        yield build
+
+    def _own(self) -> Sheet:
+        now = sheet(self._measure, self._environments, self._passwords)
+        return now if self._earlier is None else total([self._earlier, now])
+
+
+def _latency(everyone: Sheet) -> Metric:
+    latency = HistogramMetricFamily(
+        "portico_http_request_duration_seconds",
+        "Requests, and the seconds until each was answered.",
+        labels=REQUEST_LABELS,
+    )
+    for requests in everyone.requests:
+        count = 0
+        buckets: list[tuple[str, float]] = []
+        for bound, more in zip((*BUCKETS, "+Inf"), requests.buckets, strict=True):
+            count += more
+            buckets.append((str(bound), count))
+        latency.add_metric(requests.labels, buckets, requests.seconds)
+    return latency

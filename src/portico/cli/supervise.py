@@ -1,0 +1,111 @@
+"""The supervisor of several workers: starts each, and again where one dies."""
+
+import asyncio
+import logging
+import pickle
+import shutil
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+from portico.settings import Settings
+
+STEADY_SECONDS = 10.0
+"""A worker that lived as long is started again at once, another after a pause."""
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 10.0
+STOP_SECONDS = 40.0
+"""More than a worker takes to finish what is under way."""
+
+RUN = "run"
+"""The directory, within that of the data, of what workers tell each other."""
+
+# -P: what lies in the working directory is not imported.
+COMMAND = (sys.executable, "-P", "-m", "portico.cli.worker")
+
+log = logging.getLogger(__name__)
+
+
+async def supervise(settings: Settings, listening: Callable[[], None]) -> None:
+    """Keeps `settings.workers` processes serving until SIGTERM or SIGINT, and calls `listening`
+    once all of them do."""
+    shutil.rmtree(settings.data / RUN, ignore_errors=True)
+    (settings.data / RUN).mkdir(mode=0o700)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    workers = [_Worker(settings, number + 1, stopping) for number in range(settings.workers)]
+    tending = asyncio.gather(*(worker.tend() for worker in workers))
+    all_listen = asyncio.gather(*(worker.listens.wait() for worker in workers))
+    futures: list[asyncio.Future[Any]] = [tending, all_listen]
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    if all_listen.done():
+        listening()
+    all_listen.cancel()
+    await tending
+
+
+class _Worker:
+    """One place among the workers, and the process that fills it."""
+
+    def __init__(self, settings: Settings, number: int, stopping: asyncio.Event) -> None:
+        self._number = number
+        self._stopping = stopping
+        # Settings hold passwords, so they come by neither the command line nor the environment.
+        self._start = pickle.dumps((settings, number))
+        self.listens = asyncio.Event()
+
+    async def tend(self) -> None:
+        """Sees that there is a process, until the server is to stop."""
+        loop = asyncio.get_running_loop()
+        pause = 0.0
+        while not await self._stopped_within(pause):
+            started = loop.time()
+            process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE)
+            await self._watch(process)
+            if self._stopping.is_set():
+                return
+            lived = loop.time() - started
+            pause = (
+                0.0
+                if lived >= STEADY_SECONDS
+                else min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+            )
+            log.error(
+                "worker %d ended with %s after %.0f seconds; another starts in %.1f seconds",
+                self._number,
+                process.returncode,
+                lived,
+                pause,
+            )
+
+    async def _watch(self, process: Process) -> None:
+        """Returns when the process has ended, which it is told to do once the server stops."""
+        # The pipe stays open for as long as this process lives: its end ends the worker.
+        cast(asyncio.StreamWriter, process.stdin).write(self._start)
+        hearing = asyncio.ensure_future(self._hear(cast(asyncio.StreamReader, process.stdout)))
+        ended = asyncio.ensure_future(process.wait())
+        stopped = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if not ended.done():
+            process.terminate()
+            await asyncio.wait([ended], timeout=STOP_SECONDS)
+        if not ended.done():
+            process.kill()
+            await ended
+        await hearing
+
+    async def _hear(self, told: asyncio.StreamReader) -> None:
+        if await told.read(1):
+            self.listens.set()
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        return self._stopping.is_set()

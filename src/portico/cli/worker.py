@@ -1,0 +1,34 @@
+"""One of several serving processes. The supervisor starts it and tells it the settings."""
+
+import pickle
+import sys
+
+import uvloop
+
+from portico import logs
+from portico.cli.main import outcome
+from portico.cli.serve import serve
+from portico.cli.supervise import RUN
+from portico.http.tally import Sheets
+
+
+def main() -> int:
+    """Serves until SIGTERM, or until the supervisor is gone. Returns the exit code."""
+    settings, number = pickle.load(sys.stdin.buffer)  # noqa: S301 - the supervisor's own words
+    logs.configure(settings.log_level)
+    serving = serve(
+        settings,
+        _listening,
+        sheets=Sheets(settings.data / RUN, number),
+        lifeline=sys.stdin.fileno(),
+    )
+    return outcome(lambda: uvloop.run(serving))
+
+
+def _listening() -> None:
+    sys.stdout.write(".")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""What the workers of one server have counted, added up.
+
+Each worker of several leaves its sheet in a directory that all can read, and whoever is asked for
+the metrics adds the others' sheets to its own. A worker that takes another's place goes on from
+the sheet that it finds, so that no counter ever goes back.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from portico.http.measure import Measure
+from portico.services.environment import Environment
+from portico.services.passwords import Passwords
+
+log = logging.getLogger(__name__)
+
+
+class Requests(msgspec.Struct, frozen=True, array_like=True):
+    """The requests of one endpoint that had one status. `buckets` are counts, not yet cumulated;
+    `seconds` is the sum of their latencies."""
+
+    environment: str
+    method: str
+    route: str
+    status: int
+    buckets: list[int]
+    seconds: float
+
+    @property
+    def labels(self) -> tuple[str, str, str, str]:
+        """What tells this series from the others."""
+        return self.environment, self.method, self.route, str(self.status)
+
+
+class Sheet(msgspec.Struct):
+    """What was counted since the start, and how long the queues are now."""
+
+    requests: list[Requests]
+    refusals: dict[str, int]
+    """Requests over a limit, by environment."""
+    waiting: dict[str, int]
+    """Callers that wait for the database, by environment."""
+    hashing: int
+    """Passwords that are hashed or wait for it."""
+
+
+def sheet(measure: Measure, environments: Sequence[Environment], passwords: Passwords) -> Sheet:
+    """This process's sheet."""
+    requests = []
+    for (endpoint, status), series in measure.series.items():
+        where = (
+            (endpoint.environment, endpoint.route.method, endpoint.path)
+            if endpoint
+            else ("", "", "")
+        )
+        requests.append(Requests(*where, status, list(series.buckets), series.seconds))
+    return Sheet(
+        requests,
+        {env.name: measure.refusals.get(env.name, 0) for env in environments},
+        {env.name: env.db.waiting() for env in environments},
+        passwords.waiting,
+    )
+
+
+def total(sheets: Iterable[Sheet]) -> Sheet:
+    """The sum of sheets."""
+    result = Sheet([], {}, {}, 0)
+    requests: dict[tuple[str, ...], Requests] = {}
+    for one in sheets:
+        for mine in one.requests:
+            known = requests.get(mine.labels)
+            requests[mine.labels] = mine if known is None else _added(known, mine)
+        for name, count in one.refusals.items():
+            result.refusals[name] = result.refusals.get(name, 0) + count
+        for name, count in one.waiting.items():
+            result.waiting[name] = result.waiting.get(name, 0) + count
+        result.hashing += one.hashing
+    result.requests = list(requests.values())
+    return result
+
+
+def _added(one: Requests, other: Requests) -> Requests:
+    buckets = [a + b for a, b in zip(one.buckets, other.buckets, strict=True)]
+    return msgspec.structs.replace(one, buckets=buckets, seconds=one.seconds + other.seconds)
+
+
+class Sheets:
+    """The sheets of several workers, as files in one directory."""
+
+    def __init__(self, directory: Path, worker: int) -> None:
+        """`worker` is this process's number among them."""
+        self._directory = directory
+        self._own = directory / f"worker-{worker}.json"
+        self._written = b""
+
+    def earlier(self) -> Sheet:
+        """What this worker's predecessor had counted; its queues are gone."""
+        found = self._read(self._own) or Sheet([], {}, {}, 0)
+        return msgspec.structs.replace(found, waiting={}, hashing=0)
+
+    def others(self) -> list[Sheet]:
+        """The other workers' sheets, as old as the last `keep` of each."""
+        paths = [path for path in self._directory.glob("worker-*.json") if path != self._own]
+        return [found for path in sorted(paths) if (found := self._read(path)) is not None]
+
+    def keep(self, own: Sheet) -> None:
+        """Leaves this worker's sheet for the others."""
+        encoded = msgspec.json.encode(own)
+        if encoded == self._written:
+            return
+        unfinished = self._own.with_suffix(".new")
+        try:
+            unfinished.write_bytes(encoded)
+            unfinished.replace(self._own)
+        except OSError as error:
+            log.warning("metrics of this worker are not shared: %s", error)
+        else:
+            self._written = encoded
+
+    def _read(self, path: Path) -> Sheet | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Sheet)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("metrics of another worker are left out: %s", error)
+            return None
