@@ -35,7 +35,8 @@ class Product(msgspec.Struct, frozen=True):
     """An entry of the catalog.
 
     `price` is in units (1/10000 of `currency`), times are epoch milliseconds, `images` (a list of
-    `Image`) and `metadata` (text to text) are JSON text, which most reads hand on unopened.
+    `Image`) and `metadata` (text to text) are JSON text, which most reads hand on unopened, and
+    lists leave out.
     """
 
     id: int
@@ -46,10 +47,10 @@ class Product(msgspec.Struct, frozen=True):
     currency: str
     stock_quantity: int
     status: str
-    images: str
-    metadata: str
     created_at: int
     updated_at: int
+    images: str = "[]"
+    metadata: str = "{}"
 
 
 def name(text: str) -> str:

@@ -1,13 +1,13 @@
 """Entity tags and conditional requests (RFC 9110 §13)."""
 
-from hashlib import blake2b
+from hashlib import sha256
 
 from portico.domain.errors import PreconditionFailed
 
 
 def entity_tag(body: bytes) -> str:
     """A strong entity tag: a digest of the representation, quotes included."""
-    return f'"{blake2b(body, digest_size=12).hexdigest()}"'
+    return f'"{sha256(body).hexdigest()[:32]}"'
 
 
 def matches(header: str, tag: str, *, weak: bool) -> bool:

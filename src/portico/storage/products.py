@@ -9,10 +9,11 @@ from portico.storage.database import LOCKED, Database, Params, Row, Transaction
 from portico.storage.listing import Listing, Order, Page
 from portico.storage.product_search import ProductSearch
 
-COLUMNS = (
-    "id, name, description, category, price, currency, stock_quantity, status, images, metadata,"
-    " created_at, updated_at"
+LISTED_COLUMNS = (
+    "id, name, description, category, price, currency, stock_quantity, status, created_at,"
+    " updated_at"
 )
+COLUMNS = f"{LISTED_COLUMNS}, images, metadata"
 EXPORT_BATCH = 1_000
 DELETE_BATCH = 20_000
 """So that no single statement takes long enough to be given up on."""
@@ -90,8 +91,8 @@ class Products:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._listing = Listing(db, "products", COLUMNS)
-        self._search = ProductSearch(db, COLUMNS)
+        self._listing = Listing(db, "products", LISTED_COLUMNS)
+        self._search = ProductSearch(db, LISTED_COLUMNS)
 
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
         """The product with this id, if any; with `tx`, nobody else changes it until that ends."""
@@ -104,7 +105,10 @@ class Products:
     async def page(
         self, chosen: ProductFilter, *, words: list[str], offset: int, limit: int
     ) -> Page[Product]:
-        """One page, newest first; with `words` (`domain.search`), most relevant first."""
+        """One page, newest first; with `words` (`domain.search`), most relevant first.
+
+        Its products come without images and metadata.
+        """
         where, params = chosen.sql()
         if words:
             # The status is part of every indexed word, so it alone needs no look at the products.
