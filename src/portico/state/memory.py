@@ -11,6 +11,7 @@ ADDRESS = "address:"
 """How the name of a caller begins who is known by nothing but the network address."""
 
 ADDRESSES_KEPT = 100_000
+ADDRESSES_AT_ONCE = 1_000
 
 
 class _Counter:
@@ -80,15 +81,18 @@ class MemoryLimiter:
     def changes(self) -> list[tuple[str, int, int, int, int]]:
         """The counters that changed since the last call, in no particular order.
 
-        Each is (caller, minute, requests in it, day, requests in it); a minute and a day are
-        numbered from the Unix epoch. The numbers are absolute: a later row replaces an earlier one.
+        Each is (caller, minute, requests in it, day, requests in it), of the windows in which the
+        caller was last; minutes and days are numbered from the Unix epoch. The numbers are
+        absolute: a later row replaces an earlier one. A flood of addresses is not passed on: of
+        them come 1,000 at a time, the others at the next calls.
         """
-        changed, self._changed = self._changed, set()
-        counters = ((caller, self._counters.get(caller)) for caller in changed)
+        addresses = [caller for caller in self._changed if caller.startswith(ADDRESS)]
+        later = set(addresses[ADDRESSES_AT_ONCE:])
+        changed, self._changed = self._changed - later, later
+        counters = ((caller, self._counters[caller]) for caller in changed)
         return [
             (caller, counter.minute, counter.minute_used, counter.day, counter.day_used)
             for caller, counter in counters
-            if counter is not None
         ]
 
     def restore(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
@@ -113,7 +117,9 @@ class MemoryLimiter:
         if caller.startswith(ADDRESS):
             self._addresses.append(caller)
             if len(self._addresses) > ADDRESSES_KEPT:
-                del self._counters[self._addresses.popleft()]
+                oldest = self._addresses.popleft()
+                del self._counters[oldest]
+                self._changed.discard(oldest)
         self._counters[caller] = counter
         return counter
 
@@ -127,3 +133,4 @@ class MemoryLimiter:
             if abs(counter.day - day) <= 1
         }
         self._addresses = deque(address for address in self._addresses if address in self._counters)
+        self._changed.intersection_update(self._counters)

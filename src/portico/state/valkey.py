@@ -114,8 +114,7 @@ class ValkeyLimiter:
         unknown = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:  # a server that has just started
             await self._client.script_load(TAKE)
-            for i, answer in zip(
-                unknown, await self._exchange([asked[i] for i in unknown]), strict=True
-            ):
+            again = await self._exchange([asked[i] for i in unknown])
+            for i, answer in zip(unknown, again, strict=True):
                 answers[i] = answer
         return answers

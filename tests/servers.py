@@ -1,0 +1,226 @@
+"""Real servers to test against, each in a temporary directory and on a free loopback port."""
+
+import itertools
+import os
+import pwd
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+READY_SECONDS = 30.0
+POSTGRES_AT_LEAST = 14
+
+
+class Server:
+    """A process that can be stopped and started again on the same port, with the same files."""
+
+    name: str
+    user: int | None = None
+    """The account to run under and its group; None: the present one."""
+    group: int | None = None
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns as soon as the server answers. Raises RuntimeError, with its log, if it fails."""
+        log = self.directory / "log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command(),
+                stdout=output,
+                stderr=output,
+                cwd=self.directory,
+                user=self.user,
+                group=self.group,
+            )
+        deadline = time.monotonic() + READY_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} does not start:\n{log.read_text()}")
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Ends the process by `how`, without waiting for clients, and returns when it is gone."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(READY_SECONDS)
+            self._process = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The process is there and does nothing: connections are accepted and never answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def _command(self) -> list[str]:
+        raise NotImplementedError
+
+    def _answers(self) -> bool:
+        raise NotImplementedError
+
+
+class RedisServer(Server):
+    """Redis or Valkey. It keeps nothing on disk, so stopping it forgets everything."""
+
+    name = "redis-server"
+
+    @property
+    def url(self) -> str:
+        """The address of database 0."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def _command(self) -> list[str]:
+        program = shutil.which("redis-server") or shutil.which("valkey-server")
+        if program is None:
+            raise RuntimeError("there is no redis-server here: apt-get install redis-server")
+        options = {"--port": str(self.port), "--bind": "127.0.0.1", "--save": ""}
+        return [program, *itertools.chain.from_iterable(options.items())]
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+class PostgresServer(Server):
+    """A PostgreSQL cluster of its own. Its default collation is that of English, not that of code
+    points, so that SQL which depends on the one or the other does not pass unseen."""
+
+    name = "postgres"
+
+    def __init__(self, directory: Path, *, fsync: bool) -> None:
+        super().__init__(directory)
+        self._binaries, version = _postgres_binaries()
+        self._fsync = fsync
+        self._password = secrets.token_hex(16)
+        self._numbers = itertools.count(1)
+        if os.geteuid() == 0:  # as whom PostgreSQL refuses to run
+            known = {entry.pw_name: entry for entry in pwd.getpwall()}
+            account = known.get("postgres") or known["nobody"]
+            self.user, self.group = account.pw_uid, account.pw_gid
+            os.chown(directory, self.user, self.group)
+        password_file = directory / "password"
+        password_file.write_text(self._password)
+        locale = ["--locale=C.UTF-8"]
+        if version > POSTGRES_AT_LEAST:  # 14 knows only the locales of the system
+            locale += ["--locale-provider=icu", "--icu-locale=en"]
+        self._run(
+            *("initdb", "-D", "data", "-U", "postgres", "-E", "UTF8", "--no-sync", *locale),
+            # Not scram: its hashing would take longer than the tests that connect.
+            *("--auth=password", "--pwfile", str(password_file)),
+        )
+
+    @property
+    def url(self) -> str:
+        """The address of the server's own database, of the user who may do everything."""
+        return f"postgresql://postgres:{self._password}@127.0.0.1:{self.port}/postgres"
+
+    def fresh_database(self) -> str:
+        """The address of a new and empty database."""
+        name = f"fresh_{next(self._numbers)}"
+        self._run("createdb", name)
+        return self.url.removesuffix("postgres") + name
+
+    def _command(self) -> list[str]:
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(self.directory)}
+        if not self._fsync:  # what is committed outlives the server's death, not the machine's
+            settings["fsync"] = "off"
+        options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        return [str(self._binaries / "postgres"), "-D", "data", "-p", str(self.port), *options]
+
+    def _answers(self) -> bool:
+        program = self._binaries / "pg_isready"
+        asked = subprocess.run(
+            [program, "-h", "127.0.0.1", "-p", str(self.port)], capture_output=True, check=False
+        )
+        return asked.returncode == 0
+
+    def _run(self, program: str, *arguments: str) -> None:
+        where = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGUSER": "postgres"}
+        done = subprocess.run(
+            [self._binaries / program, *arguments],
+            cwd=self.directory,
+            env={**os.environ, **where, "PGPASSWORD": self._password},
+            capture_output=True,
+            check=False,
+            text=True,
+            user=self.user,
+            group=self.group,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{program} failed:\n{done.stdout}{done.stderr}")
+
+
+@contextmanager
+def redis_server() -> Iterator[RedisServer]:
+    """A running Redis or Valkey server. Raises RuntimeError where neither is installed."""
+    with tempfile.TemporaryDirectory(prefix="portico-redis-") as directory:
+        server = RedisServer(Path(directory))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def postgres_server(*, fsync: bool = False) -> Iterator[PostgresServer]:
+    """A running PostgreSQL server. Raises RuntimeError where none of version 14 or later is."""
+    with tempfile.TemporaryDirectory(prefix="portico-postgres-") as directory:
+        server = PostgresServer(Path(directory), fsync=fsync)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+def _free_port() -> int:
+    """A port that nobody listens on, below those that the system hands out by itself: a stopped
+    server's port is then still free when it starts again."""
+    while True:
+        port = secrets.choice(range(20_000, 30_000))
+        with socket.socket() as candidate:
+            try:
+                candidate.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def _postgres_binaries() -> tuple[Path, int]:
+    """The directory of the newest installed PostgreSQL, and its major version."""
+    found = []
+    on_path = shutil.which("postgres")
+    installed = [
+        *Path("/usr/lib/postgresql").glob("*/bin/postgres"),
+        *Path("/usr").glob("pgsql-*/bin/postgres"),
+    ]
+    for program in [*installed, *([Path(on_path).resolve()] if on_path else [])]:
+        told = subprocess.run([program, "--version"], capture_output=True, check=True, text=True)
+        if number := re.search(r"\d+", told.stdout):
+            found.append((int(number[0]), program.parent))
+    version, directory = max(found, default=(0, Path()))
+    if version < POSTGRES_AT_LEAST:
+        raise RuntimeError(
+            f"there is no PostgreSQL {POSTGRES_AT_LEAST} or later here: apt-get install postgresql"
+        )
+    return directory, version

@@ -1,0 +1,180 @@
+"""What holds for every store of rate counters, in memory and in Valkey or Redis alike."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from portico.domain.limits import Plan, Verdict
+from portico.state.memory import MemoryLimiter
+from portico.state.protocol import Limiter
+from portico.state.valkey import ValkeyLimiter
+from servers import RedisServer
+
+SECOND, MINUTE, DAY = 1_000, 60_000, 86_400_000
+MIDNIGHT = 20_800 * DAY
+NOON = MIDNIGHT + DAY // 2
+
+Open = Callable[[str], Limiter]
+"""Opens the limiter of an environment."""
+
+
+@pytest_asyncio.fixture(params=["memory", "valkey"])
+async def open_limiter(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
+    opened: list[Limiter] = []
+    unused = uuid.uuid4().hex  # what an earlier test counted is not found under this name
+
+    def opens(environment: str) -> Limiter:
+        if request.param == "memory":
+            opened.append(MemoryLimiter())
+        else:
+            server: RedisServer = request.getfixturevalue("redis")
+            opened.append(ValkeyLimiter(server.url, f"{environment}-{unused}"))
+        return opened[-1]
+
+    yield opens
+    for limiter in opened:
+        await limiter.close()
+
+
+@pytest.fixture
+def limiter(open_limiter: Open) -> Limiter:
+    return open_limiter("live")
+
+
+async def take(limiter: Limiter, times: int, plan: Plan, now_ms: int) -> list[Verdict]:
+    return [await limiter.take("user:1", plan, now_ms) for _ in range(times)]
+
+
+def admitted(verdicts: list[Verdict]) -> int:
+    return sum(verdict.admitted for verdict in verdicts)
+
+
+async def test_of_n_plus_one_concurrent_requests_exactly_one_is_refused(limiter: Limiter) -> None:
+    for plan in (Plan("by minute", 30, 1_000), Plan("by day", 1_000, 60)):
+        caller = f"user:{plan.name}"
+        places = min(plan.per_minute, plan.per_day)
+        verdicts = await asyncio.gather(
+            *(limiter.take(caller, plan, NOON) for _ in range(places + 1))
+        )
+        assert admitted(verdicts) == places
+        left = sorted(verdict.remaining for verdict in verdicts if verdict.admitted)
+        assert left == list(range(places))
+
+
+async def test_the_minute_refuses_until_its_very_end(limiter: Limiter) -> None:
+    plan = Plan("any", 2, 10)
+    first, second, third = await take(limiter, 3, plan, NOON + 1_500)
+    assert (first.admitted, first.limit, first.remaining) == (True, 2, 1)
+    assert (second.admitted, second.limit, second.remaining) == (True, 2, 0)
+    assert third == Verdict(
+        admitted=False, limit=2, remaining=0, reset=(NOON + MINUTE) // SECOND, retry_after=59
+    )
+    assert admitted(await take(limiter, 1, plan, NOON + MINUTE - 1)) == 0
+    assert admitted(await take(limiter, 3, plan, NOON + MINUTE)) == 2
+
+
+async def test_the_day_refuses_until_midnight_utc(limiter: Limiter) -> None:
+    plan = Plan("any", 10, 3)
+    verdicts = await take(limiter, 4, plan, NOON)
+    assert [verdict.admitted for verdict in verdicts] == [True, True, True, False]
+    assert verdicts[-1] == Verdict(
+        admitted=False,
+        limit=3,
+        remaining=0,
+        reset=(MIDNIGHT + DAY) // SECOND,
+        retry_after=DAY // 2 // SECOND,
+    )
+    assert admitted(await take(limiter, 1, plan, MIDNIGHT + DAY - 1)) == 0
+    assert admitted(await take(limiter, 4, plan, MIDNIGHT + DAY)) == 3
+
+
+async def test_a_request_refused_by_the_minute_consumes_nothing_of_the_day(
+    limiter: Limiter,
+) -> None:
+    plan = Plan("any", 2, 3)
+    assert admitted(await take(limiter, 20, plan, NOON)) == 2
+    assert admitted(await take(limiter, 2, plan, NOON + MINUTE)) == 1
+
+
+async def test_a_request_refused_by_the_day_consumes_nothing_of_the_minute(
+    limiter: Limiter,
+) -> None:
+    assert admitted(await take(limiter, 20, Plan("small", 3, 1), NOON)) == 1
+    assert admitted(await take(limiter, 20, Plan("large", 3, 100), NOON)) == 2
+
+
+async def test_headers_describe_the_window_with_the_fewest_remaining(limiter: Limiter) -> None:
+    plan = Plan("any", 3, 5)
+    minute, day = (NOON + MINUTE) // SECOND, (MIDNIGHT + DAY) // SECOND
+    verdicts = await take(limiter, 2, plan, NOON)
+    verdicts += await take(limiter, 3, plan, NOON + MINUTE)
+    assert [(told.limit, told.remaining, told.reset) for told in verdicts] == [
+        (3, 2, minute),
+        (3, 1, minute),
+        (5, 2, day),  # as many as in the minute: the later reset is told
+        (5, 1, day),
+        (5, 0, day),
+    ]
+
+
+async def test_remaining_never_rises_within_a_window(limiter: Limiter) -> None:
+    plan = Plan("any", 7, 40)
+    lowest: dict[tuple[int, int], int] = {}
+    for step in range(200):
+        verdict = await limiter.take("user:1", plan, NOON + step * 4_700)
+        window = verdict.limit, verdict.reset
+        assert 0 <= verdict.remaining <= lowest.get(window, verdict.limit)
+        lowest[window] = verdict.remaining
+    assert lowest[40, (MIDNIGHT + DAY) // SECOND] == 0
+
+
+async def test_a_change_of_plan_keeps_the_counts(limiter: Limiter) -> None:
+    small, large = Plan("small", 3, 100), Plan("large", 10, 100)
+    assert admitted(await take(limiter, 4, small, NOON)) == 3
+    (raised,) = await take(limiter, 1, large, NOON)
+    assert (raised.admitted, raised.limit, raised.remaining) == (True, 10, 6)
+    (lowered,) = await take(limiter, 1, small, NOON)
+    assert (lowered.admitted, lowered.limit, lowered.remaining) == (False, 3, 0)
+    assert admitted(await take(limiter, 10, large, NOON)) == 6
+
+
+async def test_callers_count_apart(limiter: Limiter) -> None:
+    plan = Plan("any", 1, 10)
+    callers = ["user:1", "user:11", "address:192.0.2.1", "address:2001:db8::/64"]
+    for expected in (True, False):
+        verdicts = [await limiter.take(caller, plan, NOON) for caller in callers]
+        assert [verdict.admitted for verdict in verdicts] == [expected] * len(callers)
+
+
+async def test_live_and_sandbox_count_apart(open_limiter: Open) -> None:
+    live, sandbox = open_limiter("live"), open_limiter("sandbox")
+    plan = Plan("any", 2, 10)
+    assert admitted(await take(live, 3, plan, NOON)) == 2
+    assert admitted(await take(sandbox, 3, plan, NOON)) == 2
+    assert admitted(await take(live, 1, plan, NOON)) == 0
+
+
+async def test_a_clock_set_back_finds_the_windows_that_it_left(limiter: Limiter) -> None:
+    plan = Plan("any", 2, 3)
+    before, after = MIDNIGHT + DAY - SECOND, MIDNIGHT + DAY
+    assert admitted(await take(limiter, 9, plan, before)) == 2
+    assert admitted(await take(limiter, 1, plan, after)) == 1
+    assert admitted(await take(limiter, 9, plan, before)) == 0
+    assert admitted(await take(limiter, 9, plan, after)) == 1
+    assert admitted(await take(limiter, 9, plan, before)) == 0
+    assert admitted(await take(limiter, 9, plan, after + MINUTE)) == 1
+
+
+async def test_a_clock_that_was_wrongly_ahead_finds_its_counts_again(limiter: Limiter) -> None:
+    plan = Plan("any", 2, 3)
+    assert admitted(await take(limiter, 9, plan, NOON)) == 2
+    assert admitted(await take(limiter, 9, plan, NOON + DAY)) == 2
+    assert admitted(await take(limiter, 9, plan, NOON)) == 0
+    assert admitted(await take(limiter, 9, plan, NOON + MINUTE)) == 1
+
+
+async def test_a_store_that_answers_says_so(limiter: Limiter) -> None:
+    await limiter.ping()

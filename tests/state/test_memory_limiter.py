@@ -1,0 +1,208 @@
+"""What holds for the counters in memory alone: exactness, bounds, and surviving a restart."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from portico.domain.limits import Plan, Verdict, judge
+from portico.state.memory import ADDRESSES_AT_ONCE, ADDRESSES_KEPT, MemoryLimiter
+
+MINUTE, DAY = 60_000, 86_400_000
+MIDNIGHT = 20_800 * DAY
+
+ONE = Plan("one", 1, 10)
+T = TypeVar("T")
+
+
+def at_once(call: Coroutine[None, None, T]) -> T:
+    """The result of a coroutine that must not wait for anything: what counts must not be
+    interrupted between its check and its count."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("it waits")
+
+
+def take(limiter: MemoryLimiter, caller: str, plan: Plan, now_ms: int) -> Verdict:
+    return at_once(limiter.take(caller, plan, now_ms))
+
+
+def changes(limiter: MemoryLimiter) -> dict[str, tuple[int, int, int, int]]:
+    """All that there is to be told, in as many calls as that takes, each caller once."""
+    told = []
+    while rows := limiter.changes():
+        told += rows
+    by_caller = {row[0]: row[1:] for row in told}
+    assert len(by_caller) == len(told)
+    return by_caller
+
+
+def rows_of_addresses(number: int, now_ms: int) -> Iterator[tuple[str, int, int, int, int]]:
+    """Rows to restore: so many addresses, the oldest with the lowest number, one request each."""
+    return ((f"address:{n}", now_ms // MINUTE, 1, now_ms // DAY, 1) for n in range(number))
+
+
+def full_of_addresses(now_ms: int) -> MemoryLimiter:
+    """A limiter with as many addresses as it keeps, each of which has made one request."""
+    limiter = MemoryLimiter()
+    limiter.restore(rows_of_addresses(ADDRESSES_KEPT, now_ms))
+    return limiter
+
+
+class NeverForgets(RuleBasedStateMachine):
+    """The limiter beside a model that keeps the count of every window for ever. The clock goes
+    on, and is set back by up to a minute; now and then the process restarts, where the clock was
+    not set back: of a caller's windows it keeps the present ones alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limiter = MemoryLimiter()
+        self.kept: dict[str, tuple[str, int, int, int, int]] = {}
+        self.used: dict[tuple[str, int, int], int] = {}
+
+    @initialize(now_ms=st.integers(MIDNIGHT, MIDNIGHT + DAY))
+    def start(self, now_ms: int) -> None:
+        self.now_ms = self.latest_ms = self.started_ms = now_ms
+        self.steady = True
+
+    @rule(milliseconds=st.sampled_from([1, 999, 20_000, MINUTE, 7 * MINUTE, DAY, 3 * DAY]))
+    def time_goes_on(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+        self.latest_ms = max(self.latest_ms, self.now_ms)
+
+    @rule(milliseconds=st.sampled_from([1, 1_000, 20_000, MINUTE]))
+    def the_clock_is_set_back(self, milliseconds: int) -> None:
+        earliest_ms = max(self.started_ms, self.latest_ms - MINUTE)
+        self.now_ms = max(earliest_ms, self.now_ms - milliseconds)
+        self.steady = False
+
+    @rule(
+        caller=st.sampled_from(["user:1", "user:2", "address:192.0.2.1"]),
+        plan=st.sampled_from([Plan("small", 2, 3), Plan("even", 4, 4), Plan("large", 3, 9)]),
+        times=st.integers(1, 4),
+    )
+    def requests_come(self, caller: str, plan: Plan, times: int) -> None:
+        minute, day = (caller, MINUTE, self.now_ms // MINUTE), (caller, DAY, self.now_ms // DAY)
+        for _ in range(times):
+            used = self.used.get(minute, 0), self.used.get(day, 0)
+            admitted = used[0] < plan.per_minute and used[1] < plan.per_day
+            if admitted:
+                used = self.used[minute], self.used[day] = used[0] + 1, used[1] + 1
+            expected = judge(plan, *used, self.now_ms, admitted)
+            assert take(self.limiter, caller, plan, self.now_ms) == expected
+
+    @rule()
+    def changes_are_kept(self) -> None:
+        self.kept.update({row[0]: row for row in self.limiter.changes()})
+
+    @precondition(lambda self: self.steady)
+    @rule()
+    def the_process_restarts(self) -> None:
+        self.changes_are_kept()
+        self.limiter = MemoryLimiter()
+        self.limiter.restore(self.kept.values())
+        self.started_ms = self.now_ms
+
+
+NeverForgets.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTheCountsAreThoseOfAModelThatNeverForgets = NeverForgets.TestCase
+
+
+async def test_a_hundred_thousand_tasks_are_admitted_exactly_to_the_limit() -> None:
+    limiter, plan = MemoryLimiter(), Plan("any", 7_000, 30_000)
+    admitted = []
+    for minute in range(10):
+        now_ms = MIDNIGHT + minute * MINUTE
+        verdicts = await asyncio.gather(
+            *(limiter.take("user:1", plan, now_ms) for _ in range(10_000))
+        )
+        admitted.append(sum(verdict.admitted for verdict in verdicts))
+    assert admitted == [7_000] * 4 + [2_000] + [0] * 5
+
+
+def test_changes_are_told_once_with_absolute_numbers() -> None:
+    limiter = MemoryLimiter()
+    minute, day = MIDNIGHT // MINUTE, MIDNIGHT // DAY
+    take(limiter, "user:1", Plan("any", 9, 9), MIDNIGHT)
+    take(limiter, "user:1", Plan("any", 9, 9), MIDNIGHT)
+    take(limiter, "user:2", ONE, MIDNIGHT)
+    assert sorted(limiter.changes()) == [
+        ("user:1", minute, 2, day, 2),
+        ("user:2", minute, 1, day, 1),
+    ]
+    assert take(limiter, "user:2", ONE, MIDNIGHT).admitted is False
+    assert limiter.changes() == []
+    take(limiter, "user:1", Plan("any", 9, 9), MIDNIGHT + MINUTE)
+    assert limiter.changes() == [("user:1", minute + 1, 1, day, 3)]
+
+
+def test_a_flood_of_addresses_is_told_bit_by_bit_and_holds_up_no_account() -> None:
+    limiter = MemoryLimiter()
+    flood = [f"address:{number}" for number in range(2 * ADDRESSES_AT_ONCE + 1)]
+    for caller in [*flood, "user:1", "user:2"]:
+        take(limiter, caller, ONE, MIDNIGHT)
+    first = [row[0] for row in limiter.changes()]
+    assert {"user:1", "user:2"} < set(first)
+    assert len(first) == ADDRESSES_AT_ONCE + 2
+    assert set(changes(limiter)) == set(flood) - set(first)
+
+
+def test_who_is_forgotten_is_not_told_any_more() -> None:
+    limiter = full_of_addresses(MIDNIGHT)
+    take(limiter, "address:0", ONE, MIDNIGHT + MINUTE)
+    take(limiter, "address:one more", ONE, MIDNIGHT)
+    assert set(changes(limiter)) == {"address:one more"}
+    take(limiter, "user:1", ONE, MIDNIGHT)
+    take(limiter, "user:2", ONE, MIDNIGHT + 2 * DAY)
+    assert set(changes(limiter)) == {"user:2"}
+
+
+def test_restored_counters_are_not_changes() -> None:
+    limiter = MemoryLimiter()
+    limiter.restore([("user:1", MIDNIGHT // MINUTE, 1, MIDNIGHT // DAY, 1)])
+    assert limiter.changes() == []
+    assert take(limiter, "user:1", ONE, MIDNIGHT).admitted is False
+
+
+def test_of_too_many_addresses_the_oldest_is_forgotten_and_no_account() -> None:
+    limiter = full_of_addresses(MIDNIGHT)
+    take(limiter, "user:1", ONE, MIDNIGHT)
+    assert take(limiter, "address:0", ONE, MIDNIGHT).admitted is False
+    take(limiter, "address:one more", ONE, MIDNIGHT)
+    assert take(limiter, "address:1", ONE, MIDNIGHT).admitted is False
+    assert take(limiter, "user:1", ONE, MIDNIGHT).admitted is False
+    assert take(limiter, "address:0", ONE, MIDNIGHT).admitted is True
+
+
+def test_restored_addresses_are_bounded_too() -> None:
+    limiter = MemoryLimiter()
+    limiter.restore(rows_of_addresses(ADDRESSES_KEPT + 1, MIDNIGHT))
+    assert take(limiter, "address:1", ONE, MIDNIGHT).admitted is False
+    assert take(limiter, "address:0", ONE, MIDNIGHT).admitted is True
+
+
+def test_counters_are_kept_through_the_next_day_and_then_forgotten() -> None:
+    limiter = MemoryLimiter()
+    for caller in ("user:1", "address:1"):
+        take(limiter, caller, ONE, MIDNIGHT)
+    take(limiter, "user:2", ONE, MIDNIGHT + DAY)
+    for caller in ("user:1", "address:1"):
+        assert take(limiter, caller, ONE, MIDNIGHT).admitted is False
+    take(limiter, "user:2", ONE, MIDNIGHT + 2 * DAY)
+    for caller in ("user:1", "address:1"):
+        assert take(limiter, caller, ONE, MIDNIGHT).admitted is True
+
+
+def test_addresses_forgotten_with_their_day_make_room() -> None:
+    limiter = full_of_addresses(MIDNIGHT)
+    later = MIDNIGHT + 2 * DAY
+    take(limiter, "address:first of a new day", ONE, later)
+    for number in range(10):
+        take(limiter, f"address:{number}", ONE, later)
+    assert take(limiter, "address:first of a new day", ONE, later).admitted is False

@@ -1,0 +1,231 @@
+"""What holds for the counters in Valkey or Redis alone: many processes, outages, what is stored."""
+
+import asyncio
+import multiprocessing
+import traceback
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+import pytest_asyncio
+import uvloop
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from valkey.asyncio import Valkey
+from valkey.crc import key_slot
+
+from portico.domain.errors import Unavailable
+from portico.domain.limits import Plan
+from portico.state.memory import MemoryLimiter
+from portico.state.valkey import SENT_AT_ONCE, ValkeyLimiter
+from servers import RedisServer, redis_server
+
+MINUTE, DAY = 60_000, 86_400_000
+MIDNIGHT = 20_800 * DAY
+PLAN = Plan("any", 100, 1_000)
+PROCESSES = 4
+VISITORS = 64  # concurrent requests
+
+
+@pytest_asyncio.fixture
+async def limiter(redis: RedisServer) -> AsyncIterator[ValkeyLimiter]:
+    opened = ValkeyLimiter(redis.url, uuid.uuid4().hex)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+def requests_of_one_process(url: str, environment: str) -> Counter[tuple[str, int]]:
+    """Makes 25,000 requests: half of a caller whose minutes are short, over five minutes, half of
+    one whose days are, over two days. Returns how many were admitted in each of those windows."""
+    plans = {"minute": Plan("by minute", 7_000, 10**9), "day": Plan("by day", 10**9, 20_000)}
+    admitted: Counter[tuple[str, int]] = Counter()
+    requests = iter(
+        [("minute", MIDNIGHT + number % 5 * MINUTE) for number in range(12_500)]
+        + [("day", MIDNIGHT + number % 2 * DAY + number * 1_000) for number in range(12_500)]
+    )
+
+    async def visitor(limiter: ValkeyLimiter) -> None:
+        for kind, now_ms in requests:
+            verdict = await limiter.take(f"user:{kind}", plans[kind], now_ms)
+            window = now_ms // (MINUTE if kind == "minute" else DAY)
+            admitted[kind, window] += verdict.admitted
+
+    async def visit() -> None:
+        limiter = ValkeyLimiter(url, environment)
+        await asyncio.gather(*(visitor(limiter) for _ in range(VISITORS)))
+        await limiter.close()
+
+    uvloop.run(visit())
+    return admitted
+
+
+def test_processes_together_are_admitted_exactly_to_the_limit(redis: RedisServer) -> None:
+    environment = uuid.uuid4().hex
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(PROCESSES, fresh) as pool:
+        runs = [
+            pool.submit(requests_of_one_process, redis.url, environment) for _ in range(PROCESSES)
+        ]
+        admitted = sum((run.result() for run in runs), Counter[tuple[str, int]]())
+    minutes = {("minute", MIDNIGHT // MINUTE + number): 7_000 for number in range(5)}
+    days = {("day", MIDNIGHT // DAY + number): 20_000 for number in range(2)}
+    assert admitted == minutes | days
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["user:1", "address:192.0.2.1"]),
+            st.sampled_from([Plan("small", 2, 3), Plan("large", 3, 9)]),
+            st.sampled_from([0, 0, 999, 20_000, MINUTE, DAY]),
+        ),
+        max_size=60,
+    )
+)
+def test_both_stores_give_the_same_verdicts(
+    redis: RedisServer, requests: list[tuple[str, Plan, int]]
+) -> None:
+    async def compare() -> None:
+        memory, valkey = MemoryLimiter(), ValkeyLimiter(redis.url, uuid.uuid4().hex)
+        now_ms = MIDNIGHT
+        for caller, plan, milliseconds in requests:
+            now_ms += milliseconds
+            verdict = await memory.take(caller, plan, now_ms)
+            assert await valkey.take(caller, plan, now_ms) == verdict
+        await valkey.close()
+
+    asyncio.run(compare())
+
+
+async def test_a_server_that_is_gone_is_unavailable_and_back_without_a_restart(
+    own_server: RedisServer,
+) -> None:
+    limiter = ValkeyLimiter(own_server.url, "live")
+    assert (await limiter.take("user:1", PLAN, MIDNIGHT)).admitted
+    for _ in range(2):
+        own_server.stop()
+        refused = await asyncio.gather(
+            *(limiter.take("user:1", PLAN, MIDNIGHT) for _ in range(VISITORS)),
+            limiter.ping(),
+            return_exceptions=True,
+        )
+        assert {type(refusal) for refusal in refused} == {Unavailable}
+        assert {getattr(refusal, "retry_after", None) for refusal in refused} == {1}
+        own_server.start()
+        await limiter.ping()
+        # The server kept nothing; the counters are forgotten and start anew.
+        assert (await limiter.take("user:1", PLAN, MIDNIGHT)).remaining == PLAN.per_minute - 1
+    await limiter.close()
+
+
+async def test_a_server_that_hangs_is_unavailable_to_all_within_two_seconds(
+    own_server: RedisServer,
+) -> None:
+    limiter = ValkeyLimiter(own_server.url, "live")
+    await limiter.ping()
+    many = 4 * SENT_AT_ONCE
+    with own_server.frozen():
+        async with asyncio.timeout(2):
+            refused = await asyncio.gather(
+                *(limiter.take("user:1", PLAN, MIDNIGHT) for _ in range(many)),
+                return_exceptions=True,
+            )
+    assert [type(refusal) for refusal in refused] == [Unavailable] * many
+    verdict = await limiter.take("user:2", PLAN, MIDNIGHT)
+    assert verdict.remaining == PLAN.per_minute - 1
+    await limiter.close()
+
+
+async def test_more_requests_than_are_sent_at_once_are_all_answered(
+    limiter: ValkeyLimiter,
+) -> None:
+    many = 3 * SENT_AT_ONCE + 1
+    plan = Plan("any", many, many)
+    verdicts = await asyncio.gather(*(limiter.take("user:1", plan, MIDNIGHT) for _ in range(many)))
+    assert sorted(verdict.remaining for verdict in verdicts) == list(range(many))
+
+
+async def test_requests_that_are_given_up_do_not_hold_up_others(limiter: ValkeyLimiter) -> None:
+    for turns in range(8):
+        given_up = [
+            asyncio.create_task(limiter.take("user:1", PLAN, MIDNIGHT)) for _ in range(VISITORS)
+        ]
+        for _ in range(turns):
+            await asyncio.sleep(0)  # lets the event loop go round once
+        for request in given_up:
+            request.cancel()
+        async with asyncio.timeout(5):
+            verdict = await limiter.take(f"user:after {turns}", PLAN, MIDNIGHT)
+        assert verdict.remaining == PLAN.per_minute - 1
+        await asyncio.gather(*given_up, return_exceptions=True)
+
+
+async def test_a_server_that_forgot_the_script_is_told_again(
+    redis: RedisServer, limiter: ValkeyLimiter
+) -> None:
+    await limiter.take("user:1", PLAN, MIDNIGHT)
+    async with Valkey.from_url(redis.url) as client:
+        await client.script_flush()
+    assert (await limiter.take("user:1", PLAN, MIDNIGHT)).remaining == PLAN.per_minute - 2
+
+
+async def test_a_caller_has_two_keys_in_one_slot_that_vanish_after_their_windows(
+    own_server: RedisServer,
+) -> None:
+    limiter = ValkeyLimiter(own_server.url, "live")
+    for _ in range(3):
+        await limiter.take("user:1", PLAN, MIDNIGHT)
+    async with Valkey.from_url(own_server.url) as client:
+        lifetimes = {key: await client.ttl(key) for key in await client.keys()}
+    minute, day = (f"{{live:user:1}}:{end}".encode() for end in ("minute", "day"))
+    assert len({key_slot(key) for key in lifetimes}) == 1
+    ((minute_lifetime,), (day_lifetime,)) = (
+        [seconds for key, seconds in lifetimes.items() if window in key] for window in (minute, day)
+    )
+    assert 60 < minute_lifetime <= 120
+    assert 86_400 < day_lifetime <= 172_800
+    await limiter.close()
+
+
+async def test_no_error_tells_the_password(own_server: RedisServer) -> None:
+    secret = uuid.uuid4().hex
+    address = own_server.url.replace("redis://", f"redis://:{secret}@")
+    limiter = ValkeyLimiter(address, "live")  # the server knows no password and says so
+    for stop in (False, True):
+        if stop:
+            own_server.stop()
+        with pytest.raises(Unavailable) as refusal:
+            await limiter.take("user:1", PLAN, MIDNIGHT)
+        assert secret not in "".join(traceback.format_exception(refusal.value))
+        assert secret not in repr(limiter)
+    await limiter.close()
+
+
+@pytest.mark.parametrize("scheme", ["valkey", "valkeys", "redis", "rediss"])
+async def test_every_scheme_is_understood(scheme: str) -> None:
+    await ValkeyLimiter(f"{scheme}://user:word@localhost:6390/3", "live").close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://:hunter2@localhost",
+        "valkey://:hun/hunter2@localhost:1",
+        "valkey://:hunter2@localhost:70000",
+        "valkey://:hunter2@localhost?no_such_option=1",
+        "valkey://:hunter2@localhost?socket_timeout=soon",
+    ],
+)
+def test_an_impossible_address_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(ValueError, match="not a usable URL") as refusal:
+        ValkeyLimiter(url, "live")
+    assert "hun" not in "".join(traceback.format_exception(refusal.value)).replace(url, "")
