@@ -112,6 +112,7 @@ class PostgresDatabase:
     def __init__(self, url: str, schema: str) -> None:
         """`url` is a `postgresql://` address, `schema` a plain lower-case name."""
         self._url = url
+        self._place = _place(url)
         self._schema = schema
         self._changes = 0
         self._listening = False
@@ -120,7 +121,7 @@ class PostgresDatabase:
         self.slow = self
 
     async def open(self) -> None:
-        with _faults():
+        try:
             self._pool = await asyncpg.create_pool(
                 self._url,
                 min_size=1,
@@ -131,8 +132,10 @@ class PostgresDatabase:
                 server_settings={"search_path": self._schema, "application_name": "portico"},
             )
             version = (await self._pool.fetchrow("SHOW server_version_num"))[0]
+        except (*_OUTAGES, asyncpg.PostgresError, ValueError) as error:
+            raise Unavailable(f"{self._place} cannot be used: {_reason(error)}.") from error
         if int(version) < OLDEST_SERVER:
-            raise Unavailable("Portico needs PostgreSQL 14 or newer.")
+            raise Unavailable(f"{self._place} is too old: Portico needs version 14 or newer.")
         self._listener = asyncio.ensure_future(self._listen())
 
     async def prepare(self) -> None:
@@ -220,6 +223,21 @@ class PostgresDatabase:
             finally:
                 self._listening = False
                 connection.terminate()
+
+
+def _place(url: str) -> str:
+    """The database of a URL as it may be shown; a password that is badly encoded hides it all."""
+    address, _, query = url.partition("//")[2].partition("?")
+    return "PostgreSQL" if "@" in query else f"PostgreSQL at {address.rpartition('@')[2]}"
+
+
+def _reason(error: Exception) -> str:
+    """Why a connection fails, in a few words: several addresses fail with one text for all."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT_SECONDS:.0f} seconds"
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    return str(error).partition("\n")[0].rstrip(".")
 
 
 async def _keep(_connection: object) -> None:

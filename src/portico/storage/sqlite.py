@@ -224,8 +224,8 @@ class SqliteDatabase:
             self._reader = connect(self._path, cache_kib=32768)
             self._writer = connect(self._path)
             self._writer.set_busy_timeout(0)
-        except _OUTAGES as error:
-            raise _translated(error) from error
+        except apsw.Error as error:
+            raise Unavailable(f"{self._path} cannot be opened: {error}.") from error
         self._writes = _Writes(self._writer)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
