@@ -53,7 +53,7 @@ class Integer:
     def read(self, value: Any, path: str, faults: Faults) -> Any:
         """See `Kind.read`."""
         # 5.0 is an integer to JSON Schema, and to everyone who computes in floats.
-        if isinstance(value, Decimal) and abs(value) < 10**18 and value == int(value):
+        if isinstance(value, Decimal) and -(10**18) < value < 10**18 and value == int(value):
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             faults.cannot_read(path, "must be an integer")
@@ -188,9 +188,15 @@ class Texts:
 
 def object_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of a shape that is read."""
+    properties = {name: kind.schema() for name, kind in fields_of(shape).items()}
+    for item in msgspec.structs.fields(shape):
+        if item.default_factory is not msgspec.NODEFAULT:
+            properties[item.name]["default"] = item.default_factory()
+        elif item.default not in (msgspec.NODEFAULT, msgspec.UNSET):
+            properties[item.name]["default"] = item.default
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {name: kind.schema() for name, kind in fields_of(shape).items()},
+        "properties": properties,
         "additionalProperties": False,
     }
     if needed := sorted(required(shape)):
