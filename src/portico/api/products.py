@@ -23,7 +23,7 @@ from portico.storage.products import ProductFilter
 
 def _expected(request: Request) -> products.Check:
     """Holds a product against the caller's `If-Match`."""
-    header = request.header("if-match")
+    header = request.listed("if-match")
 
     def check(product: Product) -> None:
         require_match(header, encode(Single(product_body(product))))

@@ -23,7 +23,7 @@ from portico.storage.users import SORTS
 
 def _expected(request: Request) -> users.Check:
     """Holds a user against the caller's `If-Match`."""
-    header = request.header("if-match")
+    header = request.listed("if-match")
 
     def check(user: User) -> None:
         require_match(header, encode(Single(user_body(user))))

@@ -6,9 +6,13 @@ from portico.http.messages import JSON, Request
 _ANSWERS = frozenset({JSON, "application/*", "*/*"})
 
 
-def check_accept(accept: str | None) -> None:
+def check_accept(request: Request) -> None:
     """Raises `NotAcceptable` when `Accept` rules out JSON."""
-    if accept is None or accept == "*/*" or accept == JSON or not accept.strip():
+    accept = request.headers.get("accept")
+    if accept is None or accept == "*/*" or accept == JSON:
+        return
+    accept = request.listed("accept") or ""
+    if not accept.strip():
         return
     best: tuple[int, float] = (-1, 0.0)
     for item in accept.split(","):

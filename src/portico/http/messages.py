@@ -103,6 +103,12 @@ class Request:
         value: str | None = self.headers.get(name)
         return value
 
+    def listed(self, name: str) -> str | None:
+        """A header that is a list, whose items may stand in several lines (RFC 9110 §5.3)."""
+        if self.headers.get(name) is None:
+            return None
+        return ", ".join(self.headers.get_all(name))
+
     async def read_body(self, limit: int) -> bytes:
         """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` when it
         does not arrive within `BODY_SECONDS`."""

@@ -106,12 +106,13 @@ class Pipeline:
         else:
             await self._admit(request)
         if endpoint is None:
+            require(request.caller, None, request.method)
             raise _nowhere(request, place)
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)
         if id_text is not None:
             request.resource_id = parse_id(id_text)
-        check_accept(request.headers.get("accept"))
+        check_accept(request)
         if endpoint.query is not None:
             request.query = decode_query(endpoint.query, request.query_string)
         elif request.query_string:
@@ -164,7 +165,7 @@ def _nowhere(request: Request, place: Place) -> PorticoError:
 def _tagged(request: Request, reply: Reply) -> Reply:
     """The reply with its entity tag, or 304 where the caller has that representation."""
     tag = entity_tag(reply.body)
-    known = request.headers.get("if-none-match")
+    known = request.listed("if-none-match")
     if known is not None and matches(known, tag, weak=True):
         return Reply(304, b"", [("etag", tag), CACHE])
     reply.headers.append(("etag", tag))

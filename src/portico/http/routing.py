@@ -49,6 +49,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a success carries `Location`."""
     conditional: bool = False
     """Whether it honours `If-Match`."""
+    no_store: bool = False
+    """Whether a success carries `Cache-Control: no-store`, because it shows a secret."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.access, Access) and self.access not in SCOPES:
@@ -142,7 +144,7 @@ class Router:
             return place, None
         parent, _, last = where.rpartition("/")
         place = self._with_id.get(parent)
-        if place is not None:
+        if place is not None and last:
             return place, last
         return self._nowhere(where), None
 

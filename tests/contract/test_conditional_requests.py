@@ -1,0 +1,125 @@
+"""Entity tags, conditions and HEAD (RFC 9110 §8.8, §9.3.2, §13; decisions §7)."""
+
+import asyncio
+
+import pytest
+
+from driving import Api, refused
+
+PATHS = ["/users", "/users/me", "/users/{user}", "/products", "/products/{product}"]
+SEARCH = "/products?search=lamp&limit=1"
+
+
+async def place(api: Api, path: str, user: int) -> str:
+    product = await api.product()
+    return path.format(user=user, product=product.id)
+
+
+@pytest.mark.parametrize("path", [*PATHS, SEARCH])
+async def test_what_was_read_before_is_not_sent_again(api: Api, path: str) -> None:
+    caller = await api.caller("viewer")
+    where = await place(api, path, caller.user.id)
+    first = await caller.get(where)
+    tag = first.headers["etag"]
+    assert tag.startswith('"')
+    assert tag.endswith('"')
+    assert first.headers["cache-control"] == "private, no-cache"
+    for known in (tag, f"W/{tag}", f'"other", {tag}', f'"a","b" ,W/{tag},"c"', "*"):
+        again = await caller.get(where, headers={"if-none-match": known})
+        assert (again.status_code, again.content) == (304, b""), known
+        assert again.headers["etag"] == tag
+        assert again.headers["cache-control"] == "private, no-cache"
+        assert "x-ratelimit-remaining" in again.headers
+        assert "x-request-id" in again.headers
+    for unknown in ('"other"', f'"{tag}"', tag.strip('"'), ""):
+        again = await caller.get(where, headers={"if-none-match": unknown})
+        assert (again.status_code, again.content) == (200, first.content), unknown
+
+
+async def test_tags_in_several_header_lines_are_one_list(api: Api) -> None:
+    caller = await api.caller("viewer")
+    tag = (await caller.get("/users/me")).headers["etag"]
+    lines = [("if-none-match", '"other"'), ("if-none-match", tag)]
+    assert (await caller.get("/users/me", headers=lines)).status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/products", "/products/{product}", SEARCH])
+async def test_a_change_changes_the_tag(api: Api, path: str) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    where = path.format(product=product.id)
+    tags = [(await editor.get(where)).headers["etag"]]
+    for change in ({"price": 2}, {"stock_quantity": 1}, {"name": "Red lamp"}):
+        await editor.patch(f"/products/{product.id}", json=change)
+        answer = await editor.get(where, headers={"if-none-match": tags[-1]})
+        assert answer.status_code == 200
+        tags.append(answer.headers["etag"])
+    assert len(set(tags)) == 4
+
+
+@pytest.mark.parametrize("path", [*PATHS, SEARCH, "/users/0", "/nowhere"])
+async def test_head_answers_as_get_without_the_body(api: Api, path: str) -> None:
+    caller = await api.caller("viewer")
+    where = await place(api, path, caller.user.id)
+    got, head = await caller.get(where), await caller.head(where)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    volatile = {"x-request-id", "x-ratelimit-remaining"}
+    shown = [
+        {name: value for name, value in answer.headers.items() if name not in volatile}
+        for answer in (got, head)
+    ]
+    assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("condition", ["{tag}", '"other", {tag}', "*", ' "a" ,{tag}'])
+async def test_the_present_tag_lets_a_change_pass(api: Api, condition: str) -> None:
+    admin = await api.caller("admin")
+    product = await api.product()
+    user = await api.account()
+    for where in (f"/products/{product.id}", f"/users/{user.id}", "/users/me"):
+        tag = (await admin.get(where)).headers["etag"]
+        headers = {"if-match": condition.format(tag=tag)}
+        answer = await admin.patch(where, json={"name": "Changed"}, headers=headers)
+        assert answer.status_code == 200
+        assert (await admin.get(where)).json()["data"]["name"] == "Changed"
+
+
+@pytest.mark.parametrize("condition", ['"other"', "W/{tag}", "{bare}", '"a", "b"', ""])
+async def test_a_condition_that_fails_changes_nothing(api: Api, condition: str) -> None:
+    admin = await api.caller("admin")
+    product = await api.product()
+    user = await api.account()
+    async with api.unchanged():
+        for where in (f"/products/{product.id}", f"/users/{user.id}", "/users/me"):
+            tag = (await admin.get(where)).headers["etag"]
+            headers = {"if-match": condition.format(tag=tag, bare=tag.strip('"'))}
+            changed = await admin.patch(where, json={"name": "Changed"}, headers=headers)
+            refused(changed, 412, "PRECONDITION_FAILED")
+            if where != "/users/me":
+                refused(await admin.delete(where, headers=headers), 412, "PRECONDITION_FAILED")
+
+
+async def test_of_concurrent_changes_with_one_tag_exactly_one_passes(api: Api) -> None:
+    admin = await api.caller("admin")
+    product = await api.product()
+    user = await api.account()
+    for where in (f"/products/{product.id}", f"/users/{user.id}"):
+        headers = {"if-match": (await admin.get(where)).headers["etag"]}
+        answers = await asyncio.gather(
+            *(
+                admin.patch(where, json={"name": f"Name {number}"}, headers=headers)
+                for number in range(10)
+            )
+        )
+        assert sorted(answer.status_code for answer in answers) == [200] + [412] * 9
+        winner = next(answer for answer in answers if answer.status_code == 200)
+        assert (await admin.get(where)).json() == winner.json()
+
+
+async def test_a_deletion_with_the_right_tag_passes(api: Api) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    where = f"/products/{product.id}"
+    headers = {"if-match": (await editor.get(where)).headers["etag"]}
+    assert (await editor.delete(where, headers=headers)).status_code == 204
+    refused(await editor.delete(where, headers=headers), 404, "RESOURCE_NOT_FOUND")

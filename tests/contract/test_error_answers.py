@@ -1,0 +1,393 @@
+"""Refusals: one body, the right status, every fault, and nothing changed (decisions §6)."""
+
+import inspect
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import Api, InProcess, refused
+from portico.domain import errors
+from portico.domain.errors import PorticoError
+from portico.http.problems import STATUS
+
+JSON = {"content-type": "application/json"}
+LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
+
+
+def test_every_error_of_the_domain_has_a_status() -> None:
+    declared = {
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, PorticoError) and kind is not PorticoError
+    }
+    assert STATUS.keys() == declared
+    assert all(kind.code for kind in declared)
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (b"", "body"),
+        (b"{", "body"),
+        (b'{"name": "Lamp",}', "body"),
+        (b"[]", "body"),
+        (b"null", "body"),
+        (b'"text"', "body"),
+        (b"1", "body"),
+        (b"{} {}", "body"),
+        (b'{"a": 1, "a": 2}', "body"),
+        (b'{"name": NaN}', "body"),
+        (b'{"price": Infinity}', "body"),
+        (b'{"price": -Infinity}', "body"),
+        (b'{"price": 1e}', "body"),
+        (b'{"price": 01}', "body"),
+        (b'{"price": ' + b"9" * 5_000 + b"}", "body"),
+        (b'{"price": 1e' + b"9" * 30 + b"}", "body"),
+        (b"\xff\xfe", "body"),
+        (b'{"name": "\xff"}', "body"),
+        ("{}".encode("utf-16"), "body"),
+        (b"\xef\xbb\xbf{}", "body"),
+        (b'{"name": "a\x00b"}', "body"),
+        (b"[" * 100_000, "body"),
+        (b'{"a":' * 100_000, "body"),
+        (b"[" * 100_000 + b"]" * 100_000, "body"),
+    ],
+)
+async def test_a_body_that_is_no_json_object_is_400(api: Api, body: bytes, fault: str) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    async with api.unchanged():
+        for method, where in (("POST", "/products"), ("PATCH", f"/products/{product.id}")):
+            answer = await editor.request(method, where, content=body, headers=JSON)
+            assert refused(answer, 400, "VALIDATION_ERROR").keys() == {fault}
+
+
+@pytest.mark.parametrize(
+    ("field", "raw"),
+    [
+        ("name", "1"),
+        ("name", "null"),
+        ("name", "[]"),
+        ("name", r'"\u0000"'),
+        ("name", r'"a\ud800"'),
+        ("name", r'"\udc00\ud800"'),
+        ("price", '"1"'),
+        ("price", "true"),
+        ("price", "null"),
+        ("stock_quantity", "1.5"),
+        ("stock_quantity", "true"),
+        ("stock_quantity", '"1"'),
+        ("stock_quantity", "1e400"),
+        ("stock_quantity", "1e9999999"),
+        ("stock_quantity", "1e-9999999"),
+        ("images", "{}"),
+        ("images", "null"),
+        ("metadata", "[]"),
+        ("status", "null"),
+    ],
+)
+async def test_a_value_of_another_type_is_400(api: Api, field: str, raw: str) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    async with api.unchanged():
+        body = json.dumps(LAMP | {field: None}).replace("null", raw)
+        created = await editor.post("/products", content=body, headers=JSON)
+        assert refused(created, 400, "VALIDATION_ERROR").keys() == {field}
+        body = f'{{"{field}": {raw}}}'
+        changed = await editor.patch(f"/products/{product.id}", content=body, headers=JSON)
+        assert refused(changed, 400, "VALIDATION_ERROR").keys() == {field}
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ('{"images": [1]}', "images.0"),
+        ('{"images": [{}]}', "images.0.url"),
+        ('{"images": [{"url": 1}]}', "images.0.url"),
+        ('{"images": [{"url": "https://a.de", "size": 1}]}', "images.0.size"),
+        ('{"metadata": {"a": 1}}', "metadata.a"),
+        ('{"metadata": {"a": {"b": "c"}}}', "metadata.a"),
+        ('{"metadata": {"a": "\\u0000"}}', "metadata.a"),
+    ],
+)
+async def test_a_fault_of_form_inside_a_value_has_a_dotted_path(
+    api: Api, raw: str, field: str
+) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    async with api.unchanged():
+        answer = await editor.patch(f"/products/{product.id}", content=raw, headers=JSON)
+        assert refused(answer, 400, "VALIDATION_ERROR").keys() == {field}
+
+
+async def test_names_of_fields_that_cannot_be_stored_are_answered_safely(api: Api) -> None:
+    editor = await api.caller("editor")
+    for name in (r"\u0000", r"\ud800", "x" * 10_000, r"\u202e"):
+        for body in (f'{{"{name}": 1}}', f'{{"metadata": {{"{name}": 1}}}}'):
+            answer = await editor.post("/products", content=body, headers=JSON)
+            assert all(len(field) < 200 for field in refused(answer, 400, "VALIDATION_ERROR"))
+
+
+async def test_all_faults_come_at_once_and_a_fault_of_form_makes_it_400(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with api.unchanged():
+        broken = {"name": "x", "email": "nobody", "password": "weak", "role": "owner"}
+        answer = await admin.post("/users", json=broken)
+        assert refused(answer, 422, "VALIDATION_ERROR").keys() == broken.keys()
+        mixed = {"name": "x", "email": 1, "plan": "enterprise"}
+        answer = await admin.post("/users", json=mixed)
+        found = refused(answer, 400, "VALIDATION_ERROR")
+        assert found.keys() == {"name", "email", "plan", "password"}
+
+
+@pytest.mark.parametrize("field", ["id", "plan", "created_at", "updated_at", "last_login_at"])
+async def test_a_field_that_is_not_the_callers_to_set_is_unknown(api: Api, field: str) -> None:
+    admin = await api.caller("admin")
+    new = {"name": "Ada", "email": "ada@example.com", "password": "Passw0rdd", field: "1"}
+    async with api.unchanged():
+        assert refused(await admin.post("/users", json=new), 400).keys() == {field}
+        assert refused(await admin.patch("/users/me", json={field: "1"}), 400).keys() == {field}
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "0",
+        "-1",
+        "01",
+        "+1",
+        "1.0",
+        "1e3",
+        str(2**63),
+        "9" * 40,
+        "x",
+        "%20",
+        "1%20",
+        "%D9%A1",
+        "%00",
+        "%ff",
+        "me2",
+        "1%2F2",
+        "..%2F1",
+        "",
+    ],
+)
+async def test_what_is_no_id_names_nothing(api: Api, number: str) -> None:
+    admin = await api.caller("admin")
+    await api.product()
+    transport = InProcess(api)
+    headers = [("authorization", f"Bearer {admin.key}"), ("content-type", "application/json")]
+    async with api.unchanged():
+        for kind in ("users", "products"):
+            for method in ("GET", "HEAD", "PATCH", "DELETE"):
+                target = f"/v1/{kind}/{number}"
+                answer = await transport.exchange(method, target, headers, b"{}")
+                assert answer.status_code == 404
+                if method != "HEAD":
+                    refused(answer, 404, "RESOURCE_NOT_FOUND")
+
+
+async def test_the_largest_id_is_an_id(api: Api) -> None:
+    admin = await api.caller("admin")
+    for kind in ("users", "products"):
+        where = f"/{kind}/{2**63 - 1}"
+        refused(await admin.get(where), 404, "RESOURCE_NOT_FOUND")
+        refused(await admin.patch(where, json={"name": "Name"}), 404, "RESOURCE_NOT_FOUND")
+        refused(await admin.delete(where), 404, "RESOURCE_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("PUT", "/users", "GET, HEAD, POST"),
+        ("DELETE", "/users", "GET, HEAD, POST"),
+        ("PATCH", "/products", "GET, HEAD, POST"),
+        ("PUT", "/users/1", "DELETE, GET, HEAD, PATCH"),
+        ("POST", "/users/1", "DELETE, GET, HEAD, PATCH"),
+        ("POST", "/products/1", "DELETE, GET, HEAD, PATCH"),
+        ("POST", "/users/me", "GET, HEAD, PATCH"),
+        ("DELETE", "/users/me", "GET, HEAD, PATCH"),
+        ("GET", "/api-keys/rotate", "POST"),
+        ("OPTIONS", "/users", "GET, HEAD, POST"),
+        ("TRACE", "/users", "GET, HEAD, POST"),
+        ("get", "/users", "GET, HEAD, POST"),
+        ("FOO", "/users", "GET, HEAD, POST"),
+    ],
+)
+async def test_a_method_that_a_path_does_not_take_is_405(
+    api: Api, method: str, path: str, allow: str
+) -> None:
+    admin = await api.caller("admin")
+    async with api.unchanged():
+        headers = [("authorization", f"Bearer {admin.key}")]
+        answer = await InProcess(api).exchange(method, f"/v1{path}", headers)
+        refused(answer, 405, "METHOD_NOT_ALLOWED")
+        assert answer.headers["allow"] == allow
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/users/", "/users/1/keys", "/products/1/", "/api-keys", "/api-keys/1", "/v1/users"],
+)
+async def test_an_unknown_path_is_404_after_authentication(api: Api, path: str) -> None:
+    admin = await api.caller("admin")
+    for method in ("GET", "POST", "DELETE"):
+        refused(await admin.request(method, path), 404, "RESOURCE_NOT_FOUND")
+        refused(await api.stranger().request(method, path), 401, "AUTHENTICATION_REQUIRED")
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/html",
+        "application/xml, text/*",
+        "application/json;q=0",
+        "*/*;q=0",
+        "application/*;q=0",
+        "application/json;q=0, */*",
+        "image/png, application/json;q=0.0",
+    ],
+)
+async def test_a_caller_who_accepts_no_json_gets_406(api: Api, accept: str) -> None:
+    editor = await api.caller("editor")
+    async with api.unchanged():
+        headers = {"accept": accept}
+        refused(await editor.get("/users/me", headers=headers), 406, "NOT_ACCEPTABLE")
+        answer = await editor.post("/products", json=LAMP, headers=headers)
+        refused(answer, 406, "NOT_ACCEPTABLE")
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "*/*",
+        "application/json",
+        "application/*",
+        "text/html, */*;q=0.1",
+        "Application/JSON",
+        "",
+        "text/html;level=1, application/json;q=0.5",
+        "application/json; charset=utf-8",
+    ],
+)
+async def test_a_caller_who_accepts_json_gets_it(api: Api, accept: str) -> None:
+    caller = await api.caller("viewer")
+    assert (await caller.get("/users/me", headers={"accept": accept})).status_code == 200
+
+
+async def test_accept_in_several_header_lines_is_one_list(api: Api) -> None:
+    caller = await api.caller("viewer")
+    lines = [("accept", "text/html"), ("accept", "application/json")]
+    request = caller.build_request("GET", "/users/me")
+    request.headers = httpx.Headers([("authorization", f"Bearer {caller.key}"), *lines])
+    assert (await caller.send(request)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "",
+        "application/json; charset=latin-1",
+        "multipart/form-data; boundary=x",
+        "application/jsonx",
+        "application/merge-patch+json",
+    ],
+)
+async def test_a_body_of_another_type_is_415(api: Api, content: str) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    body = json.dumps(LAMP)
+    async with api.unchanged():
+        headers = {"content-type": content}
+        answer = await editor.post("/products", content=body, headers=headers)
+        refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+        answer = await editor.patch(f"/products/{product.id}", content=body, headers=headers)
+        refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+async def test_an_encoded_body_is_415(api: Api) -> None:
+    editor = await api.caller("editor")
+    async with api.unchanged():
+        headers = JSON | {"content-encoding": "gzip"}
+        answer = await editor.post("/products", content=b"x", headers=headers)
+        refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["application/json", "application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"'],
+)
+async def test_json_in_utf_8_is_read(api: Api, content: str) -> None:
+    editor = await api.caller("editor")
+    headers = {"content-type": content}
+    answer = await editor.post("/products", content=json.dumps(LAMP), headers=headers)
+    assert answer.status_code == 201
+
+
+async def test_a_body_beyond_the_limit_is_413_with_or_without_a_length(api: Api) -> None:
+    editor = await api.caller("editor")
+    transport = InProcess(api)
+    limit = api.settings.body_limit
+    headers = [("authorization", f"Bearer {editor.key}"), ("content-type", "application/json")]
+    padding = b" " * (limit - len(json.dumps(LAMP)))
+    body = json.dumps(LAMP).encode() + padding
+    fits = await transport.exchange("POST", "/v1/products", headers, body)
+    assert fits.status_code == 201
+    async with api.unchanged():
+        for chunks in ([body + b" "], [body, b" "], [b" "] * 10 + [body]):
+            answer = await transport.exchange("POST", "/v1/products", headers, *chunks)
+            refused(answer, 413, "PAYLOAD_TOO_LARGE")
+        length = ("content-length", str(limit + 1))
+        answer = await transport.exchange("POST", "/v1/products", [*headers, length], b"{}")
+        refused(answer, 413, "PAYLOAD_TOO_LARGE")
+
+
+async def test_permission_is_refused_before_the_body_is_looked_at(api: Api) -> None:
+    viewer = await api.caller("viewer")
+    huge = b"x" * (api.settings.body_limit + 1)
+    async with api.unchanged():
+        answer = await viewer.post("/products", content=huge)
+        refused(answer, 403, "PERMISSION_DENIED")
+        refused(await api.stranger().post("/products", content=huge), 401)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic YTpi",
+        "bearer x",
+        "Bearer x y",
+        "Token x",
+        "Bearer \u00e9",
+        "Bearer " + "x" * 10_000,
+    ],
+)
+async def test_without_a_valid_credential_it_is_401(api: Api, header: str) -> None:
+    headers = [("authorization", header)] if header else []
+    async with api.unchanged():
+        for method, path in (("GET", "/users/me"), ("POST", "/users"), ("GET", "/nowhere")):
+            answer = await InProcess(api).exchange(method, f"/v1{path}", headers, b"{}")
+            refused(answer, 401, "AUTHENTICATION_REQUIRED")
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_the_scheme_of_a_credential_is_read_in_any_case(api: Api) -> None:
+    caller = await api.caller("viewer")
+    headers = [("authorization", f"bEARER {caller.key}")]
+    answer = await InProcess(api).exchange("GET", "/v1/users/me", headers)
+    assert answer.status_code == 200
+
+
+async def test_plain_http_is_refused_and_told_the_https_address(api: Api) -> None:
+    caller = await api.caller("viewer")
+    headers = [("authorization", f"Bearer {caller.key}")]
+    answer = await InProcess(api).exchange("GET", "/v1/users/me", headers, scheme="http")
+    refused(answer, 403, "PERMISSION_DENIED")
+    assert "https://localhost:8443/v1" in answer.json()["error"]["message"]
