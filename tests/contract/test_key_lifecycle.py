@@ -1,0 +1,210 @@
+"""API keys: how they are kept, how long they hold, rotation (specification §5.1; decisions §5)."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driving import NOON, Api, Caller, InProcess, refused
+from portico.domain.api_keys import KEY_TYPES, mint
+from portico.storage.api_keys import ApiKeys
+from portico.storage.database import NOTHING, Params, Row
+
+DAY = 86_400_000
+
+
+async def says(caller: Caller) -> int:
+    return (await caller.get("/users/me")).status_code
+
+
+def contents(directory: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file())
+
+
+async def revoke(api: Api, caller: Caller) -> None:
+    async with api.live.db.transaction() as tx:
+        await api.live.api_keys.revoke(tx, caller.record.id, now=api.clock())
+
+
+async def test_a_key_is_nowhere_in_what_is_stored(api: Api, tmp_path: Path) -> None:
+    callers = [await api.caller("admin", kind) for kind in KEY_TYPES]
+    rotated = [
+        (await caller.post("/api-keys/rotate")).json()["data"]["key"] for caller in callers[:2]
+    ]
+    keys = [*(caller.key for caller in callers), *rotated]
+    held = str(await api.state())
+    files = contents(tmp_path)
+    for key in keys:
+        assert key[8:-4] not in held
+        assert key[8:-4].encode() not in files
+
+
+async def test_a_key_has_its_types_prefix_and_a_hint_that_gives_nothing_away(api: Api) -> None:
+    for kind in KEY_TYPES:
+        caller = await api.caller("admin", kind)
+        assert caller.key.startswith(f"sk_{kind}_")
+        assert caller.record.hint == f"sk_{kind}_…{caller.key[-4:]}"
+
+
+class EmptyDatabase:
+    """Holds nothing, and counts how often it is asked."""
+
+    asked = 0
+
+    async def one(self, _sql: str, _params: Params = NOTHING) -> Row | None:
+        self.asked += 1
+        return None
+
+
+async def test_junk_and_typos_cost_no_look_up(api: Api) -> None:
+    caller = await api.caller("viewer")
+    database: Any = EmptyDatabase()
+    api.live.api_keys = ApiKeys(database)
+    key = caller.key
+    other = "B" if key[20] == "A" else "A"
+    junk = [key[:20] + other + key[21:], key[:-1], key + "0", key.swapcase(), key[8:], "sk_live_"]
+    for token in [*junk, "x" * len(key), key.replace("live", "owns"), "sk_live_" + "_" * 49]:
+        answer = await caller.get("/users/me", headers={"authorization": f"Bearer {token}"})
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
+        assert "typo" in answer.json()["error"]["message"]
+    assert database.asked == 0
+    unknown = mint("live", bytes(32))
+    answer = await caller.get("/users/me", headers={"authorization": f"Bearer {unknown}"})
+    assert "not valid" in answer.json()["error"]["message"]
+    assert database.asked == 1
+
+
+async def test_a_key_of_the_other_environment_is_told_where_it_belongs(api: Api) -> None:
+    transport = InProcess(api)
+    for kind, path, address in [
+        ("test", "/v1/users/me", "https://localhost:8443/sandbox/v1"),
+        ("live", "/sandbox/v1/users/me", "https://localhost:8443/v1"),
+        ("read", "/sandbox/v1/users/me", "https://localhost:8443/v1"),
+    ]:
+        caller = await api.caller("admin", kind)  # type: ignore[arg-type]  # one of KEY_TYPES
+        answer = await transport.exchange("GET", path, [("authorization", f"Bearer {caller.key}")])
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
+        assert address in answer.json()["error"]["message"]
+        assert await says(caller) == 200
+
+
+async def test_a_key_holds_to_the_last_millisecond_before_its_expiry(api: Api) -> None:
+    caller = await api.caller("viewer", expires_at=NOON + 1000)
+    unused = await api.caller("viewer", expires_at=NOON + 1000)
+    api.clock.now = NOON + 999
+    assert await says(caller) == 200
+    api.clock.now = NOON + 1000
+    for key in (caller, unused):
+        answer = await key.get("/users/me")
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
+        assert "expired" in answer.json()["error"]["message"]
+    api.clock.now = NOON + 999
+    assert await says(caller) == 200
+
+
+async def test_a_revoked_key_is_refused_on_the_very_next_request(api: Api) -> None:
+    caller = await api.caller("viewer")
+    other = await api.caller("viewer", user=caller.user)
+    assert await says(caller) == 200
+    await revoke(api, caller)
+    answer = await caller.get("/users/me")
+    refused(answer, 401, "AUTHENTICATION_REQUIRED")
+    assert "revoked" in answer.json()["error"]["message"]
+    assert await says(other) == 200
+
+
+async def test_the_last_use_of_a_key_is_stored_in_a_batch(api: Api) -> None:
+    caller = await api.caller("viewer")
+    api.clock.advance(seconds=3)
+    assert await says(caller) == 200
+    assert await says(caller) == 200
+    await api.stop()
+    await api.start()
+    stored = await api.live.api_keys.get(caller.record.id)
+    assert stored is not None
+    assert stored.last_used_at == NOON + 3000
+    api.clock.now = NOON  # a clock that is set back
+    assert await says(caller) == 200
+    await api.stop()
+    await api.start()
+    stored = await api.live.api_keys.get(caller.record.id)
+    assert stored is not None
+    assert stored.last_used_at == NOON + 3000
+
+
+async def test_a_rotated_key_works_for_exactly_a_day_beside_its_successor(api: Api) -> None:
+    caller = await api.caller("editor", name="Ed")
+    answer = await caller.post("/api-keys/rotate")
+    assert answer.status_code == 201
+    assert answer.headers["cache-control"] == "no-store"
+    body = answer.json()
+    assert body.keys() == {"data", "message"}
+    data = body["data"]
+    key = data.pop("key")
+    assert data == {
+        "id": data["id"],
+        "name": "A key",
+        "type": "live",
+        "hint": f"sk_live_…{key[-4:]}",
+        "created_at": "2026-03-15T12:00:00.000Z",
+        "expires_at": None,
+        "previous_key": {"id": caller.record.id, "expires_at": "2026-03-16T12:00:00.000Z"},
+    }
+    successor = Caller(api, caller.user, caller.record, key, "live")
+    for now, old in ((NOON, 200), (NOON + DAY - 1, 200), (NOON + DAY, 401)):
+        api.clock.now = now
+        assert (await says(caller), await says(successor)) == (old, 200)
+    mine = (await successor.get("/users/me")).json()["data"]
+    assert mine["id"] == caller.user.id
+
+
+async def test_a_second_rotation_of_the_same_key_is_a_conflict(api: Api) -> None:
+    caller = await api.caller("viewer")
+    assert (await caller.post("/api-keys/rotate")).status_code == 201
+    async with api.unchanged():
+        refused(await caller.post("/api-keys/rotate"), 409, "CONFLICT")
+    assert await says(caller) == 200
+
+
+async def test_of_concurrent_rotations_of_one_key_one_makes_a_successor(api: Api) -> None:
+    caller = await api.caller("viewer")
+    answers = await asyncio.gather(*(caller.post("/api-keys/rotate") for _ in range(20)))
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 19
+    assert len(await api.live.api_keys.of_user(caller.user.id)) == 2
+
+
+@pytest.mark.parametrize("left", [1, DAY - 1, DAY, DAY + 1, 30 * DAY])
+async def test_a_successor_keeps_the_expiry_and_the_old_key_ends_by_its_own(
+    api: Api, left: int
+) -> None:
+    caller = await api.caller("viewer", expires_at=NOON + left)
+    data = (await caller.post("/api-keys/rotate")).json()["data"]
+    successor = await api.live.api_keys.get(data["id"])
+    old = await api.live.api_keys.get(caller.record.id)
+    assert successor is not None
+    assert old is not None
+    assert successor.expires_at == NOON + left
+    assert old.expires_at == NOON + min(left, DAY)
+    assert data["expires_at"] is not None
+
+
+async def test_a_test_key_rotates_in_the_sandbox(api: Api) -> None:
+    caller = await api.caller("admin", "test")
+    data = (await caller.post("/api-keys/rotate")).json()["data"]
+    assert data["type"] == "test"
+    assert await api.sandbox.api_keys.get(data["id"]) is not None
+    assert await says(Caller(api, caller.user, caller.record, data["key"], "sandbox")) == 200
+
+
+async def test_a_read_key_cannot_rotate_itself(api: Api) -> None:
+    caller = await api.caller("admin", "read")
+    async with api.unchanged():
+        refused(await caller.post("/api-keys/rotate"), 403, "PERMISSION_DENIED")
+
+
+async def test_rotation_takes_no_parameters(api: Api) -> None:
+    caller = await api.caller("admin")
+    async with api.unchanged():
+        answer = await caller.post("/api-keys/rotate?name=x")
+        assert refused(answer, 400, "VALIDATION_ERROR").keys() == {"name"}
