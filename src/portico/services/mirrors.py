@@ -61,8 +61,12 @@ async def follow_all(env: Environment) -> None:
     if env.mirror is None:
         return
     env.mirror_is_behind = False
-    for mirror in await env.mirror.users.mirrors():
-        await _bring(env, env.mirror, mirror.account_id or 0)
+    try:
+        for mirror in await env.mirror.users.mirrors():
+            await _bring(env, env.mirror, mirror.account_id or 0)
+    except Unavailable:
+        env.mirror_is_behind = True
+        raise
 
 
 async def _bring(env: Environment, sandbox: Environment, account_id: int) -> None:

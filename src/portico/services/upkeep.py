@@ -49,7 +49,7 @@ class Upkeep:
                 today = self._env.clock() // DAY
                 await self._env.rate_counters.save(tx, counters.values(), day=today)
                 await self._env.api_keys.record_use(tx, used)
-        except Unavailable:
+        except BaseException:  # also when it is cancelled; whatever is written twice stays the same
             self._counters = counters | self._counters
             self._used = used | self._used
             raise
