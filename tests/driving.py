@@ -32,6 +32,12 @@ NOON = 1_773_576_000_000
 UNMETERED = "unmetered"
 """A plan whose windows no test exhausts."""
 
+TINY = "tiny"
+"""A plan of 3 requests a minute and 5 a day."""
+
+EVEN = "even"
+"""A plan of 5 requests a minute and 5 a day."""
+
 BASE = {"live": "https://localhost:8443/v1", "sandbox": "https://localhost:8443/sandbox/v1"}
 
 TABLES = {
@@ -253,6 +259,14 @@ class Api:
         async with env.db.transaction() as tx:
             return await env.products.insert(tx, Product(id=0, **(facts | values)))
 
+    async def broken_product(self) -> Product:
+        """A product with a status that does not exist: to change that fails."""
+        product = await self.product()
+        async with self.live.db.transaction() as tx:
+            sql = "UPDATE products SET status = 'gone' WHERE id = :id"
+            await tx.run(sql, {"id": product.id})
+        return product
+
     async def caller(
         self,
         role: str = "admin",
@@ -303,9 +317,10 @@ class Api:
 
 
 def settings_for(data: Path, environ: Mapping[str, str]) -> Settings:
-    """Settings as an operator would make them, with an unmetered plan and no request log."""
+    """Settings as an operator would make them, with plans of ours and no request log."""
     loaded = load({"data": str(data)}, environ, data)
-    plans = {**DEFAULT_PLANS, UNMETERED: Plan(UNMETERED, 10**9, 10**9)}
+    added = (Plan(UNMETERED, 10**9, 10**9), Plan(TINY, 3, 5), Plan(EVEN, 5, 5))
+    plans = {**DEFAULT_PLANS, **{plan.name: plan for plan in added}}
     return replace(loaded, plans=plans, log_requests=False)
 
 
