@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,16 +18,17 @@ from portico.http.authenticate import Authenticators
 from portico.http.measure import Measure, RequestLog
 from portico.http.messages import Reply, Scope
 from portico.http.operations import Operations
-from portico.http.peers import Peers, is_within
+from portico.http.peers import Peers, is_within, plain_http
 from portico.http.pipeline import Pipeline
 from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router
 from portico.http.tally import Sheets
+from portico.pages.docs import Docs
 from portico.services.api_keys import KeyRing
 from portico.services.environment import Addresses, Environment, Random
 from portico.services.passwords import Passwords
 from portico.services.upkeep import Upkeep
-from portico.settings import Settings
+from portico.settings import SettingError, Settings
 from portico.state.memory import MemoryLimiter
 from portico.state.protocol import Limiter
 from portico.state.valkey import ValkeyLimiter
@@ -52,13 +54,26 @@ def system_clock() -> int:
 def database(settings: Settings, environment: str) -> Database:
     """The database of one environment."""
     if settings.database_url:
-        return PostgresDatabase(settings.database_url, f"portico_{environment}")
-    return SqliteDatabase(settings.data / f"{environment}.db")
+        return PostgresDatabase(settings.database_url, database_schema(environment))
+    return SqliteDatabase(database_file(settings, environment))
+
+
+def database_file(settings: Settings, environment: str) -> Path:
+    """Where SQLite keeps one environment."""
+    return settings.data / f"{environment}.db"
+
+
+def database_schema(environment: str) -> str:
+    """Where PostgreSQL keeps one environment."""
+    return f"portico_{environment}"
 
 
 def _limiter(settings: Settings, environment: str) -> Limiter:
     if settings.valkey_url:
-        return ValkeyLimiter(settings.valkey_url, environment)
+        try:
+            return ValkeyLimiter(settings.valkey_url, environment)
+        except ValueError as error:
+            raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
     return MemoryLimiter()
 
 
@@ -106,11 +121,16 @@ class Portico:
             mirror=mirror,
         )
 
-    async def open(self) -> list[Migration]:
-        """Connects to both databases and brings them up to date; returns what was applied."""
-        applied: list[Migration] = []
+    async def connect(self) -> None:
+        """Connects to both databases as they are. Raises `Unavailable`."""
         for environment in self.environments:
             await environment.db.open()
+
+    async def open(self) -> list[Migration]:
+        """Connects to both databases and brings them up to date; returns what was applied."""
+        await self.connect()
+        applied: list[Migration] = []
+        for environment in self.environments:
             applied += await migrate(environment.db, self.clock)
         return applied
 
@@ -129,10 +149,12 @@ class Server:
         """`sheets` are those of the server's workers, None where this process is the only one."""
         settings = portico.settings
         self._metrics_allow = settings.metrics_allow
+        self._base_url = settings.base_url
         self._peers = Peers(settings.trusted_proxies)
         self._log = RequestLog(sys.stderr) if settings.log_requests else None
         measure = Measure(self._log)
         rings = {environment.name: KeyRing(environment) for environment in portico.environments}
+        self._limiter = portico.live.limiter
         self._upkeeps = [
             Upkeep(
                 environment,
@@ -142,9 +164,12 @@ class Server:
             for environment in portico.environments
         ]
         self._operations = Operations(portico.environments, portico.passwords, measure, sheets)
+        mounts = [_mount(environment, V1, "v1") for environment in portico.environments]
+        self._docs = Docs(mounts, settings.plans)
+        self._outside = OPERATIONS | self._docs.paths
         pipeline = partial(
             Pipeline,
-            Router([_mount(environment, V1, "v1") for environment in portico.environments]),
+            Router(mounts),
             Authenticators(rings),
             measure=measure,
             clock=portico.clock,
@@ -162,6 +187,10 @@ class Server:
 
     async def start(self) -> None:
         """Takes up what the last run left, and begins to keep it."""
+        try:
+            await self._limiter.ping()
+        except Unavailable as error:
+            log.warning("%s Requests get 503 until it does.", error.message)
         for upkeep in self._upkeeps:
             await upkeep.restore()
             self._background.append(asyncio.create_task(upkeep.run()))
@@ -184,6 +213,7 @@ class Server:
         """Writes what has gathered, after the last request."""
         for task in self._background:
             task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         for upkeep in self._upkeeps:
             try:
                 await upkeep.flush()
@@ -196,8 +226,8 @@ class Server:
         """Answers one request of granian's (RSGI)."""
         self._under_way += 1
         try:
-            if scope.path in OPERATIONS:
-                reply = await self._operate(scope)
+            reply = await self._beside(scope) if scope.path in self._outside else None
+            if reply is not None:
                 reply.headers.append(("x-request-id", next(self._request_ids)))
                 proto.response_bytes(reply.status, reply.headers, reply.body)
             else:
@@ -211,9 +241,17 @@ class Server:
         """Answers one request of the plain-HTTP listener: 403, whatever it asks."""
         await self._plain.handle(scope, proto)
 
-    async def _operate(self, scope: Scope) -> Reply:
+    async def _beside(self, scope: Scope) -> Reply | None:
+        """What is outside the limits and versions; None where a path is the API's after all."""
+        file = self._docs.file(scope)
+        if file is None and scope.path not in OPERATIONS:
+            return None
         if scope.method not in ("GET", "HEAD"):
             return problem(MethodNotAllowed("Use GET.", ["GET", "HEAD"]))
+        if file is not None:
+            if not self._peers.origin(scope)[1]:
+                return problem(plain_http(self._base_url))
+            return file.reply(scope.headers.get("if-none-match"))
         if scope.path == "/healthz":
             return self._operations.health()
         if scope.path == "/readyz":

@@ -2,16 +2,13 @@
 
 import asyncio
 import errno
-import fcntl
 import logging
-import os
 import resource
 import signal
 import socket
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ from portico import logs
 from portico.app import Portico, Server
 from portico.certificates import CertificateError, check_pair
 from portico.cli.initialise import local_certificates, prepare, welcome
+from portico.cli.lock import only_server
 from portico.cli.output import CommandError, say
 from portico.cli.supervise import supervise
 from portico.http.tally import Sheets
@@ -49,8 +47,6 @@ LINGER_SECONDS = 2.0
 PORT_SECONDS = 1.0
 """How long a server that just ended may take to leave its port."""
 
-LOCK = "server.lock"
-
 log = logging.getLogger(__name__)
 
 
@@ -58,7 +54,7 @@ def run(settings: Settings, _chosen: Namespace) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what is under way."""
     logs.configure(settings.log_level)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _only_server(settings.data):
+    with only_server(settings.data):
         for port in filter(None, (settings.port, settings.http_port)):
             _check_port(settings.host, port)
         if settings.tls_cert and settings.tls_key:
@@ -133,27 +129,6 @@ async def _drain(server: Server, serving: Sequence[asyncio.Future[None]]) -> Non
         _, pending = await asyncio.wait(pending, timeout=LINGER_SECONDS)
         if not server.under_way:
             return
-
-
-@contextmanager
-def _only_server(data: Path) -> Iterator[None]:
-    """Keeps a second server out of the data directory, whose counters it would not see."""
-    lock = os.open(data / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(lock, 20).decode()
-        os.close(lock)
-        raise CommandError(
-            f"Another server (process {holder}) uses the data directory {data}. Stop it first; to"
-            " serve with more processes use --workers, to serve other data use --data."
-        ) from None
-    os.ftruncate(lock, 0)
-    os.write(lock, str(os.getpid()).encode())
-    try:
-        yield
-    finally:
-        os.close(lock)
 
 
 def _check_port(host: str, port: int) -> None:

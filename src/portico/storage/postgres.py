@@ -237,6 +237,8 @@ def _reason(error: Exception) -> str:
         return f"no answer within {CONNECT_SECONDS:.0f} seconds"
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return str(error).partition("\n")[0].rstrip(".")
 
 
