@@ -1,0 +1,179 @@
+"""`portico backup` and `portico restore`: everything that cannot be made again, in one file."""
+
+import asyncio
+import shutil
+import tempfile
+from argparse import Namespace
+from importlib.metadata import version
+from pathlib import Path
+
+from portico.app import (
+    LIVE,
+    SANDBOX,
+    database,
+    database_file,
+    database_schema,
+    system_clock,
+)
+from portico.cli import postgres_tools
+from portico.cli.archive import Manifest, digest, pack, unpack
+from portico.cli.arguments import Commands
+from portico.cli.output import CommandError, answer
+from portico.contract.envelope import timestamp
+from portico.settings import Settings
+from portico.storage.sqlite_files import FileError, copy, faults
+
+ENVIRONMENTS = (LIVE, SANDBOX)
+DUMP = "database.dump"
+UNFINISHED = ".restoring"
+NOT_DATA = {"lost+found"}
+"""What a file system of its own has in its root."""
+
+_VERSION = "SELECT current_setting('server_version_num')::bigint"
+_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
+
+
+def add_to(commands: Commands) -> None:
+    """Declares both commands."""
+    backing = commands.verb(
+        "backup",
+        back_up,
+        "copy both databases, keys and certificates into one file",
+        "It may run beside a server, whose writes go on meanwhile.",
+    )
+    backing.add_argument("file", metavar="FILE", help="a new file; compressed if it ends in .gz")
+    restoring = commands.verb(
+        "restore",
+        restore,
+        "put a backup into a new data directory",
+        "On PostgreSQL, PORTICO_DATABASE_URL names a database without Portico. Settings are not in"
+        " a backup.",
+    )
+    restoring.add_argument("file", metavar="FILE", help="what portico backup wrote")
+
+
+def back_up(settings: Settings, chosen: Namespace) -> None:
+    """Copies both databases, as they are at one moment each, and the TLS files into one archive."""
+    archive = Path(chosen.file).absolute()
+    if archive.exists():
+        raise CommandError(f"{archive} exists already; nothing was changed.")
+    if not archive.parent.is_dir():
+        raise CommandError(f"There is no directory {archive.parent}.")
+    if settings.database_url is None and not database_file(settings, LIVE).exists():
+        raise CommandError(
+            f"There is no Portico in {settings.data}: name its directory with --data."
+        )
+    try:
+        with tempfile.TemporaryDirectory(prefix=".portico-", dir=archive.parent) as made:
+            work = Path(made)
+            manifest = _gather(settings, work)
+            # Packed under another name, so that FILE is whole as soon as it is there.
+            unfinished = work / archive.name
+            pack(manifest, work, unfinished)
+            unfinished.rename(archive)
+    except FileError as error:
+        raise CommandError(f"{error}.") from error
+    size = archive.stat().st_size
+    facts = {"file": str(archive), "bytes": size, "engine": manifest.engine}
+    text = (
+        f"Backed up to {archive}, {max(size // 1024, 1):,} KiB. It holds private keys and password"
+        " hashes: keep it where nobody else can read it."
+    )
+    answer(facts, text, as_json=chosen.json)
+
+
+def restore(settings: Settings, chosen: Namespace) -> None:
+    """Puts a backup into a new data directory, and on PostgreSQL into a database without Portico.
+
+    Changes nothing where it fails.
+    """
+    archive, data = Path(chosen.file).absolute(), settings.data
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if {path.name for path in data.iterdir()} - NOT_DATA:
+        raise CommandError(f"{data} is not empty: restore into a new one with --data.")
+    work = data / UNFINISHED
+    work.mkdir(mode=0o700)
+    try:
+        manifest = unpack(archive, work)
+        if manifest.engine == "sqlite":
+            _check_files(settings, work)
+        else:
+            _restore_postgres(settings, work)
+        # The live database last: without it, a directory is not taken for a prepared one.
+        for path in sorted(work.iterdir(), key=lambda path: path.name == f"{LIVE}.db"):
+            path.rename(data / path.name)
+    finally:
+        shutil.rmtree(work)
+    facts = {"data": str(data), "engine": manifest.engine, "created_at": manifest.created_at}
+    text = f"Restored the backup of {manifest.created_at} into {data}. Start it with portico serve."
+    answer(facts, text, as_json=chosen.json)
+
+
+def _gather(settings: Settings, work: Path) -> Manifest:
+    (work / "tls").mkdir()
+    for path in (*(settings.data / "tls").glob("*.pem"), *(settings.data / "tls").glob("*.key")):
+        shutil.copy2(path, work / "tls" / path.name)
+    if settings.database_url is None:
+        for environment in ENVIRONMENTS:
+            copy(database_file(settings, environment), work / f"{environment}.db")
+    else:
+        _check_program(settings, "pg_dump")
+        schemas = [database_schema(environment) for environment in ENVIRONMENTS]
+        postgres_tools.dump(settings.database_url, schemas, work / DUMP)
+    files = sorted(path for path in work.rglob("*") if path.is_file())
+    return Manifest(
+        portico=version("portico"),
+        engine="postgres" if settings.database_url else "sqlite",
+        created_at=timestamp(system_clock()),
+        files={str(path.relative_to(work)): digest(path) for path in files},
+    )
+
+
+def _check_files(settings: Settings, work: Path) -> None:
+    """That what was unpacked is sound."""
+    if settings.database_url is not None:
+        raise CommandError(
+            "This is a backup of SQLite databases: restore it without database_url"
+            " (PORTICO_DATABASE_URL)."
+        )
+    for environment in ENVIRONMENTS:
+        file = work / f"{environment}.db"
+        if found := faults(file):
+            raise CommandError(f"The backup's {file.name} is damaged: {found[0]}.")
+
+
+def _restore_postgres(settings: Settings, work: Path) -> None:
+    if settings.database_url is None:
+        raise CommandError(
+            "This is a backup of a PostgreSQL database: name a database without Portico in"
+            " database_url (PORTICO_DATABASE_URL)."
+        )
+    _check_program(settings, "pg_restore")
+    postgres_tools.restore(settings.database_url, work / DUMP)
+    (work / DUMP).unlink()
+
+
+def _check_program(settings: Settings, program: str) -> None:
+    """That PostgreSQL's program fits the server, and that there is something to dump, or nothing
+    where it is to be restored."""
+    server, taken = asyncio.run(_server(settings))
+    if taken and program == "pg_restore":
+        raise CommandError("The database holds a Portico already: restore into another one.")
+    if not taken and program == "pg_dump":
+        raise CommandError("The database is not prepared: there is nothing to back up.")
+    postgres_tools.check_version(program, server // 10_000)
+
+
+async def _server(settings: Settings) -> tuple[int, bool]:
+    """PostgreSQL's version number, and whether one of the schemas is there."""
+    db = database(settings, LIVE)
+    await db.open()
+    try:
+        version_number = (await db.all(_VERSION))[0][0]
+        found = [
+            await db.one(_SCHEMA, {"schema": database_schema(environment)})
+            for environment in ENVIRONMENTS
+        ]
+    finally:
+        await db.close()
+    return int(version_number), any(found)

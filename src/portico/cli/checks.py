@@ -1,0 +1,290 @@
+"""What `portico doctor` looks at, each check by itself. None of them changes anything."""
+
+import http.client
+import os
+import shutil
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from valkey import Valkey
+from valkey.exceptions import ValkeyError
+
+from portico.app import LIVE, SANDBOX, database, database_file, system_clock
+from portico.certificates import RENEWAL_DAYS, CertificateError, check_pair, inspect
+from portico.cli.lock import holder
+from portico.domain.errors import Unavailable
+from portico.domain.times import DAY
+from portico.settings import Settings, redacted
+from portico.storage.database import Database
+from portico.storage.migrate import MigrationError, pending, shipped
+from portico.storage.sqlite_files import FileError, faults
+
+CLOCK_MILLISECONDS = 2000
+"""How far clocks may be apart: the last second of a window is the last that this spoils."""
+
+FREE_BYTES = 512 * 2**20
+ANSWER_SECONDS = 3.0
+
+_NEWEST = """
+SELECT max(at) FROM (
+    SELECT max(created_at) AS at FROM users
+    UNION ALL SELECT max(created_at) FROM products
+    UNION ALL SELECT max(last_used_at) FROM api_keys
+)"""
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_VERSION = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}
+_NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one check found. `advice` says what to do, and is empty where all is well."""
+
+    check: str
+    ok: bool
+    message: str
+    advice: str = ""
+
+
+def well(check: str, message: str) -> Finding:
+    """Nothing is wrong."""
+    return Finding(check=check, ok=True, message=message)
+
+
+def wrong(check: str, message: str, advice: str) -> Finding:
+    """A problem, and what to do about it."""
+    return Finding(check=check, ok=False, message=message, advice=advice)
+
+
+def data_directory(settings: Settings) -> Iterator[Finding]:
+    """Who may read the directory and the secret files, and how much space is left."""
+    check, data = "data directory", settings.data
+    if not data.is_dir():
+        yield wrong(check, f"{data} does not exist", "name it with --data, or run portico init")
+        return
+    mode, owner = data.stat().st_mode, data.stat().st_uid
+    if mode & 0o077:
+        yield wrong(check, f"others may look into {data}", f"chmod 700 {data}")
+    elif not os.access(data, os.R_OK | os.W_OK | os.X_OK):
+        yield wrong(check, f"{data} cannot be written by this user", "run this as its owner")
+    else:
+        yield well(check, f"{data} is open to its owner alone")
+    strangers = [path for path in sorted(data.glob("*")) if path.lstat().st_uid != owner]
+    if strangers:
+        advice = f"chown -R --reference={data} {data}"
+        yield wrong(check, f"{strangers[0]} belongs to another user than {data}", advice)
+    free = shutil.disk_usage(data).free
+    if free < FREE_BYTES:
+        yield wrong("disk space", f"{free // 2**20} MiB are left in {data}", "make room")
+    else:
+        yield well("disk space", f"{free // 2**20:,} MiB are left")
+
+
+def secret_files(settings: Settings) -> Iterator[Finding]:
+    """Private keys that more can read than must. A group may share the configured one."""
+    keys = [(path, 0o077) for path in sorted((settings.data / "tls").glob("*.key"))]
+    if settings.tls_key is not None:
+        keys.append((settings.tls_key, 0o007))
+    exposed = [path for path, others in keys if path.stat().st_mode & others]
+    for path in exposed:
+        yield wrong("secret files", f"{path} can be read by others", f"chmod 600 {path}")
+    if keys and not exposed:
+        yield well("secret files", "private keys can be read by their owner alone")
+
+
+def certificate(settings: Settings) -> Iterator[Finding]:
+    """Whether the certificate that is served serves, and for how long."""
+    if not settings.tls:
+        yield well("certificate", "none is needed: a trusted proxy terminates TLS")
+        return
+    local = settings.tls_cert is None or settings.tls_key is None
+    tls = settings.data / "tls"
+    if local and not (tls / "server.pem").exists():
+        return  # the database's finding says that nothing is prepared
+    path = settings.tls_cert or tls / "server.pem"
+    renew = "restart the server, which renews it" if local else "renew it and restart the server"
+    try:
+        check_pair(path, settings.tls_key or tls / "server.key")
+        found = inspect(path)
+        authority = inspect(tls / "ca.pem") if local else found
+    except CertificateError as error:
+        yield wrong("certificate", str(error), renew)
+        return
+    now, names = system_clock(), sorted(settings.host_names)
+    missing = [name for name in names if not _names(found.names, name)]
+    days = (min(found.expires_at, authority.expires_at) - now) // DAY
+    if found.starts_at > now:
+        yield wrong("certificate", f"{path} is not valid yet", "set this machine's clock")
+    elif days < 0:
+        yield wrong("certificate", f"{path} has expired", renew)
+    elif days < RENEWAL_DAYS:
+        yield wrong("certificate", f"{path} expires in {days} days", renew)
+    elif missing:
+        yield wrong("certificate", f"{path} does not name {', '.join(missing)}", renew)
+    else:
+        yield well("certificate", f"names {', '.join(names)}; expires in {days} days")
+
+
+def _names(patterns: frozenset[str], host: str) -> bool:
+    """Whether a certificate's names cover a host: one label may be a wildcard (RFC 6125 §6.4.3)."""
+    return host in patterns or f"*.{host.partition('.')[2]}" in patterns
+
+
+async def databases(settings: Settings) -> AsyncIterator[Finding]:
+    """Both databases: there, sound, of this program's version, and in step with the clock."""
+    for environment in (LIVE, SANDBOX):
+        check = f"{environment} database"
+        file = None if settings.database_url else database_file(settings, environment)
+        if file is not None and not file.exists():
+            yield wrong(check, f"there is no {file}", "run portico init, or restore a backup")
+            continue
+        db = database(settings, environment)
+        try:
+            if file is not None and (found := faults(file)):
+                advice = "stop the server, keep a copy of the file, and restore a backup"
+                yield wrong(check, f"{file} is damaged: {found[0]}", advice)
+                continue
+            await db.open()
+            try:
+                async for finding in _database(environment, check, db):
+                    yield finding
+            finally:
+                await db.close()
+        except (Unavailable, FileError) as error:
+            advice = "see that it runs, lets this machine in, and has space"
+            yield wrong(check, str(error).rstrip("."), advice)
+
+
+async def _database(environment: str, check: str, db: Database) -> AsyncIterator[Finding]:
+    version = await db.slow.one(_VERSION[db.engine])
+    engine = f"{_NAMED[db.engine]} {version[0].split()[0] if version else ''}"
+    try:
+        due = await pending(db)
+    except MigrationError as error:
+        yield wrong(check, str(error).rstrip("."), "start the Portico that wrote it")
+        return
+    if len(due) == len(shipped(db.engine)):
+        yield wrong(check, f"{engine} is empty", "run portico init, or restore a backup")
+        return
+    if due:
+        names = ", ".join(f"{one.number:04d} {one.name}" for one in due)
+        yield wrong(check, f"{engine}: migrations are pending: {names}", "run portico migrate")
+        return
+    yield well(check, f"{engine}, up to date" + (", sound" if db.engine == "sqlite" else ""))
+    yield await _clock(environment, db)
+
+
+async def _clock(environment: str, db: Database) -> Finding:
+    """The clock against the server's, or, where there is none, against what was stored."""
+    row = await db.slow.one(_NOW if db.engine == "postgres" else _NEWEST)
+    stored = row[0] if row else None
+    if db.engine == "postgres":
+        return _compared("clock", "PostgreSQL's", int(stored or 0))
+    ahead = (stored or 0) - system_clock()
+    if ahead > CLOCK_MILLISECONDS:
+        message = f"this clock is {ahead // 1000} s behind the newest {environment} data"
+        return wrong("clock", message, "set this machine's clock, and keep it with NTP")
+    return well("clock", f"not behind the newest {environment} data")
+
+
+def _compared(check: str, whose: str, theirs: int) -> Finding:
+    apart = system_clock() - theirs
+    if abs(apart) > CLOCK_MILLISECONDS:
+        message = (
+            f"this clock is {abs(apart) / 1000:,.1f} s {'ahead of' if apart > 0 else 'behind'}"
+        )
+        return wrong(check, f"{message} {whose}", "keep the clocks of both machines with NTP")
+    return well(check, f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
+
+
+def valkey(settings: Settings) -> Iterator[Finding]:
+    """Valkey or Redis: whether it answers, which it is, and its clock."""
+    if settings.valkey_url is None:
+        return
+    place = redacted(settings.valkey_url)
+    try:
+        # Any: valkey-py's types are those of both its twins at once.
+        client: Any = Valkey.from_url(
+            settings.valkey_url,
+            socket_timeout=ANSWER_SECONDS,
+            socket_connect_timeout=ANSWER_SECONDS,
+        )
+        with client:
+            about = client.info("server")
+            seconds, microseconds = client.time()
+    except (TypeError, ValueError):
+        yield wrong("Valkey", f"{place} is not a usable URL", "correct PORTICO_VALKEY_URL")
+        return
+    except (ValkeyError, OSError) as error:
+        advice = "see that it runs and lets this machine in; until then requests get 503"
+        yield wrong("Valkey", f"{place} does not answer: {error}", advice)
+        return
+    name = "Valkey" if "valkey_version" in about else "Redis"
+    version = about.get("valkey_version") or about.get("redis_version")
+    yield well("Valkey", f"{name} {version} answers")
+    yield _compared("clock", f"{name}'s", int(seconds) * 1000 + int(microseconds) // 1000)
+
+
+def server(settings: Settings) -> Iterator[Finding]:
+    """Whether a server runs, answers, and serves the certificate that is on disk."""
+    where = f"{settings.host} port {settings.port}"
+    process = holder(settings.data)
+    try:
+        status, served = _ask(settings, "/readyz")
+    except ConnectionRefusedError:
+        if process:
+            advice = "wait, or look into its log and start it again"
+            yield wrong("server", f"process {process} does not listen on {where}", advice)
+        else:
+            yield well("server", f"none runs; {where} is free")
+        return
+    except (OSError, http.client.HTTPException):
+        advice = "stop it, or choose another port"
+        yield wrong("server", f"another program uses {where}", advice)
+        return
+    if status == 200:
+        yield well("server", f"answers on {where}" + (f", process {process}" if process else ""))
+    elif status == 503:
+        advice = "the other findings say which; it recovers by itself"
+        yield wrong("server", f"{where}: one of its stores does not answer", advice)
+    else:
+        yield wrong("server", f"another program uses {where}", "stop it, or choose another port")
+        return
+    path = settings.tls_cert or settings.data / "tls" / "server.pem"
+    if served and served != _first(path):
+        yield wrong("certificate", "the server serves an older one", "restart the server")
+
+
+def _ask(settings: Settings, path: str) -> tuple[int, bytes | None]:
+    """The status of one GET, and the certificate that was served with it (DER)."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
+    connection: http.client.HTTPConnection
+    if settings.tls:
+        # Whether clients can trust the certificate is a check of its own.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(
+            host, settings.port, timeout=ANSWER_SECONDS, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(host, settings.port, timeout=ANSWER_SECONDS)
+    try:
+        connection.connect()
+        served = (
+            connection.sock.getpeercert(binary_form=True)
+            if isinstance(connection.sock, ssl.SSLSocket)
+            else None
+        )
+        connection.request("GET", path)
+        return connection.getresponse().status, served
+    finally:
+        connection.close()
+
+
+def _first(path: Path) -> bytes:
+    return x509.load_pem_x509_certificates(path.read_bytes())[0].public_bytes(Encoding.DER)

@@ -1,0 +1,38 @@
+"""`portico doctor`: what is wrong with this installation, and what to do about it."""
+
+import asyncio
+from argparse import Namespace
+
+from portico.cli import checks
+from portico.cli.checks import Finding
+from portico.cli.output import answer
+from portico.settings import Settings
+
+
+def run(settings: Settings, chosen: Namespace) -> int:
+    """Prints every finding; returns 1 if one of them is a problem."""
+    findings = asyncio.run(_examine(settings))
+    problems = sum(not finding.ok for finding in findings)
+    lines = [_line(finding) for finding in findings]
+    lines.append("All is well." if not problems else f"Problems: {problems}.")
+    answer({"ok": not problems, "findings": findings}, "\n".join(lines), as_json=chosen.json)
+    return 1 if problems else 0
+
+
+async def _examine(settings: Settings) -> list[Finding]:
+    return [
+        # Settings that are not valid ended the command before this.
+        checks.well("settings", "valid"),
+        *checks.data_directory(settings),
+        *checks.secret_files(settings),
+        *checks.certificate(settings),
+        *[finding async for finding in checks.databases(settings)],
+        *checks.valkey(settings),
+        *checks.server(settings),
+    ]
+
+
+def _line(finding: Finding) -> str:
+    mark = "ok     " if finding.ok else "PROBLEM"
+    line = f"{mark}  {finding.check}: {finding.message}"
+    return line if finding.ok else f"{line}\n         -> {finding.advice}"

@@ -1,0 +1,52 @@
+"""SQLite database files as a whole: a copy of one that is in use, and whether one is sound."""
+
+from pathlib import Path
+
+import apsw
+
+BUSY_MILLISECONDS = 5000
+
+
+class FileError(Exception):
+    """A database file cannot be read or written; the message names it."""
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copies the last committed state of `source`, which others may go on writing, to a new file.
+
+    It goes in one step: in WAL mode that holds up nobody, and a copy in several steps would start
+    again at each write. Raises `FileError`.
+    """
+    try:
+        reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
+        writer = apsw.Connection(str(target))
+        try:
+            reader.set_busy_timeout(BUSY_MILLISECONDS)
+            with writer.backup("main", reader, "main") as copying:
+                copying.step(-1)
+            # Whoever takes the copy takes one file.
+            writer.execute("PRAGMA journal_mode=DELETE").fetchall()
+        finally:
+            reader.close()
+            writer.close()
+    except apsw.Error as error:
+        raise FileError(f"{source} cannot be copied: {error}") from error
+
+
+def faults(path: Path) -> list[str]:
+    """What `PRAGMA quick_check` finds wrong; empty for a sound file. Reads every page.
+
+    Raises `FileError` where the file cannot be read at all.
+    """
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(10)")]
+        finally:
+            connection.close()
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        return [str(error)]
+    except apsw.Error as error:
+        raise FileError(f"{path} cannot be read: {error}") from error
+    return [] if found == ["ok"] else found
