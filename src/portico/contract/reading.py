@@ -57,8 +57,8 @@ class Kind(Protocol):
         ...
 
 
-class _NotJsonError(ValueError):
-    """The text is not the JSON that Portico reads."""
+class NotJson(ValueError):
+    """The text is not the JSON that Portico reads; says why, and where."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise _NotJsonError(f"The name {printable(name)!r} stands twice in one object.")
+                raise NotJson(f"The name {printable(name)!r} stands twice in one object.")
             seen.add(name)
     return result
 
@@ -76,11 +76,11 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise _NotJsonError("A number in the JSON has an exponent out of all bounds.") from None
+        raise NotJson("A number in the JSON has an exponent out of all bounds.") from None
 
 
 def _constant(name: str) -> NoReturn:
-    raise _NotJsonError(f"{name} is not a JSON value.")
+    raise NotJson(f"{name} is not a JSON value.")
 
 
 def printable(text: str) -> str:
@@ -88,28 +88,38 @@ def printable(text: str) -> str:
     return text[:100].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
-def read_json(body: bytes) -> Any:
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_decimal, parse_constant=_constant
+)
+
+
+def parse_json(text: str) -> Any:
     """The value of a JSON text (RFC 8259), fractions as `Decimal`.
 
-    Raises `Unreadable` for malformed or too deep JSON, duplicate names, NaN and infinities.
+    Raises `NotJson` for malformed or too deep JSON, duplicate names, NaN and infinities.
     """
     try:
-        return json.loads(
-            body.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_float=_decimal,
-            parse_constant=_constant,
-        )
-    except _NotJsonError as error:
-        message = str(error)
-    except UnicodeDecodeError:
-        message = "The body is not UTF-8."
+        return _decoder.decode(text)
+    except NotJson:
+        raise
     except json.JSONDecodeError as error:
-        message = f"Malformed JSON at line {error.lineno}, column {error.colno}: {error.msg}."
+        line = f"line {error.lineno}, " if "\n" in text else ""
+        message = f"Malformed JSON at {line}column {error.colno}: {error.msg}."
     except RecursionError:
         message = "The JSON is nested too deeply."
     except ValueError:
         message = "A number in the JSON has too many digits."
+    raise NotJson(message)
+
+
+def read_json(body: bytes) -> Any:
+    """The value of a body, see `parse_json`. Raises `Unreadable`."""
+    try:
+        return parse_json(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        message = "The body is not UTF-8."
+    except NotJson as error:
+        message = str(error)
     raise Unreadable("The body is not valid JSON.", [Fault(BODY, message)])
 
 

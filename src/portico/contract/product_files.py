@@ -1,0 +1,273 @@
+"""Products in files: CSV and NDJSON, both with the fields of POST /products and by its rules.
+
+NDJSON holds one product a line, CSV a header that names fields and one product a record; a CSV cell
+of `images` or `metadata` holds JSON, and an empty cell leaves its field out. Files are UTF-8, with
+or without a byte order mark, and read as streams: what is held at once is bounded by the longest
+row that is taken. What is written here reads back the same.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+from msgspec import Raw
+
+from portico.contract.products import CreateProduct
+from portico.contract.reading import Faults, NotJson, parse_json, printable, read_object, sent
+from portico.domain.errors import Fault, Unreadable
+from portico.domain.money import price_text
+from portico.domain.products import Product
+
+Format = Literal["csv", "ndjson"]
+FORMATS: tuple[Format, ...] = ("csv", "ndjson")
+
+MAX_ROW_BYTES = 1024 * 1024
+ROW = "row"
+"""The field named by a fault of a whole row."""
+
+_NAMES = CreateProduct.__struct_fields__
+_REQUIRED = ("name", "category", "price")
+_NUMBERS = frozenset({"price", "stock_quantity"})
+_JSON = frozenset({"images", "metadata"})
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_SURELY_SHORT = 18
+
+
+class FileRow(msgspec.Struct):
+    """One row as it was read: its first line, and either its values or what is wrong with it.
+
+    `values` are those of `CreateProduct`, defaults filled in; `end` is how many bytes of the file
+    lie before the next row.
+    """
+
+    line: int
+    end: int
+    values: dict[str, Any]
+    faults: list[Fault]
+
+
+class _RowError(ValueError):
+    """The row cannot be taken apart."""
+
+
+def format_of(name: str) -> Format | None:
+    """The format that a file's name tells, if it does."""
+    ending = name.lower().rpartition(".")[2]
+    if ending == "csv":
+        return "csv"
+    return "ndjson" if ending in ("ndjson", "jsonl") else None
+
+
+def sniff(start: bytes) -> Format:
+    """The format that a file's first bytes tell. Raises `Unreadable` for a JSON array."""
+    first = start.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1]
+    if first == b"[":
+        raise Unreadable("This is a JSON array; write one product a line instead (NDJSON).")
+    return "ndjson" if first == b"{" else "csv"
+
+
+def read_products(file: BinaryIO, form: Format) -> Iterator[FileRow]:
+    """Every row of a file, the faulty ones too. Raises `Unreadable` for a bad CSV header."""
+    lines = _Lines(file)
+    return _csv(lines) if form == "csv" else _ndjson(lines)
+
+
+class _Lines:
+    """The lines of a file as text. A line that cannot be had raises `_RowError`; the next can."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.number = 0
+        self.end = 0
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(MAX_ROW_BYTES)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self.end += len(line)
+        if len(line) == MAX_ROW_BYTES and not line.endswith(b"\n"):
+            self._skip()
+            raise _RowError(f"must be shorter than {MAX_ROW_BYTES} bytes")
+        if self.number == 1:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        try:
+            return line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise _RowError("must be UTF-8") from None
+
+    def _skip(self) -> None:
+        """Reads on to the end of the line."""
+        while rest := self._file.readline(MAX_ROW_BYTES):
+            self.end += len(rest)
+            if rest.endswith(b"\n"):
+                return
+
+
+def _ndjson(lines: _Lines) -> Iterator[FileRow]:
+    while True:
+        try:
+            text = next(lines)
+            if not text.strip():
+                continue
+            value = parse_json(text.rstrip("\r\n"))
+        except StopIteration:
+            return
+        except (_RowError, NotJson) as error:
+            yield FileRow(lines.number, lines.end, {}, [Fault(ROW, str(error))])
+        else:
+            yield _row(lines.number, lines.end, value, Faults())
+
+
+def _csv(lines: _Lines) -> Iterator[FileRow]:
+    csv.field_size_limit(MAX_ROW_BYTES)
+    records = csv.reader(lines, strict=True)
+    names = _header(records)
+    while True:
+        line = lines.number + 1
+        try:
+            cells = next(records)
+        except StopIteration:
+            return
+        except (_RowError, csv.Error) as error:
+            yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
+            continue
+        if len(cells) == len(names):
+            faults = Faults()
+            yield _row(line, lines.end, _values(names, cells, faults), faults)
+        elif cells:
+            count = f"has {len(cells)} cells where the header names {len(names)}"
+            yield FileRow(line, lines.end, {}, [Fault(ROW, count)])
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, _RowError):
+        return str(error)
+    if "field limit" in str(error):
+        return "has a cell that is too long; is its closing quote missing?"
+    return f"is not well-formed CSV: {error}"
+
+
+def _header(records: Iterator[list[str]]) -> list[str]:
+    try:
+        names = [name.strip() for name in next(records, [])]
+    except (_RowError, csv.Error) as error:
+        raise Unreadable(f"The CSV header {_told(error)}.") from None
+    if not any(names):
+        raise Unreadable("The first line must be a CSV header that names the columns.")
+    wrongs = [f"{printable(name)!r} is no field" for name in names if name not in _NAMES]
+    wrongs += [f"{name} stands twice" for name in _NAMES if names.count(name) > 1]
+    wrongs += [f"{name} is missing" for name in _REQUIRED if name not in names]
+    if wrongs:
+        raise Unreadable(
+            f"The CSV header does not fit: {', '.join(wrongs)}. Fields are {', '.join(_NAMES)},"
+            " with commas in between."
+        )
+    return names
+
+
+def _values(names: list[str], cells: list[str], faults: Faults) -> dict[str, Any]:
+    """The cells as the JSON values that they stand for; notes those that cannot be read."""
+    values: dict[str, Any] = {}
+    for name, cell in zip(names, cells, strict=True):
+        if not cell:
+            continue
+        if name in _NUMBERS:
+            values[name] = _number(cell.strip())
+        elif name in _JSON:
+            try:
+                values[name] = parse_json(cell)
+            except NotJson as error:
+                faults.cannot_read(name, f"must hold JSON. {error}")
+        else:
+            values[name] = cell
+    return values
+
+
+def _number(cell: str) -> int | Decimal | str:
+    """The number in a cell; what is none stays text, which no number's rule takes."""
+    if not _NUMBER.fullmatch(cell):
+        return cell
+    if cell.isdecimal() and len(cell) <= _SURELY_SHORT:
+        return int(cell)
+    try:
+        return Decimal(cell)
+    except InvalidOperation:
+        return cell
+
+
+def _row(line: int, end: int, value: Any, faults: Faults) -> FileRow:
+    if not isinstance(value, dict):
+        return FileRow(line, end, {}, [Fault(ROW, "must be a JSON object")])
+    values = read_object(CreateProduct, value, "", faults)
+    if found := [*faults.unreadable, *faults.broken]:
+        return FileRow(line, end, {}, found)
+    return FileRow(line, end, sent(CreateProduct(**values)), [])
+
+
+class _NdjsonRow(msgspec.Struct):
+    name: str
+    category: str
+    price: Raw
+    description: str
+    currency: str
+    stock_quantity: int
+    status: str
+    images: Raw
+    metadata: Raw
+
+
+def header(form: Format) -> bytes:
+    """What stands before the first product in a file."""
+    return _csv_text([_NAMES]) if form == "csv" else b""
+
+
+def rows(form: Format, products: Iterable[Product]) -> bytes:
+    """Products as rows of a file: what a client may set of them, hence neither ids nor times."""
+    if form == "csv":
+        return _csv_text(_csv_cells(product) for product in products)
+    return msgspec.json.Encoder().encode_lines(_ndjson_row(product) for product in products)
+
+
+def _ndjson_row(product: Product) -> _NdjsonRow:
+    return _NdjsonRow(
+        product.name,
+        product.category,
+        Raw(price_text(product.price)),
+        product.description,
+        product.currency,
+        product.stock_quantity,
+        product.status,
+        Raw(product.images),
+        Raw(product.metadata),
+    )
+
+
+def _csv_cells(product: Product) -> tuple[object, ...]:
+    return (
+        product.name,
+        product.category,
+        price_text(product.price),
+        product.description,
+        product.currency,
+        product.stock_quantity,
+        product.status,
+        "" if product.images == "[]" else product.images,
+        "" if product.metadata == "{}" else product.metadata,
+    )
+
+
+def _csv_text(records: Iterable[Iterable[object]]) -> bytes:
+    """Records as RFC 4180 has them."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(records)
+    return text.getvalue().encode()

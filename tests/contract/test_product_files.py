@@ -1,0 +1,272 @@
+"""Products in files: what is read from CSV and NDJSON, what is refused and how it is told, and that
+what is written reads back."""
+
+import io
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.contract.product_files import (
+    FORMATS,
+    MAX_ROW_BYTES,
+    FileRow,
+    Format,
+    format_of,
+    header,
+    read_products,
+    rows,
+    sniff,
+)
+from portico.domain.errors import Unreadable
+from portico.domain.money import CURRENCIES, MAX_PRICE
+from portico.domain.products import STATUSES
+from portico.services.products import new_product
+
+PLAIN = {
+    "name": "Lamp",
+    "category": "light",
+    "price": 10_000,
+    "description": "",
+    "currency": "USD",
+    "stock_quantity": 0,
+    "status": "draft",
+    "images": [],
+    "metadata": {},
+}
+
+
+def read(text: str | bytes, form: Format) -> list[FileRow]:
+    """All rows of a file."""
+    data = text.encode() if isinstance(text, str) else text
+    return list(read_products(io.BytesIO(data), form))
+
+
+def told(row: FileRow) -> dict[str, str]:
+    """The faults of a row, which has no values then."""
+    assert row.values == {}
+    return {fault.field: fault.message for fault in row.faults}
+
+
+def test_a_line_of_ndjson_is_read_like_the_body_of_a_post() -> None:
+    (row,) = read('{"name": " Lamp ", "category": "light", "price": 1}\n', "ndjson")
+
+    assert row.values == PLAIN
+    assert (row.line, row.faults) == (1, [])
+
+
+def test_an_empty_csv_cell_leaves_its_field_out() -> None:
+    (row,) = read("name,category,price,currency,images,metadata\nLamp,light,1,,,\n", "csv")
+
+    assert row.values == PLAIN
+
+
+def test_csv_cells_of_images_and_metadata_hold_json() -> None:
+    (row,) = read(
+        "name,category,price,images,metadata\r\n"
+        'Lamp,light,0.25,"[{""url"":""https://example.com/a.png""}]","{""sku"":""L-1""}"\r\n',
+        "csv",
+    )
+
+    assert row.values["price"] == 2_500
+    assert row.values["images"] == [{"url": "https://example.com/a.png"}]
+    assert row.values["metadata"] == {"sku": "L-1"}
+
+
+def test_csv_columns_may_come_in_any_order() -> None:
+    (row,) = read("price, name ,category\n1,Lamp,light\n", "csv")
+
+    assert row.values == PLAIN
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_byte_order_mark_and_blank_lines_are_passed_over(form: Format) -> None:
+    text = {
+        "csv": "\ufeffname,category,price\r\n\r\nLamp,light,1\r\n\r\n",
+        "ndjson": '\ufeff\n{"name":"Lamp","category":"light","price":1}\n\n',
+    }[form]
+
+    assert [row.values for row in read(text, form)] == [PLAIN]
+
+
+def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
+    first, second, third = read(
+        '{"name": "", "price": -1, "colour": "red"}\n'
+        '{"name": "Lamp", "category": "light", "price": 1}\n'
+        '{"name": 5, "category": "light", "price": "1"}',
+        "ndjson",
+    )
+
+    assert first.line == 1
+    assert told(first) == {
+        "colour": "unknown field",
+        "category": "is required",
+        "name": "must be 1 to 200 characters long",
+        "price": "must not be negative",
+    }
+    assert second.values == PLAIN
+    assert third.line == 3
+    assert told(third) == {"name": "must be a string", "price": "must be a number"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"name": "Lamp",}', "Malformed JSON at column 17"),
+        (b'{"name": "Lamp", "name": "Lump"}', "The name 'name' stands twice in one object."),
+        (b'{"price": NaN}', "NaN is not a JSON value."),
+        (b"[" * 100_000, "The JSON is nested too deeply."),
+        (b'{"name": "\xff"}', "must be UTF-8"),
+        (b"[]", "must be a JSON object"),
+        (b"12", "must be a JSON object"),
+        (b'"' + b"x" * MAX_ROW_BYTES, f"must be shorter than {MAX_ROW_BYTES} bytes"),
+    ],
+)
+def test_a_line_that_is_no_product_is_told_and_the_next_one_is_read(
+    line: bytes, message: str
+) -> None:
+    good = b'{"name":"Lamp","category":"light","price":1}'
+    before, bad, after = read(good + b"\n" + line + b"\n" + good, "ndjson")
+
+    assert before.values == after.values == PLAIN
+    assert (bad.line, after.line) == (2, 3)
+    assert told(bad)["row"].startswith(message)
+
+
+def test_rows_of_csv_are_told_by_the_line_they_begin_on() -> None:
+    table = read(
+        "name,category,price,description\n"
+        'Lamp,light,1,"two\nlines"\n'
+        "Lamp,light,x,\n"
+        "Lamp,light\n"
+        'La"mp,"li"ght,1,\n'
+        "Lamp,light,1,\n",
+        "csv",
+    )
+
+    assert [row.line for row in table] == [2, 4, 5, 6, 7]
+    assert table[0].values["description"] == "two\nlines"
+    assert told(table[1]) == {"price": "must be a number"}
+    assert told(table[2]) == {"row": "has 2 cells where the header names 4"}
+    assert told(table[3])["row"].startswith("is not well-formed CSV: ")
+    assert table[4].values == PLAIN
+
+
+def test_a_quote_that_is_never_closed_is_told_without_holding_the_file() -> None:
+    line = "x" * 1000 + "\n"
+    table = read('name,category,price\n"Lamp' + line * 2_000, "csv")
+
+    assert table[0].line == 2
+    assert told(table[0])["row"] == "has a cell that is too long; is its closing quote missing?"
+
+
+def test_a_cell_that_is_no_json_is_told_by_its_field() -> None:
+    (row,) = read("name,category,price,metadata,images\nLamp,light,1,{sku},[5]\n", "csv")
+
+    faults = told(row)
+    assert faults["metadata"].startswith("must hold JSON. Malformed JSON at column 2")
+    assert faults["images.0"] == "must be an object"
+
+
+@pytest.mark.parametrize(
+    ("cell", "units"), [("12.5", 125_000), ("007", 70_000), ("1e2", 1_000_000), (" 3 ", 30_000)]
+)
+def test_numbers_in_cells_are_read_exactly(cell: str, units: int) -> None:
+    (row,) = read(f"name,category,price\nLamp,light,{cell}\n", "csv")
+
+    assert row.values["price"] == units
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("$5", "must be a number"),
+        ("٣", "must be a number"),
+        ("0x10", "must be a number"),
+        ("1_000", "must be a number"),
+        ("NaN", "must be a number"),
+        ("1.23456", "must have at most 4 decimals"),
+        ("9" * 5_000, "must be less than 1000000000000"),
+        ("1e999999999999999999999", "must be a number"),
+    ],
+)
+def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
+    (row,) = read(f"name,category,price\nLamp,light,{cell}\n", "csv")
+
+    assert told(row) == {"price": message}
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        (b"", "The first line must be a CSV header"),
+        (b"\n\n", "The first line must be a CSV header"),
+        (b"name,price\n", "category is missing"),
+        (b"name,category,price,id\n", "'id' is no field"),
+        (b"name,name,category,price\n", "name stands twice"),
+        (b"name;category;price\n", "'name;category;price' is no field"),
+        (b"Lamp,light,1\n", "'Lamp' is no field, 'light' is no field, '1' is no field"),
+        (b"\xff\xfen\x00a\x00", "The CSV header must be UTF-8."),
+    ],
+)
+def test_a_bad_csv_header_is_one_error_for_the_file(first: bytes, message: str) -> None:
+    with pytest.raises(Unreadable) as refusal:
+        read(first, "csv")
+
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_format_follows_from_the_name_else_from_the_first_character() -> None:
+    assert format_of("a/Products.CSV") == "csv"
+    assert format_of("p.ndjson") == format_of("p.jsonl") == "ndjson"
+    assert format_of("-") is format_of("products.txt") is format_of("csv.d/p") is None
+    assert sniff(b'\xef\xbb\xbf \n {"name"') == "ndjson"
+    assert sniff(b"name,category") == sniff(b"") == "csv"
+    with pytest.raises(Unreadable, match="one product a line"):
+        sniff(b"[\n{")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+names = texts.map(str.strip).filter(bool)
+urls = st.text(string.ascii_letters, min_size=1, max_size=9).map("https://example.com/{}".format)
+products = st.fixed_dictionaries(
+    {
+        "name": names,
+        "category": names,
+        "price": st.integers(0, MAX_PRICE),
+        "description": texts.map(str.strip),
+        "currency": st.sampled_from(sorted(CURRENCIES)),
+        "stock_quantity": st.integers(0, 2**31 - 1),
+        "status": st.sampled_from(STATUSES),
+        "images": st.lists(st.fixed_dictionaries({"url": urls, "alt": texts}), max_size=3),
+        "metadata": st.dictionaries(texts.filter(bool), texts, max_size=3),
+    }
+)
+
+
+@given(st.lists(products, max_size=5), st.sampled_from(FORMATS))
+def test_what_is_written_reads_back_the_same(catalog: list[dict[str, Any]], form: Format) -> None:
+    written = header(form) + rows(form, [new_product(values, 0) for values in catalog])
+
+    assert [(row.values, row.faults) for row in read(written, form)] == [(v, []) for v in catalog]
+
+
+@given(st.binary(max_size=200), st.sampled_from(FORMATS))
+def test_any_bytes_are_rows_or_faults(data: bytes, form: Format) -> None:
+    head = header(form)
+
+    for row in read(head + data, form):
+        assert bool(row.values) != bool(row.faults)
+        assert 1 <= row.line <= data.count(b"\n") + 2
+        assert row.end <= len(head + data)
+
+
+def test_prices_are_written_as_plain_exact_numbers() -> None:
+    product = new_product({**PLAIN, "price": MAX_PRICE}, 0)
+
+    (line,) = rows("ndjson", [product]).splitlines()
+    assert b'"price":999999999999.9999,' in line
+    assert b",999999999999.9999," in rows("csv", [product])
