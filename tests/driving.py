@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import httpx
@@ -78,6 +78,14 @@ class _Headers:
         return [value for key, value in self._pairs if key == name]
 
 
+class Application(Protocol):
+    """What granian calls."""
+
+    async def __rsgi__(self, scope: Any, proto: Any) -> None:
+        """Answers one request."""
+        ...
+
+
 @dataclass
 class _Scope:
     """What the server tells of a request."""
@@ -139,7 +147,7 @@ class InProcess(httpx.AsyncBaseTransport):
         scope = _Scope(
             method, unquote(path, errors="replace"), query, _Headers(headers), self._client, scheme
         )
-        await self._api.server.__rsgi__(scope, proto)
+        await self._api.application.__rsgi__(scope, proto)
         assert proto.answer is not None, "a request was not answered"
         status, answered, content = proto.answer
         length = ("content-length", str(len(content)))
@@ -169,6 +177,8 @@ class Api:
     clock: FakeClock = field(default_factory=FakeClock)
     portico: Portico = field(init=False)
     server: Server = field(init=False)
+    application: Application = field(init=False)
+    """What answers: the server, unless a test puts another in its place."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(20260315)  # noqa: S311 - repeatable on purpose
@@ -189,7 +199,7 @@ class Api:
         """Opens the stores and begins to serve."""
         self.portico = Portico(self.settings, clock=self.clock, random=self._random.randbytes)
         await self.portico.open()
-        self.server = Server(self.portico)
+        self.application = self.server = Server(self.portico)
         await self.server.start()
 
     async def stop(self) -> None:

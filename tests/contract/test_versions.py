@@ -1,0 +1,134 @@
+"""A second version beside the first (specification §9, decisions §9)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import UNMETERED, Api, Caller, InProcess, refused
+from portico.app import V1
+from portico.contract.envelope import Single
+from portico.http.authenticate import Authenticators
+from portico.http.measure import Measure
+from portico.http.messages import Reply, Request, json_reply
+from portico.http.peers import Peers
+from portico.http.pipeline import Pipeline
+from portico.http.routing import Access, Mount, Route, Router
+from portico.http.versions import KEPT, superseded
+from portico.services.api_keys import KeyRing
+
+SINCE = datetime(2026, 3, 1, tzinfo=UTC)
+UNTIL = datetime(2027, 3, 31, 12, 30, tzinfo=UTC)
+NEWS = {
+    "deprecation": "@1772323200",
+    "sunset": "Wed, 31 Mar 2027 12:30:00 GMT",
+    "link": '<https://localhost:8443/v2>; rel="successor-version"',
+}
+
+
+async def greet(request: Request) -> Reply:
+    return json_reply(200, Single(f"Hello, {request.caller.name}"))
+
+
+V2 = (
+    Route(
+        method="GET",
+        path="/users/me",
+        handler=greet,
+        access=Access.ANY_CALLER,
+        summary="What v1 has too, in another shape",
+        answer=Single[str],
+    ),
+)
+
+
+class BothVersions:
+    """The live environment with v1 and its made-up successor."""
+
+    def __init__(self, api: Api) -> None:
+        news = superseded(SINCE, UNTIL, "https://localhost:8443/v2")
+        host = "localhost:8443"
+        mounts = [
+            Mount(host, "/v1", api.live, V1, "v1", news),
+            Mount(host, "/v2", api.live, V2, "v2"),
+        ]
+        self._pipeline = Pipeline(
+            Router(mounts),
+            Authenticators({"live": KeyRing(api.live)}),
+            Peers(()),
+            Measure(None),
+            clock=api.clock,
+            random=api.portico.random,
+            body_limit=api.settings.body_limit,
+            secure_address=api.settings.base_url,
+        )
+
+    async def __rsgi__(self, scope: Any, proto: Any) -> None:
+        await self._pipeline.handle(scope, proto)
+
+
+async def ask(api: Api, method: str, target: str, caller: Caller | None = None) -> httpx.Response:
+    headers = [("authorization", f"Bearer {caller.key}")] if caller else []
+    return await InProcess(api).exchange(method, target, headers, b"")
+
+
+async def test_every_answer_of_a_superseded_version_tells_of_its_end(api: Api) -> None:
+    caller = await api.caller("editor")
+    poor = await api.caller("viewer", plan="tiny")
+    broken = await api.broken_product()
+    api.application = BothVersions(api)
+    requests: list[tuple[int, str, str, Caller | None]] = [
+        (200, "GET", "/v1/users/me", caller),
+        (200, "HEAD", "/v1/products", caller),
+        (201, "POST", "/v1/api-keys/rotate", caller),
+        (400, "GET", "/v1/users?page=0", caller),
+        (401, "GET", "/v1/users/me", None),
+        (403, "POST", "/v1/users", caller),
+        (404, "GET", "/v1/products/999", caller),
+        (404, "GET", "/v1/nowhere", caller),
+        (404, "GET", "/v1", caller),
+        (405, "PUT", "/v1/users", caller),
+        (415, "PATCH", f"/v1/products/{broken.id}", caller),
+        (204, "DELETE", f"/v1/products/{broken.id}", caller),
+        *((200, "GET", "/v1/users/me", poor) for _ in range(3)),
+        (429, "GET", "/v1/users/me", poor),
+    ]
+    for status, method, target, who in requests:
+        answer = await ask(api, method, target, who)
+        assert answer.status_code == status, (method, target)
+        assert NEWS.items() <= answer.headers.items(), (method, target)
+        assert len(answer.headers.get_list("deprecation")) == 1
+
+
+async def test_the_successor_and_what_is_in_no_version_say_nothing_of_an_end(api: Api) -> None:
+    caller = await api.caller("viewer", plan=UNMETERED, name="Ada")
+    api.application = BothVersions(api)
+    answer = await ask(api, "GET", "/v2/users/me", caller)
+    assert answer.json() == {"data": "Hello, Ada"}
+    silent = [answer]
+    for target in ("/v2/products", "/v2", "/v3/users/me", "/v10/users", "/"):
+        answer = await ask(api, "GET", target, caller)
+        refused(answer, 404, "RESOURCE_NOT_FOUND")
+        silent.append(answer)
+    silent.append(await ask(api, "GET", "/v2/users/me"))
+    assert not any(NEWS.keys() & answer.headers.keys() for answer in silent)
+
+
+async def test_a_version_beside_it_changes_nothing_of_the_first(api: Api) -> None:
+    caller = await api.caller("viewer")
+    await api.product()
+    targets = ("/v1/users/me", "/v1/users", "/v1/products", "/v1/products/1", "/v1/nowhere")
+    before = [await ask(api, "GET", target, caller) for target in targets]
+    api.application = BothVersions(api)
+    after = [await ask(api, "GET", target, caller) for target in targets]
+    for old, new in zip(before, after, strict=True):
+        assert (old.status_code, old.content) == (new.status_code, new.content)
+        assert new.headers.keys() - old.headers.keys() == NEWS.keys()
+        assert not NEWS.keys() & old.headers.keys()
+
+
+def test_a_superseded_version_is_kept_for_twelve_months() -> None:
+    superseded(SINCE, SINCE + KEPT, "https://localhost:8443/v2")
+    with pytest.raises(ValueError, match="366 days"):
+        superseded(SINCE, SINCE + KEPT - timedelta(seconds=1), "https://localhost:8443/v2")
