@@ -36,6 +36,16 @@ _OUTAGES = (
     asyncpg.PostgresSystemError,
 )
 
+# Every statement here reads a page or a count. The planner guesses a tenth of the table for a
+# LIMIT that is a parameter, and would then hash the whole table or compile a plan for it.
+_PLANNER = {
+    "application_name": "portico",
+    "jit": "off",
+    "random_page_cost": "1.1",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+
 _LOCK = "SELECT pg_advisory_xact_lock(7041775)"
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
@@ -129,7 +139,7 @@ class PostgresDatabase:
                 timeout=CONNECT_SECONDS,
                 command_timeout=STATEMENT_SECONDS,
                 reset=_keep,
-                server_settings={"search_path": self._schema, "application_name": "portico"},
+                server_settings={"search_path": self._schema, **_PLANNER},
             )
             version = (await self._pool.fetchrow("SHOW server_version_num"))[0]
         except (*_OUTAGES, asyncpg.PostgresError, ValueError) as error:

@@ -115,42 +115,20 @@ class ProductSearch:
 
         `further` is a condition on `products` with its values in `params`, or None.
         """
-        tiers = self._tiers([_MARKS[status] + word for word in words])
-        everything = self._all([_MARKS[status] + word for word in words])
+        rows: list[Row] = []
+        total = 0
         async with self._db.snapshot() as reader:
             row = await reader.one(_VERSION)
             version = int(row[0]) if row else 0
-            total = await self._total(reader, everything, further, params, version)
-            rows = await self._rows(reader, tiers, total, further, params, version, offset, limit)
+            for query in self._tiers([_MARKS[status] + word for word in words]):
+                matches = await self._total(reader, query, further, params, version)
+                skip = max(offset - total, 0)
+                if skip < matches and len(rows) < limit:
+                    bounds = {"query": query, "limit": limit - len(rows), "offset": skip}
+                    select = self._select(further, rare=matches <= _RARE)
+                    rows += await reader.all(select, {**params, **bounds})
+                total += matches
         return Page(rows, total)
-
-    async def _rows(
-        self,
-        reader: Reader,
-        tiers: list[str],
-        total: int,
-        further: str | None,
-        params: Params,
-        version: int,
-        offset: int,
-        limit: int,
-    ) -> list[Row]:
-        rows: list[Row] = []
-        if offset >= total:
-            return rows
-        select = self._select(further, rare=total <= _RARE)
-        skip = offset
-        for query in tiers:
-            bounds = {**params, "query": query, "limit": limit - len(rows), "offset": skip}
-            hits = await reader.all(select, bounds)
-            rows += hits
-            if len(rows) == limit:
-                break
-            if hits:
-                skip = 0
-            elif skip:
-                skip -= await self._total(reader, query, further, params, version)
-        return rows
 
     async def _total(
         self, reader: Reader, query: str, further: str | None, params: Params, version: int
