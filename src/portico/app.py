@@ -31,10 +31,8 @@ from portico.services.upkeep import Upkeep
 from portico.settings import SettingError, Settings
 from portico.state.memory import MemoryLimiter
 from portico.state.protocol import Limiter
-from portico.state.valkey import ValkeyLimiter
 from portico.storage.database import Database
 from portico.storage.migrate import Migration, migrate
-from portico.storage.postgres import PostgresDatabase
 from portico.storage.sqlite import SqliteDatabase
 
 LIVE = "live"
@@ -54,6 +52,9 @@ def system_clock() -> int:
 def database(settings: Settings, environment: str) -> Database:
     """The database of one environment."""
     if settings.database_url:
+        # Here, like the Valkey client below: importing a driver that is not used costs each start 50 ms.
+        from portico.storage.postgres import PostgresDatabase
+
         return PostgresDatabase(settings.database_url, database_schema(environment))
     return SqliteDatabase(database_file(settings, environment))
 
@@ -71,6 +72,8 @@ def database_schema(environment: str) -> str:
 def _limiter(settings: Settings, environment: str) -> Limiter:
     if settings.valkey_url:
         try:
+            from portico.state.valkey import ValkeyLimiter
+
             return ValkeyLimiter(settings.valkey_url, environment)
         except ValueError as error:
             raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
