@@ -35,6 +35,8 @@ async def _make(env: Environment, account: User) -> User:
         if known is not None:
             return known
         namesake = await env.users.by_email(account.email, tx)
+        if namesake is not None and namesake.account_id == account.id:
+            return namesake  # made since the first look
         now = env.clock()
         if namesake is not None:
             await env.users.delete(tx, namesake.id)

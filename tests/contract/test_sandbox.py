@@ -1,0 +1,143 @@
+"""Two environments that share nothing but the accounts' mirrors (decisions §3)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from driving import BASE, Api, Caller, refused
+from portico.domain.users import User
+from portico.services.accounts import give_key, set_plan
+
+LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
+
+
+async def live_state(api: Api) -> dict[str, Any]:
+    return {name: rows for name, rows in (await api.state()).items() if name.startswith("live")}
+
+
+async def mirror(api: Api, account: User) -> User | None:
+    return await api.sandbox.users.by_account(account.id)
+
+
+async def test_what_is_made_in_one_environment_is_not_in_the_other(api: Api) -> None:
+    live = await api.caller("admin", "live")
+    test = await api.caller("admin", "test", user=live.user)
+    for caller, other, base in ((live, test, BASE["live"]), (test, live, BASE["sandbox"])):
+        made = await caller.post("/products", json=LAMP)
+        where = made.headers["location"]
+        assert where == f"{base}/products/{made.json()['data']['id']}"
+        assert (await caller.get("/products?search=lamp")).json()["pagination"]["total_items"] == 1
+        total = (await other.get("/products?search=lamp")).json()["pagination"]["total_items"]
+        assert total == (0 if caller is live else 1)
+        new = {"name": "Ada", "email": "ada@example.com", "password": "Passw0rdd"}
+        assert (await caller.post("/users", json=new)).status_code == 201
+
+
+async def test_nothing_that_is_done_in_the_sandbox_touches_live_data(api: Api) -> None:
+    test = await api.caller("admin", "test")
+    live_user, live_product = await api.account(), await api.product()
+    before = await live_state(api)
+    me = (await test.get("/users/me")).json()["data"]["id"]
+    await test.post("/products", json=LAMP)
+    await test.patch("/users/me", json={"name": "Changed"})
+    await api.account("admin", env=api.sandbox)
+    for number in range(1, 6):
+        await test.patch(f"/users/{number}", json={"name": "Changed", "role": "viewer"})
+        await test.delete(f"/products/{number}")
+    await test.post("/api-keys/rotate")
+    assert (await test.delete(f"/users/{me}")).status_code in (204, 403, 409)
+    assert await live_state(api) == before
+    assert await api.live.users.get(live_user.id) == live_user
+    assert await api.live.products.get(live_product.id) == live_product
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor", "admin"])
+async def test_a_first_sandbox_key_makes_a_mirror_and_later_ones_use_it(
+    api: Api, role: str
+) -> None:
+    first = await api.caller(role, "test", plan="pro")
+    second = await api.caller(user=first.user, key_type="test")
+    seen = (await first.get("/users/me")).json()["data"]
+    assert (await second.get("/users/me")).json()["data"] == seen
+    assert (seen["name"], seen["email"], seen["role"]) == (first.user.name, first.user.email, role)
+    found = await mirror(api, first.user)
+    assert found is not None
+    assert (found.id, found.role, found.plan) == (seen["id"], role, "pro")
+    assert found.password_hash is None
+
+
+async def test_concurrent_first_sandbox_keys_make_one_mirror(api: Api) -> None:
+    for _ in range(5):
+        account = await api.account("editor")
+        made = await asyncio.gather(
+            *(
+                give_key(api.live, account, name="Key", key_type="test", expires_at=None)
+                for _ in range(6)
+            )
+        )
+        assert len({record.user_id for record, _ in made}) == 1
+        assert len({key for _, key in made}) == 6
+
+
+async def test_a_namesake_in_the_sandbox_becomes_the_mirror(api: Api) -> None:
+    namesake = await api.account("admin", env=api.sandbox, email="ada@example.com")
+    caller = await api.caller("viewer", "test", email="ADA@example.com")
+    seen = (await caller.get("/users/me")).json()["data"]
+    assert (seen["email"], seen["role"]) == ("ADA@example.com", "viewer")
+    assert await api.sandbox.users.get(namesake.id) is None
+
+
+async def test_a_mirror_follows_role_and_plan(api: Api) -> None:
+    admin = await api.caller("admin")
+    caller = await api.caller("editor", "test")
+    assert (await caller.post("/products", json=LAMP)).status_code == 201
+    await admin.patch(f"/users/{caller.user.id}", json={"role": "viewer"})
+    refused(await caller.post("/products", json=LAMP), 403, "PERMISSION_DENIED")
+    await set_plan(api.live, caller.user.email, "pro")
+    assert (await caller.get("/users/me")).headers["x-ratelimit-limit"] == "100"
+    await admin.patch(f"/users/{caller.user.id}", json={"name": "Another"})
+    assert (await caller.get("/users/me")).json()["data"]["name"] == caller.user.name
+
+
+async def test_a_deleted_account_takes_its_mirror_and_sandbox_keys_along(api: Api) -> None:
+    admin = await api.caller("admin")
+    caller = await api.caller("editor", "test")
+    assert (await admin.delete(f"/users/{caller.user.id}")).status_code == 204
+    refused(await caller.get("/users/me"), 401, "AUTHENTICATION_REQUIRED")
+    assert await mirror(api, caller.user) is None
+    assert await api.sandbox.api_keys.get(caller.record.id) is None
+
+
+async def test_after_concurrent_changes_account_and_mirror_agree(api: Api) -> None:
+    admin = await api.caller("admin")
+    caller = await api.caller("viewer", "test")
+    where = f"/users/{caller.user.id}"
+    for _ in range(5):
+        await asyncio.gather(
+            *(admin.patch(where, json={"role": role}) for role in ("editor", "viewer") * 3),
+            set_plan(api.live, caller.user.email, "pro"),
+            set_plan(api.live, caller.user.email, "free"),
+        )
+        account = await api.live.users.get(caller.user.id)
+        found = await mirror(api, caller.user)
+        assert account is not None
+        assert found is not None
+        assert (found.role, found.plan) == (account.role, account.plan)
+
+
+async def test_what_a_mirror_missed_is_made_good_at_the_next_start(api: Api) -> None:
+    stays, leaves = [await api.caller("editor", "test") for _ in range(2)]
+    async with api.live.db.transaction() as tx:  # as if the sandbox had been out of reach
+        await tx.run("UPDATE users SET role = 'viewer', plan = 'pro' WHERE id = :id", id_of(stays))
+        await tx.run("DELETE FROM users WHERE id = :id", id_of(leaves))
+    await api.stop()
+    await api.start()
+    found = await mirror(api, stays.user)
+    assert found is not None
+    assert (found.role, found.plan) == ("viewer", "pro")
+    refused(await leaves.get("/users/me"), 401)
+
+
+def id_of(caller: Caller) -> dict[str, int]:
+    return {"id": caller.user.id}
