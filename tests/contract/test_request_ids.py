@@ -63,9 +63,17 @@ async def test_the_log_tells_of_every_request_by_its_id_and_of_no_secret(
         answer.headers["x-request-id"] for answer in answers
     ]
     assert [line["status"] for line in lines] == [200, 200, 404, 403, 401]
-    assert [line.get("user") for line in lines] == [caller.user.id] * 4 + [None]
+    assert [line.get("user_id") for line in lines] == [caller.user.id] * 4 + [None]
     assert lines[4]["address"] == "203.0.113.7"
-    assert lines[0].keys() >= {"time", "level", "event", "method", "path", "ms", "credential"}
+    assert lines[0].keys() >= {
+        "time",
+        "level",
+        "event",
+        "method",
+        "path",
+        "milliseconds",
+        "credential",
+    }
     assert not [secret for secret in ("secret", caller.key[8:20]) if secret in written]
 
 

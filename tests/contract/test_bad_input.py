@@ -1,0 +1,199 @@
+"""Whatever comes in: a 4xx that names the fault, and nothing changed (decisions §6)."""
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driving import Api, Caller, InProcess, refused
+from portico.app import V1
+from portico.contract.reading import fields
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
+JSON_VALUE: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.integers(-(10**25), 10**25),
+        st.floats(),
+        ANY_TEXT,
+        st.sampled_from(["", " ", "a@b.co", "admin", "USD", "https://a.de", "Passw0rdd", "draft"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.one_of(ANY_TEXT, st.sampled_from(["url", "alt", "theme"])), inner),
+    ),
+    max_leaves=8,
+)
+BODY_ROUTES = [route for route in V1 if route.body is not None]
+NUMBERS = ["1e400", "-1e400", "1e-400", "1E9999999", "0E999999999", "9" * 400, "-0", "1.0", "0.1e1"]
+NUMBERS += ["1e" + "9" * 25, "5e-9999999", "NaN", "Infinity", "-Infinity", "0.00001", "1.00000"]
+
+
+async def target(api: Api, caller: Caller, path: str) -> str:
+    if path.startswith("/users"):
+        return path.replace("{id}", str(caller.user.id))
+    return path.replace("{id}", str((await api.product()).id))
+
+
+def answered_safely(answer: httpx.Response) -> bool:
+    """Whether the request was refused, for a reason that its answer names."""
+    if answer.status_code < 400:
+        return False
+    faults = refused(answer, answer.status_code)
+    assert answer.status_code in (400, 409, 422), answer.text
+    assert faults or answer.status_code == 409
+    return True
+
+
+async def send(api: Api, caller: Caller, method: str, path: str, body: bytes) -> None:
+    before = await api.state()
+    headers = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
+    answer = await InProcess(api).exchange(method, f"/v1{path}", headers, body)
+    if answered_safely(answer):
+        assert await api.state() == before
+
+
+ROUTES = pytest.mark.parametrize("route", BODY_ROUTES, ids=lambda r: f"{r.method} {r.path}")
+
+
+@ROUTES
+@given(body=st.one_of(st.binary(), ANY_TEXT.map(lambda t: t.encode("utf-8", "surrogatepass"))))
+async def test_any_bytes_as_a_body(api: Api, route: Any, body: bytes) -> None:
+    caller = await api.caller("admin")
+    await send(api, caller, route.method, await target(api, caller, route.path), body)
+
+
+@ROUTES
+@given(value=JSON_VALUE)
+async def test_any_json_as_a_body(api: Api, route: Any, value: object) -> None:
+    caller = await api.caller("admin")
+    path = await target(api, caller, route.path)
+    await send(api, caller, route.method, path, json.dumps(value).encode())
+
+
+@ROUTES
+@given(data=st.data())
+async def test_any_value_in_a_declared_field(api: Api, route: Any, data: st.DataObject) -> None:
+    caller = await api.caller("admin")
+    names = st.sampled_from(sorted(fields(route.body)))
+    values = data.draw(st.dictionaries(st.one_of(names, names, ANY_TEXT), JSON_VALUE, max_size=6))
+    path = await target(api, caller, route.path)
+    await send(api, caller, route.method, path, json.dumps(values).encode())
+
+
+@ROUTES
+@pytest.mark.parametrize("number", NUMBERS)
+async def test_any_number_in_any_declared_field(api: Api, route: Any, number: str) -> None:
+    caller = await api.caller("admin")
+    path = await target(api, caller, route.path)
+    for name in fields(route.body):
+        await send(api, caller, route.method, path, f'{{"{name}": {number}}}'.encode())
+
+
+ASCII = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=20)
+PARAMETERS = st.sampled_from(
+    [
+        "page",
+        "limit",
+        "sort",
+        "order",
+        "role",
+        "category",
+        "min_price",
+        "max_price",
+        "in_stock",
+        "status",
+        "search",
+        "x",
+    ]
+)
+QUERIES = st.one_of(
+    ASCII,
+    st.binary(max_size=20).map(quote),
+    st.lists(
+        st.tuples(
+            PARAMETERS, st.one_of(ANY_TEXT, st.sampled_from(["1", "0", "asc", "1e9", "NaN"]))
+        ),
+        max_size=4,
+    ).map(
+        lambda pairs: "&".join(
+            f"{name}={quote(value.encode('utf-8', 'surrogatepass'))}" for name, value in pairs
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize("path", ["/users", "/products", "/users/me"])
+@given(query=QUERIES)
+async def test_any_string_as_a_query(api: Api, path: str, query: str) -> None:
+    caller = await api.caller("viewer")
+    headers = [("authorization", f"Bearer {caller.key}")]
+    query = query.replace("#", "%23")
+    answer = await InProcess(api).exchange("GET", f"/v1{path}?{query}", headers)
+    assert answer.status_code in (200, 400), answer.text
+    answered_safely(answer)
+
+
+@given(
+    method=st.sampled_from(
+        ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "M-SEARCH"]
+    ),
+    start=st.sampled_from(["/", "/v1", "/v1/", "/v1/users/", "/v1/products/", "/sandbox/v1/users"]),
+    rest=st.one_of(ASCII, ANY_TEXT.map(lambda text: quote(text.encode("utf-8", "surrogatepass")))),
+)
+async def test_any_string_as_a_path(api: Api, method: str, start: str, rest: str) -> None:
+    caller = await api.caller("admin")
+    rest = rest.replace("?", "%3f").replace("#", "%23")
+    headers = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
+    async with api.unchanged():
+        answer = await InProcess(api).exchange(method, f"{start}{rest}", headers, b"[]")
+        if answer.status_code != 200:
+            assert answer.status_code in (400, 401, 404, 405, 412), answer.text
+        if answer.status_code >= 400 and method != "HEAD":
+            refused(answer, answer.status_code)
+
+
+@given(
+    name=st.sampled_from(
+        [
+            "authorization",
+            "accept",
+            "content-type",
+            "content-encoding",
+            "host",
+            "if-match",
+            "if-none-match",
+            "x-forwarded-for",
+            "x-forwarded-proto",
+            "idempotency-key",
+            "cookie",
+        ]
+    ),
+    value=st.one_of(
+        st.text(st.characters(min_codepoint=0x20, max_codepoint=0xFF), max_size=40),
+        st.sampled_from(
+            ["Bearer", "Bearer ", "*", "W/", ",", ";q=", "a;q=nan", '"', "a/b;charset="]
+        ),
+    ),
+)
+async def test_any_string_in_a_header(api: Api, name: str, value: str) -> None:
+    caller = await api.caller("admin")
+    product = await api.product()
+    headers = {
+        "authorization": f"Bearer {caller.key}",
+        "content-type": "application/json",
+        name: value,
+    }
+    transport = InProcess(api)
+    for method in ("GET", "PATCH"):
+        target = f"/v1/products/{product.id}"
+        answer = await transport.exchange(method, target, list(headers.items()), b"{}")
+        if answer.status_code >= 400:
+            refused(answer, answer.status_code)
+        assert answer.status_code in (200, 304, 401, 406, 412, 415), answer.text
