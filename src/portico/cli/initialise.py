@@ -14,7 +14,7 @@ from portico.certificates import Certificates, ensure
 from portico.cli.output import CommandError, answer
 from portico.domain import users as rules
 from portico.domain.api_keys import KeyType
-from portico.domain.errors import BrokenRule
+from portico.domain.errors import BrokenRule, Duplicate
 from portico.services.accounts import give_key, random_password
 from portico.services.users import create_user
 from portico.settings import Settings
@@ -44,7 +44,11 @@ async def prepare(settings: Settings, email: str | None = None) -> dict[str, Any
         try:
             if await portico.live.users.first_admin() is not None:
                 return None
-            return await _first_admin(portico, email, certificates)
+            try:
+                return await _first_admin(portico, email, certificates)
+            except Duplicate:
+                # Another host prepared the same database a moment before.
+                return None
         finally:
             await portico.close()
 

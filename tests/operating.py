@@ -1,0 +1,296 @@
+"""Runs Portico as an operator does: its commands as processes, its server over real TLS."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+COMMAND = (sys.executable, "-m", "portico")
+PATIENCE_SECONDS = 20.0
+"""How long anything may take that should happen at once, on a machine with much else to do."""
+
+
+def until(true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_SECONDS) -> Any:
+    """Waits for `true` to be true, and returns what it is. Fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (value := true()):
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.01)
+    return value
+
+
+def free_port() -> int:
+    """A port that nobody listens on, below those that the system hands out by itself."""
+    while True:
+        port = secrets.choice(range(20_000, 30_000))
+        with socket.socket() as candidate, contextlib.suppress(OSError):
+            candidate.bind(("127.0.0.1", port))
+            return port
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response, its header names in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, read as JSON."""
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        """The body, as text."""
+        return self.body.decode()
+
+    @property
+    def error(self) -> tuple[int, str]:
+        """Its status and error code, the body being that of an error (specification §7)."""
+        assert set(self.json["error"]) == {"code", "message", "details"}
+        assert self.headers["x-request-id"]
+        return self.status, self.json["error"]["code"]
+
+    @property
+    def worker(self) -> str:
+        """Which process answered: request ids begin with random digits of its own."""
+        return self.headers["x-request-id"][:16]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A data directory and the settings that go with it; `facts` is what `init --json` told."""
+
+    directory: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.directory / "data"
+
+    @property
+    def key(self) -> str:
+        """The first admin's live key."""
+        return str(self.facts["keys"]["live"])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that commands run in: none of the caller's own settings."""
+        kept = {name: value for name, value in os.environ.items() if "PORTICO" not in name}
+        given = {f"PORTICO_{name.upper()}": value for name, value in self.variables.items()}
+        return {**kept, "PORTICO_PORT": str(self.port), "PORTICO_DATA": str(self.data), **given}
+
+    def having(self, **variables: str) -> "Installation":
+        """This installation with more settings."""
+        return replace(self, variables={**self.variables, **variables})
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """One command, to its end."""
+        return subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS * 3,
+        )
+
+    def told(self, *arguments: str) -> Any:
+        """What a command that goes well prints with `--json`."""
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def refused(self, *arguments: str) -> tuple[int, str]:
+        """The exit code and the one line with which a command fails."""
+        done = self.run(*arguments)
+        assert done.stderr.startswith("portico: "), done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.returncode, done.stderr.removeprefix("portico: ").rstrip("\n")
+
+    @contextmanager
+    def serving(self, *arguments: str) -> Iterator["Service"]:
+        """A running server, killed at the end unless it was stopped."""
+        service = Service(self, arguments)
+        try:
+            service.wait_until_ready()
+            yield service
+        finally:
+            service.end()
+
+
+class Service:
+    """A server process and what it says."""
+
+    def __init__(self, installation: Installation, arguments: tuple[str, ...]) -> None:
+        self.installation = installation
+        number = len(list(installation.directory.glob("log-*")))
+        self._log = installation.directory / f"log-{number}"
+        self._said = installation.directory / f"said-{number}"
+        with self._log.open("wb") as log, self._said.open("wb") as said:
+            self.process = subprocess.Popen(
+                [*COMMAND, "serve", *arguments],
+                cwd=installation.directory,
+                env=installation.environment,
+                stdout=said,
+                stderr=log,
+            )
+
+    @property
+    def said(self) -> str:
+        """Its standard output."""
+        return self._said.read_text()
+
+    @property
+    def text(self) -> str:
+        """Its standard error, which is its log."""
+        return self._log.read_text()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The whole lines of its log."""
+        return [
+            json.loads(line) for line in self.text.splitlines(keepends=True) if line[-1] == "\n"
+        ]
+
+    def line_of(self, answer: Answer) -> dict[str, Any]:
+        """The log's line of the request that had this answer."""
+        wanted = answer.headers["x-request-id"]
+        found = until(
+            lambda: [line for line in self.lines if line.get("request_id") == wanted],
+            "its log line",
+        )
+        assert len(found) == 1
+        return dict(found[0])
+
+    def wait_until_ready(self) -> None:
+        """Returns when it serves. Fails, with its log, where it ends instead."""
+        until(lambda: "Portico serves" in self.said or self.process.poll() is not None, "the start")
+        assert self.process.poll() is None, self.text
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
+        """Its exit code, and how many seconds it took to end."""
+        started = time.monotonic()
+        self.process.send_signal(how)
+        code = self.process.wait(PATIENCE_SECONDS * 3)
+        return code, time.monotonic() - started
+
+    def end(self) -> None:
+        """Kills what is left of it."""
+        children = self.workers()
+        self.process.kill()
+        self.process.wait()
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+    def workers(self) -> list[int]:
+        """The ids of its child processes."""
+        found: list[int] = []
+        for children in Path("/proc").glob(f"{self.process.pid}/task/*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, children.read_text().split())
+        return found
+
+    def memory(self, pid: int | None = None) -> int:
+        """The bytes of memory that it has, shared ones included."""
+        status = Path(f"/proc/{pid or self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found[1]) * 1024
+
+    def connect(self, *, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
+        """A connection whose certificate was verified against the authority of the directory."""
+        trusting = context or ssl.create_default_context(
+            cafile=self.installation.data / "tls" / "ca.pem"
+        )
+        plain = self.connect_plain()
+        try:
+            return trusting.wrap_socket(plain, server_hostname="localhost")
+        except BaseException:
+            plain.close()
+            raise
+
+    def connect_plain(self, port: int | None = None) -> socket.socket:
+        """A connection without TLS."""
+        address = ("127.0.0.1", port or self.installation.port)
+        return socket.create_connection(address, timeout=PATIENCE_SECONDS)
+
+    def ask(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        key: str | None = None,
+        headers: dict[str, str] | None = None,
+        body: Any = None,
+        connection: socket.socket | None = None,
+    ) -> Answer:
+        """One request, over TLS and a connection of its own unless told otherwise."""
+        sent = b"" if body is None else json.dumps(body).encode()
+        fields = {"host": "localhost", "content-length": str(len(sent))}
+        if key is not None:
+            fields["authorization"] = f"Bearer {key}"
+        if body is not None:
+            fields["content-type"] = "application/json"
+        lines = [f"{name}: {value}\r\n" for name, value in {**fields, **(headers or {})}.items()]
+        head = f"{method} {path} HTTP/1.1\r\n{''.join(lines)}\r\n".encode()
+        if connection is not None:
+            connection.sendall(head + sent)
+            return read_answer(connection, method)
+        with self.connect() as opened:
+            opened.sendall(head + sent)
+            return read_answer(opened, method)
+
+
+def read_answer(connection: socket.socket, method: str = "GET") -> Answer:
+    """The next response on a connection, its body included."""
+    response = http.client.HTTPResponse(connection, method=method)
+    try:
+        response.begin()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, headers, response.read())
+    finally:
+        response.close()
+
+
+def at_once(work: Callable[[int], Any], times: int) -> list[Any]:
+    """What `work(0)` … `work(times - 1)` return, each run in a thread of its own."""
+    results: list[Any] = [None] * times
+
+    def one(number: int) -> None:
+        results[number] = work(number)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(times)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def copy_of(installation: Installation, directory: Path) -> Installation:
+    """An installation with the same keys and data, in another directory and on another port."""
+    shutil.copytree(installation.data, directory / "data")
+    return replace(installation, directory=directory, port=free_port())

@@ -1,0 +1,159 @@
+"""A server that cannot start says why in one line, with the exit code that scripts rely on."""
+
+import signal
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import apsw
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from operating import Installation, free_port, until
+from servers import PostgresServer
+
+WRONG, MISUSED = 1, 2
+
+
+def test_a_fresh_directory_is_prepared_and_its_secrets_are_shown_once(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    with installation.serving() as service:
+        assert service.said.count("sk_live_") == 2, "as such, and in the curl line"
+        assert "sk_" not in service.text
+        assert service.ask("/healthz").json == {"status": "ok"}
+        assert service.stop()[0] == 0
+    with installation.serving() as again:
+        assert "sk_live_" not in again.said
+
+
+@pytest.mark.parametrize("name", ["port", "http_port"])
+def test_a_port_in_use_is_named(installation: Installation, name: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, line = installation.having(**{name: str(port)}).refused("serve")
+    assert code == WRONG
+    assert f"port {port} is in use" in line
+
+
+def test_a_second_server_is_kept_out_of_a_data_directory(installation: Installation) -> None:
+    with installation.serving() as service:
+        code, line = installation.having(port=str(free_port())).refused("serve")
+        assert code == WRONG
+        assert f"process {service.process.pid}" in line
+        assert str(installation.data) in line
+        assert service.ask("/v1/users/me", key=installation.key).status == 200
+
+
+def test_a_server_follows_one_that_was_killed(installation: Installation) -> None:
+    with installation.serving() as service:
+        service.stop(signal.SIGKILL)
+    with installation.serving() as again:
+        assert again.ask("/v1/users/me", key=installation.key).status == 200
+
+
+def test_a_database_newer_than_the_program_is_left_alone(installation: Installation) -> None:
+    with apsw.Connection(str(installation.data / "sandbox.db")) as connection:
+        connection.execute("INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)")
+    before = (installation.data / "sandbox.db").read_bytes()
+    code, line = installation.refused("serve")
+    assert code == WRONG
+    assert "9999 (of_tomorrow)" in line
+    assert "newer Portico" in line
+    assert (installation.data / "sandbox.db").read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_named_and_left_alone(installation: Installation) -> None:
+    file = installation.data / "live.db"
+    file.write_text("no database at all, and long enough to be none" * 100)
+    before = file.read_bytes()
+    code, line = installation.refused("serve")
+    assert (code, "live.db cannot be opened" in line) == (WRONG, True)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("password", "database", "said"),
+    [("hushed", "postgres", "password"), (None, "missing", "does not exist")],
+)
+def test_a_postgres_that_refuses_is_named_without_the_password(
+    postgres: PostgresServer, tmp_path: Path, password: str | None, database: str, said: str
+) -> None:
+    right = urlsplit(postgres.url).password or ""
+    url = postgres.url.replace(right, password or right).removesuffix("postgres") + database
+    code, line = Installation(tmp_path).having(database_url=url).refused("serve")
+    assert code == WRONG
+    assert f"PostgreSQL at 127.0.0.1:{postgres.port}" in line
+    assert said in line
+    assert (password or right) not in line
+
+
+def test_a_postgres_that_is_not_there_is_named_without_the_password(tmp_path: Path) -> None:
+    url = f"postgresql://portico:hushed@127.0.0.1:{free_port()}/portico"
+    code, line = Installation(tmp_path).having(database_url=url).refused("serve")
+    assert code == WRONG
+    assert "nothing listens there" in line
+    assert "hushed" not in line
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"workers": "2"}, "valkey_url"),
+        ({"tls": "off"}, "trusted_proxies"),
+        ({"prot": "8443"}, "PORTICO_PORT"),
+        ({"valkey_url": "redis://127.0.0.1/0?no_such_option=1"}, "PORTICO_VALKEY_URL"),
+    ],
+)
+def test_an_impossible_setting_is_misuse(
+    installation: Installation, variables: dict[str, str], said: str
+) -> None:
+    code, line = installation.having(**variables).refused("serve")
+    assert code == MISUSED
+    assert said in line
+
+
+def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def test_a_key_that_is_not_the_certificates_is_misuse(installation: Installation) -> None:
+    certificate = installation.data / "tls" / "server.pem"
+    key = installation.directory / "other.key"
+    key.write_bytes(pem(ec.generate_private_key(ec.SECP256R1())))
+    given = installation.having(tls_cert=str(certificate), tls_key=str(key))
+    code, line = given.refused("serve")
+    assert code == MISUSED
+    assert "tls_key" in line
+    assert f"{key} is not the private key of {certificate}" in line
+
+
+def test_a_directory_that_cannot_be_written_is_named(installation: Installation) -> None:
+    (installation.directory / "file").write_text("")
+    code, line = installation.having(data=str(installation.directory / "file" / "in")).refused(
+        "serve"
+    )
+    assert code == WRONG
+    assert line.endswith("Not a directory")
+
+
+def test_a_server_whose_valkey_is_away_starts_and_says_so(installation: Installation) -> None:
+    away = installation.having(valkey_url=f"redis://127.0.0.1:{free_port()}/0")
+    with away.serving() as service:
+        assert service.ask("/healthz").status == 200
+        assert service.ask("/readyz").json["silent"] == ["live limiter", "sandbox limiter"]
+        refused = service.ask("/v1/users/me", key=installation.key)
+        assert refused.error == (503, "SERVICE_UNAVAILABLE")
+        assert int(refused.headers["retry-after"]) >= 1
+        until(lambda: "does not answer" in service.text)
+
+
+def test_the_limit_of_open_files_is_raised_to_its_most(installation: Installation) -> None:
+    with installation.serving() as service:
+        limits = Path(f"/proc/{service.process.pid}/limits").read_text()
+        soft, most = next(
+            line.split()[3:5] for line in limits.splitlines() if line.startswith("Max open files")
+        )
+        assert int(soft) >= min(int(most), 16_000)

@@ -1,0 +1,178 @@
+"""Several workers are one server: they share limits and changes, and a dead one is replaced."""
+
+import contextlib
+import itertools
+import os
+import re
+import signal
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from operating import Answer, Installation, Service, at_once, until
+from servers import PostgresServer, RedisServer
+
+WORKERS = 2
+PER_DAY = 100
+DATABASES = itertools.cycle(range(1, 16))
+"""Of the Redis server; the other tests use 0."""
+
+
+@pytest.fixture
+def shared(installation: Installation, redis: RedisServer) -> Installation:
+    """An installation whose counters are in Redis, in a database that nobody else uses."""
+    return installation.having(valkey_url=redis.url.removesuffix("0") + str(next(DATABASES)))
+
+
+@contextlib.contextmanager
+def several(installation: Installation) -> Iterator[Service]:
+    """The installation, served by two workers."""
+    with installation.serving("--workers", str(WORKERS)) as service:
+        yield service
+
+
+def from_each(service: Service, path: str, key: str | None = None) -> dict[str, Answer]:
+    """One answer of every worker, asked over connections that the system deals out."""
+    answers: dict[str, Answer] = {}
+
+    def all_have_answered() -> bool:
+        answer = service.ask(path, key=key)
+        answers.setdefault(answer.worker, answer)
+        return len(answers) == WORKERS
+
+    until(all_have_answered, "an answer from every worker")
+    return answers
+
+
+def requests_counted(service: Service) -> set[int]:
+    """How many requests the metrics of each worker tell of."""
+    answers = from_each(service, "/metrics").values()
+    counts = [
+        re.findall(r"portico_http_request_duration_seconds_count\{.*\} (\S+)", answer.text)
+        for answer in answers
+    ]
+    return {int(sum(map(float, found))) for found in counts}
+
+
+def test_every_worker_answers_health_readiness_and_requests(shared: Installation) -> None:
+    with several(shared) as service:
+        assert len(service.workers()) == WORKERS
+        assert {one.status for one in from_each(service, "/v1/users/me", shared.key).values()} == {
+            200
+        }
+        for path in ("/healthz", "/readyz"):
+            assert {one.status for one in from_each(service, path).values()} == {200}
+        code, seconds = service.stop()
+        assert code == 0
+        assert seconds < 2
+        assert service.workers() == []
+
+
+def test_a_worker_that_dies_is_replaced_and_no_counter_goes_back(shared: Installation) -> None:
+    with several(shared) as service:
+        for _ in range(10):
+            service.ask("/v1/users/me", key=shared.key)
+        until(lambda: requests_counted(service) == {10}, "that each knows of the others' requests")
+        killed = service.workers()[0]
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: killed not in service.workers() and len(service.workers()) == WORKERS)
+        assert requests_counted(service) == {10}
+        assert any("worker" in line["event"] for line in service.lines if line["level"] == "error")
+        assert service.stop()[0] == 0
+
+
+def test_workers_end_with_a_killed_supervisor(shared: Installation) -> None:
+    with several(shared) as service:
+        workers = service.workers()
+        service.process.kill()
+        service.process.wait()
+        until(lambda: not any(alive(pid) for pid in workers), "the end of the workers")
+    with several(shared) as again:
+        assert again.ask("/v1/users/me", key=shared.key).status == 200
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs: one that has ended and that nobody waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_what_the_command_line_changes_reaches_every_worker_within_a_second(
+    shared: Installation, postgres: PostgresServer, tmp_path: Path, engine: str
+) -> None:
+    if engine == "postgres":
+        fresh = Installation(tmp_path / "fresh").having(
+            database_url=postgres.fresh_database(), **shared.variables
+        )
+        fresh.directory.mkdir()
+        shared = Installation(fresh.directory, fresh.variables, fresh.told("init"), fresh.port)
+    with several(shared) as service, contextlib.ExitStack() as stack:
+        made = shared.told(
+            *("keys", "create", "--owner", "admin@example.com", "--type", "live", "--name", "N")
+        )
+        connections: dict[str, ssl.SSLSocket] = {}
+
+        def each_is_reached() -> bool:
+            connection = stack.enter_context(service.connect())
+            answer = service.ask("/v1/users/me", key=made["key"], connection=connection)
+            assert answer.status == 200
+            connections.setdefault(answer.worker, connection)
+            return len(connections) == WORKERS
+
+        until(each_is_reached, "a connection to every worker")
+        assert shared.run("keys", "revoke", str(made["id"])).returncode == 0
+
+        def each_refuses() -> bool:
+            answers = [
+                service.ask("/v1/users/me", key=made["key"], connection=connection)
+                for connection in connections.values()
+            ]
+            return {answer.status for answer in answers} == {401}
+
+        until(each_refuses, "the revocation on every worker", seconds=1)
+
+
+def test_limits_are_exact_across_workers(shared: Installation) -> None:
+    toml = f"[plans.enterprise]\nper_minute = 1000000\nper_day = {PER_DAY}\n"
+    (shared.directory / "portico.toml").write_text(toml)
+    with several(shared) as service:
+
+        def ask(_: int) -> list[Answer]:
+            with service.connect() as connection:
+                return [
+                    service.ask("/v1/users/me", key=shared.key, connection=connection)
+                    for _ in range(PER_DAY // 5)
+                ]
+
+        answers = [answer for some in at_once(ask, 10) for answer in some]
+        admitted = [answer for answer in answers if answer.status == 200]
+        assert len({answer.worker for answer in answers}) == WORKERS
+        assert len(admitted) == PER_DAY
+        assert {answer.status for answer in answers} == {200, 429}
+        left = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in admitted)
+        assert left == list(range(PER_DAY))
+
+
+def test_workers_start_together_on_an_empty_database(
+    postgres: PostgresServer, redis: RedisServer, tmp_path: Path
+) -> None:
+    url = postgres.fresh_database()
+    installations = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        given = {"database_url": url, "valkey_url": redis.url}
+        installations.append(Installation(tmp_path / name).having(**given))
+    with contextlib.ExitStack() as stack:
+        services = [Service(one, ("--workers", "2")) for one in installations]
+        for service in services:
+            stack.callback(service.end)
+        for service in services:
+            service.wait_until_ready()
+        # Both may have found no admin: the database lets only one of them make it.
+        assert sum("sk_live_" in service.said for service in services) == 1
+        assert all(service.ask("/readyz").status == 200 for service in services)
