@@ -7,6 +7,7 @@ is answered before the commit that holds their write is on disk.
 """
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -346,11 +347,21 @@ class SqliteDatabase:
             await self._finish(self._group)
 
     def _undo(self, group: _Group) -> None:
-        """Undoes one member; where SQLite has already undone everything, fails the group."""
-        if self._writer.in_transaction:
-            self._writer.execute("ROLLBACK TO member; RELEASE member")
-        else:
-            self._fail(group, Unavailable("The database failed; nothing was changed."))
+        """Undoes one member; where it cannot be undone alone, fails the group."""
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK TO member; RELEASE member")
+                return
+        except apsw.Error:
+            self._roll_back()
+        # SQLite has undone everything, as it does when it finds no room on the disk.
+        self._fail(group, Unavailable("The database failed; nothing was changed."))
+
+    def _roll_back(self) -> None:
+        """Ends the transaction of a group that failed, if SQLite has not done so itself."""
+        with contextlib.suppress(apsw.Error):
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
 
     def _fail(self, group: _Group, error: Exception) -> None:
         if self._group is group:
@@ -373,8 +384,7 @@ class SqliteDatabase:
         try:
             await self._in_committer(functools.partial(self._writer.execute, "COMMIT"))
         except apsw.Error as error:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
+            self._roll_back()
             self._fail(group, _translated(error))
         else:
             if not group.committed.done():

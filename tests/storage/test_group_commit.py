@@ -1,0 +1,290 @@
+"""SQLite's writer: transactions share a commit and nothing else."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from portico.domain.errors import Unavailable
+from portico.storage.database import UniqueViolation
+from portico.storage.sqlite import GROUP_LIMIT, SqliteDatabase, connect
+
+ADD = "INSERT INTO numbers VALUES (:number)"
+
+
+class OnPurposeError(Exception):
+    """What a transaction of these tests fails with."""
+
+
+async def add(database: SqliteDatabase, number: int, *, steps: int = 0, fail: bool = False) -> int:
+    """Stores a number in a transaction that lets others run `steps` times."""
+    async with database.transaction() as tx:
+        await tx.run(ADD, {"number": number})
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if fail:
+            raise OnPurposeError
+    return number
+
+
+def on_disk(path: Path) -> set[int]:
+    """What another process reads."""
+    connection = connect(path)
+    try:
+        return {row[0] for row in connection.execute("SELECT number FROM numbers")}
+    finally:
+        connection.close()
+
+
+async def gathered(*work: Coroutine[Any, Any, int]) -> list[int | BaseException]:
+    async with asyncio.timeout(20):
+        return await asyncio.gather(*work, return_exceptions=True)
+
+
+async def still_works(database: SqliteDatabase, number: int = 1_000_000) -> None:
+    async with asyncio.timeout(2):
+        await add(database, number)
+
+
+async def test_what_is_answered_is_committed(sqlite: SqliteDatabase, tmp_path: Path) -> None:
+    async def add_and_look(number: int) -> int:
+        await add(sqlite, number, steps=number % 3)
+        assert number in on_disk(tmp_path / "test.db")
+        return number
+
+    assert await gathered(*(add_and_look(number) for number in range(60))) == list(range(60))
+
+
+async def test_more_than_one_groups_worth_is_all_committed(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    numbers = range(2 * GROUP_LIMIT + 10)
+    assert await gathered(*(add(sqlite, number) for number in numbers)) == list(numbers)
+    assert on_disk(tmp_path / "test.db") == set(numbers)
+
+
+async def test_a_member_that_fails_undoes_only_itself(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    for shape in ({0}, {29}, {3, 4, 5}, set(range(0, 30, 2)), set(range(30))):
+        results = await gathered(*(add(sqlite, n, steps=1, fail=n in shape) for n in range(30)))
+        good = set(range(30)) - shape
+        assert {result for result in results if isinstance(result, int)} == good
+        assert sum(isinstance(result, OnPurposeError) for result in results) == len(shape)
+        assert on_disk(tmp_path / "test.db") == good
+        async with sqlite.transaction() as tx:
+            await tx.run("DELETE FROM numbers")
+
+
+async def test_a_unique_violation_undoes_only_its_member(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    results = await gathered(*(add(sqlite, number // 2) for number in range(20)))
+    assert sum(isinstance(result, UniqueViolation) for result in results) == 10
+    assert on_disk(tmp_path / "test.db") == set(range(10))
+
+
+async def test_a_commit_that_fails_fails_every_member_and_stores_none(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    async with sqlite.transaction() as tx:
+        await tx.script(
+            "CREATE TABLE owners (id INTEGER PRIMARY KEY);"
+            "CREATE TABLE owned (owner INTEGER REFERENCES owners DEFERRABLE INITIALLY DEFERRED)"
+        )
+
+    async def orphan() -> int:
+        async with sqlite.transaction() as tx:
+            await tx.run("INSERT INTO owned VALUES (1)")  # only the commit looks for the owner
+        return -1
+
+    members = [add(sqlite, number) for number in range(20)]
+    results = await gathered(*members[:10], orphan(), *members[10:])
+    failed = [result for result in results if isinstance(result, Unavailable)]
+    stored = {result for result in results if isinstance(result, int)}
+    assert len(failed) + len(stored) == 21
+    assert -1 not in stored
+    assert len(failed) > 1, "the failing member shared its commit with nobody"
+    assert on_disk(tmp_path / "test.db") == stored
+    await still_works(sqlite)
+
+
+async def test_a_full_disk_refuses_and_frees_nothing_it_does_not_have(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    async with sqlite.transaction() as tx:
+        await tx.script("CREATE TABLE texts (text BLOB)")
+    row = await sqlite.one("PRAGMA page_count")
+    assert row is not None
+    async with sqlite.transaction() as tx:
+        await tx.script(f"PRAGMA max_page_count = {row[0] + 4}")
+
+    async def fill(number: int) -> int:
+        async with sqlite.transaction() as tx:
+            await tx.run(ADD, {"number": number})
+            await tx.run("INSERT INTO texts VALUES (zeroblob(100000))")
+        return number
+
+    results = await gathered(*(fill(number) for number in range(5)), add(sqlite, 10))
+    assert all(isinstance(result, Unavailable) for result in results[:5])
+    stored = {result for result in results if isinstance(result, int)}
+    assert on_disk(tmp_path / "test.db") == stored
+    async with sqlite.transaction() as tx:
+        await tx.script("PRAGMA max_page_count = 1000000")
+    assert await fill(20) == 20
+
+
+async def test_statements_outside_a_savepoint_of_their_own_do_not_hold_the_writer(
+    sqlite: SqliteDatabase,
+) -> None:
+    async def lose_the_savepoint() -> int:
+        async with sqlite.transaction() as tx:
+            await tx.run("RELEASE member")
+            await tx.run("SELECT nothing")
+        return 0
+
+    with pytest.raises(apsw.SQLError):
+        await lose_the_savepoint()
+    await still_works(sqlite)
+
+
+SCHEDULE = st.lists(
+    st.fixed_dictionaries(
+        {
+            "start": st.integers(0, 12),
+            "steps": st.integers(0, 6),
+            "fail": st.booleans(),
+            "cancel": st.one_of(st.none(), st.none(), st.integers(0, 25)),
+        }
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@given(schedule=SCHEDULE)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+async def test_whoever_goes_away_at_whatever_moment_nobody_else_notices(
+    sqlite: SqliteDatabase, tmp_path: Path, schedule: list[dict[str, Any]]
+) -> None:
+    async with sqlite.transaction() as tx:
+        await tx.run("DELETE FROM numbers")
+
+    async def begin(number: int, plan: dict[str, Any]) -> int:
+        for _ in range(plan["start"]):
+            await asyncio.sleep(0)
+        return await add(sqlite, number, steps=plan["steps"], fail=plan["fail"])
+
+    tasks = [asyncio.create_task(begin(number, plan)) for number, plan in enumerate(schedule)]
+    for tick in range(26):
+        for task, plan in zip(tasks, schedule, strict=True):
+            if plan["cancel"] == tick:
+                task.cancel()
+        await asyncio.sleep(0)
+    async with asyncio.timeout(4):
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    await still_works(sqlite)
+    held = on_disk(tmp_path / "test.db") - {1_000_000}
+    for number, (plan, result) in enumerate(zip(schedule, results, strict=True)):
+        if isinstance(result, int):
+            assert number in held
+        elif plan["fail"]:
+            assert number not in held  # it never came to its commit
+        else:
+            assert isinstance(result, asyncio.CancelledError)
+    assert sqlite.waiting() == 0
+
+
+async def test_a_caller_that_is_cancelled_while_waiting_leaves_the_writer_free(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> int:
+        async with sqlite.transaction() as tx:
+            await tx.run(ADD, {"number": 1})
+            entered.set()
+            await leave.wait()
+        return 1
+
+    holder = asyncio.create_task(hold())
+    await entered.wait()
+    waiter = asyncio.create_task(add(sqlite, 2))
+    await asyncio.sleep(0)
+    leave.set()  # the holder now counts on the waiter to commit for both
+    await asyncio.sleep(0)
+    waiter.cancel()
+    async with asyncio.timeout(2):
+        assert await holder == 1
+    assert 1 in on_disk(tmp_path / "test.db")
+    await still_works(sqlite)
+
+
+async def test_the_version_changes_with_what_is_committed_and_with_nothing_else(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    first = sqlite.version()
+    await asyncio.sleep(0)
+    assert sqlite.version() == first
+    await add(sqlite, 1)
+    second = sqlite.version()
+    assert second != first
+    other = connect(tmp_path / "test.db")
+    other.execute("INSERT INTO numbers VALUES (2)").fetchall()
+    other.close()
+    await asyncio.sleep(0)
+    assert sqlite.version() != second
+
+
+async def test_every_connection_writes_durably_and_holds_foreign_keys(tmp_path: Path) -> None:
+    connection = connect(tmp_path / "test.db")
+    assert [
+        connection.pragma(name)
+        for name in ("journal_mode", "synchronous", "foreign_keys", "temp_store", "cache_size")
+    ] == ["wal", 2, 1, 2, -8192]
+    connection.close()
+
+
+async def test_a_snapshot_sees_one_state_and_gives_its_connection_back(
+    sqlite: SqliteDatabase,
+) -> None:
+    count = "SELECT count(*) FROM numbers"
+    for number in range(5):
+        async with sqlite.snapshot() as reader:
+            assert await reader.one(count) == (number,)
+            await add(sqlite, number)
+            assert await reader.one(count) == (number,)
+            assert await sqlite.slow.one(count) == (number + 1,)
+
+
+async def test_snapshots_whose_callers_go_away_leave_no_state_behind(
+    sqlite: SqliteDatabase,
+) -> None:
+    slow = (
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+        " SELECT count(*) FROM n"
+    )
+
+    async def read() -> int:
+        async with sqlite.snapshot() as reader:
+            await reader.one(slow)
+            await reader.one(slow)
+        return 0
+
+    tasks = [asyncio.create_task(read()) for _ in range(8)]
+    for task in tasks:
+        await asyncio.sleep(0.005)
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await add(sqlite, 1)
+    for _ in range(4):
+        async with sqlite.snapshot() as reader:
+            assert await reader.one("SELECT count(*) FROM numbers") == (1,)
+    assert sqlite.waiting() == 0

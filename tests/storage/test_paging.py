@@ -1,0 +1,100 @@
+"""Pages at any depth are those of a plain list (`storage.listing`)."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from driving import NOON
+from portico.storage.database import Database, Params
+from portico.storage.listing import DEEP, Listing, Order
+
+COUNT = 3 * DEEP + 7
+INSERT = """
+INSERT INTO users (name, name_key, email, email_key, role, plan, theme, language, notifications,
+    created_at, updated_at)
+VALUES (:key, :key, :email, :email, :role, 'free', 'system', 'en', 1, :now, :now)"""
+ROLES = ("admin", "editor", "viewer")
+Row = tuple[int, str, str]
+
+
+async def fill(database: Database) -> list[Row]:
+    """Users with many equal names; editors are most of them."""
+    rows = [
+        {
+            "key": f"{number * 7919 % 40:02}",
+            "email": f"{number}@x.com",
+            "role": ROLES[1 if number % 8 else number // 8 % 3],
+            "now": NOON,
+        }
+        for number in range(COUNT)
+    ]
+    async with database.transaction() as tx:
+        await tx.run_many(INSERT, rows)
+    return [(n + 1, str(row["key"]), str(row["role"])) for n, row in enumerate(rows)]
+
+
+def plain(rows: list[Row], order: Order, role: str | None) -> list[Row]:
+    column = {"id": 0, "name_key": 1}[order.column]
+    chosen = [row for row in rows if role in (None, row[2])]
+    return sorted(chosen, key=lambda row: (row[column], row[0]), reverse=order.descending)
+
+
+PAGES = st.lists(
+    st.tuples(
+        st.one_of(st.integers(0, COUNT + 20), st.integers(COUNT - 30, COUNT + 5)),
+        st.sampled_from([1, 2, 25, 100]),
+        st.sampled_from([None, *ROLES]),
+        st.sampled_from(["id", "name_key"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@pytest.fixture
+async def filled(database: Database) -> tuple[Database, Listing, list[Row]]:
+    """A long list, with one `Listing` for all examples: it learns how long the list is."""
+    rows = await fill(database)
+    return database, Listing(database, "users", "id, name_key, role"), rows
+
+
+async def give_role(database: Database, numbers: set[int], role: str) -> None:
+    async with database.transaction() as tx:
+        for number in sorted(numbers):
+            sql = "UPDATE users SET role = :role WHERE id = :id"
+            await tx.run(sql, {"id": number, "role": role})
+
+
+@given(pages=PAGES, moved=st.sets(st.integers(1, COUNT), max_size=3))
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+async def test_every_page_is_that_of_a_plain_list(
+    filled: tuple[Database, Listing, list[Row]],
+    pages: list[tuple[int, int, str | None, str, bool]],
+    moved: set[int],
+) -> None:
+    database, listing, rows = filled
+    rows = [(n, name, "viewer" if n in moved else role) for n, name, role in rows]
+    await give_role(database, moved, "viewer")
+    for offset, limit, role, column, descending in pages:
+        order = Order(column, descending)
+        params: Params = {"role": role} if role else {}
+        expected = plain(rows, order, role)
+        for kept in ("key = :role" if role else "TRUE", None):
+            page = await listing.page(
+                "role = :role" if role else "TRUE",
+                params,
+                order=order,
+                offset=offset,
+                limit=limit,
+                kept=kept,
+            )
+            assert [tuple(row) for row in page.rows] == expected[offset : offset + limit]
+            assert page.total == len(expected)
+    for number, _, role in filled[2]:
+        if number in moved:
+            await give_role(database, {number}, role)
