@@ -1,12 +1,13 @@
 """Migrations: numbered SQL files, forward only, checksummed, in one transaction under a lock."""
 
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 
 import msgspec
 
 from portico.domain.times import Clock
-from portico.storage.database import Database, Engine, Transaction
+from portico.storage.database import Database, Engine, Reader
 
 
 class MigrationError(Exception):
@@ -55,20 +56,22 @@ def shipped(engine: Engine) -> list[Migration]:
 
 async def pending(db: Database) -> list[Migration]:
     """The migrations that `migrate` would apply. Raises `MigrationError` as `migrate` does."""
-    async with db.transaction() as tx:
-        return await _pending(tx, db.engine)
+    return await _pending(db, db.engine, shipped(db.engine))
 
 
-async def migrate(db: Database, clock: Clock) -> list[Migration]:
+async def migrate(
+    db: Database, clock: Clock, carried: Sequence[Migration] | None = None
+) -> list[Migration]:
     """Brings the database up to this program and returns what it applied.
 
-    Raises `MigrationError` when the database is newer than the program, or when a migration that
-    was applied is not the one that the program carries.
+    `carried` are another program's migrations, in place of this one's. Raises `MigrationError`
+    when the database is newer than the program, or when a migration that was applied is not the
+    one that the program carries.
     """
     await db.prepare()
     async with db.transaction() as tx:
         await tx.one(_LOCK[db.engine])
-        due = await _pending(tx, db.engine)
+        due = await _pending(tx, db.engine, shipped(db.engine) if carried is None else carried)
         if due:
             await tx.script(_LEDGER)
         for migration in due:
@@ -85,9 +88,9 @@ async def migrate(db: Database, clock: Clock) -> list[Migration]:
     return due
 
 
-async def _pending(tx: Transaction, engine: Engine) -> list[Migration]:
-    known = {migration.number: migration for migration in shipped(engine)}
-    applied = await tx.all(_APPLIED) if await tx.one(_HAS_LEDGER[engine]) else []
+async def _pending(reader: Reader, engine: Engine, carried: Sequence[Migration]) -> list[Migration]:
+    known = {migration.number: migration for migration in carried}
+    applied = await reader.all(_APPLIED) if await reader.one(_HAS_LEDGER[engine]) else []
     for number, name, checksum in applied:
         if number not in known:
             raise MigrationError(

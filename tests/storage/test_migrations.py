@@ -1,0 +1,113 @@
+"""Migrations: forward, whole or not at all, by one program at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+import pytest
+
+from driving import NOON, FakeClock
+from portico.storage.database import Database
+from portico.storage.migrate import Migration, MigrationError, migrate, pending, shipped
+
+CLOCK = FakeClock()
+FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); INSERT INTO one VALUES (1);")
+SECOND = Migration(2, "second", "CREATE TABLE two (b BIGINT); UPDATE one SET a = a + 1;")
+BROKEN = Migration(2, "broken", "UPDATE one SET a = 9; CREATE TABLE three (c BIGINT); SELECT nope;")
+
+Another = Callable[[], Database]
+
+
+@pytest.fixture
+async def empty(another: Another) -> AsyncIterator[Database]:
+    """An open database without any table."""
+    database = another()
+    await database.open()
+    yield database
+    await database.close()
+
+
+async def tables(database: Database) -> set[str]:
+    sql = {
+        "sqlite": "SELECT name FROM sqlite_schema WHERE type = 'table'",
+        "postgres": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
+    }
+    return {row[0] for row in await database.all(sql[database.engine])}
+
+
+async def ledger(database: Database) -> list[tuple[int, str, str, int]]:
+    sql = "SELECT number, name, checksum, applied_at FROM schema_migrations ORDER BY number"
+    return [(row[0], row[1], row[2], row[3]) for row in await database.all(sql)]
+
+
+async def value(database: Database) -> int:
+    row = await database.one("SELECT a FROM one")
+    assert row is not None
+    return int(row[0])
+
+
+async def test_migrations_are_applied_once_in_order_and_recorded(empty: Database) -> None:
+    assert await migrate(empty, CLOCK, [FIRST, SECOND]) == [FIRST, SECOND]
+    assert await value(empty) == 2
+    assert await migrate(empty, CLOCK, [FIRST, SECOND]) == []
+    assert await value(empty) == 2
+    assert await ledger(empty) == [
+        (1, "first", FIRST.checksum, NOON),
+        (2, "second", SECOND.checksum, NOON),
+    ]
+
+
+async def test_a_newer_program_applies_only_what_is_new(empty: Database) -> None:
+    await migrate(empty, CLOCK, [FIRST])
+    assert await migrate(empty, CLOCK, [FIRST, SECOND]) == [SECOND]
+    assert await value(empty) == 2
+
+
+async def test_a_broken_migration_leaves_nothing(empty: Database) -> None:
+    with pytest.raises(Exception, match="nope"):
+        await migrate(empty, CLOCK, [FIRST, BROKEN])
+    assert await tables(empty) == set()
+    await migrate(empty, CLOCK, [FIRST])
+    before = await ledger(empty)
+    with pytest.raises(Exception, match="nope"):
+        await migrate(empty, CLOCK, [FIRST, BROKEN])
+    assert await ledger(empty) == before
+    assert await tables(empty) == {"schema_migrations", "one"}
+    assert await value(empty) == 1
+    assert await migrate(empty, CLOCK, [FIRST, SECOND]) == [SECOND]
+
+
+async def test_a_newer_database_is_refused_and_left_alone(empty: Database) -> None:
+    await migrate(empty, CLOCK, [FIRST, SECOND])
+    before = await ledger(empty)
+    with pytest.raises(MigrationError, match=r"migration 2 \(second\).*newer"):
+        await migrate(empty, CLOCK, [FIRST])
+    assert await ledger(empty) == before
+    assert await value(empty) == 2
+
+
+async def test_a_changed_migration_is_refused_and_left_alone(empty: Database) -> None:
+    await migrate(empty, CLOCK, [FIRST])
+    changed = msgspec.structs.replace(FIRST, sql=FIRST.sql + " ")
+    with pytest.raises(MigrationError, match="another text"):
+        await migrate(empty, CLOCK, [changed, SECOND])
+    assert await tables(empty) == {"schema_migrations", "one"}
+
+
+async def test_programs_that_start_at_once_migrate_once(another: Another) -> None:
+    databases = [another() for _ in range(4)]
+    for database in databases:
+        await database.open()
+    applied = await asyncio.gather(*(migrate(database, CLOCK) for database in databases))
+    everything = shipped(databases[0].engine)
+    assert sorted(map(len, applied)) == [0, 0, 0, len(everything)]
+    for database in databases:
+        assert await pending(database) == []
+        await database.close()
+
+
+async def test_what_this_program_carries_is_numbered_without_gaps() -> None:
+    by_engine = [shipped("sqlite"), shipped("postgres")]
+    for carried in by_engine:
+        assert [one.number for one in carried] == list(range(1, len(carried) + 1))
+    assert [one.name for one in by_engine[0]] == [one.name for one in by_engine[1]]
