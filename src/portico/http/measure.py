@@ -51,14 +51,14 @@ class RequestLog:
         self._lines: list[bytes] = []
 
     def add(self, request: Request, status: int, seconds: float) -> None:
-        """Notes one request. Paths are redacted; queries, headers and bodies are left out."""
+        """Notes one request. Method and path are redacted; all else that it sent is left out."""
         caller = request.caller
         self._lines.append(
             _encode(
                 _Line(
                     timestamp(request.now),
                     request.id,
-                    request.method,
+                    redact(request.method),
                     redact(request.path),
                     status,
                     int(seconds * 1e6) / 1000,

@@ -1,0 +1,116 @@
+"""What operators ask: health, readiness and metrics."""
+
+import re
+
+import pytest
+
+from operating import Answer, Installation, Service, at_once, until
+from servers import PostgresServer, RedisServer
+
+
+def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Installation) -> None:
+    with installation.serving() as service:
+        for path in ("/v1/users/1", "/v1/users/77", "/v1/users/78", "/v1/nowhere"):
+            service.ask(path, key=installation.key)
+        service.ask("/sandbox/v1/users/me")
+        text = service.ask("/metrics").text
+    counted = dict(
+        re.findall(
+            r"^portico_http_request_duration_seconds_count(\{.*\}) (\S+)$", text, re.MULTILINE
+        )
+    )
+    get = 'environment="live",method="GET",route="/v1/users/{id}"'
+    assert counted == {
+        f'{{{get},status="200"}}': "1.0",
+        f'{{{get},status="404"}}': "2.0",
+        '{environment="",method="",route="",status="404"}': "1.0",
+        '{environment="sandbox",method="GET",route="/v1/users/me",status="401"}': "1.0",
+    }
+    assert re.search(r'^portico_build_info\{version="\d+\.\d+\.\d+"\} 1\.0$', text, re.MULTILINE)
+    assert 'portico_limiter_refusals_total{environment="live"} 0.0' in text
+    assert 'portico_database_waiting{environment="sandbox"} 0.0' in text
+    assert "portico_password_queue 0.0" in text
+    assert installation.key not in text
+
+
+def test_metrics_names_follow_the_conventions(installation: Installation) -> None:
+    with installation.serving() as service:
+        service.ask("/v1/users/me", key=installation.key)
+        answer = service.ask("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", answer.text, re.MULTILINE))
+    helped = set(re.findall(r"^# HELP (\S+) ", answer.text, re.MULTILINE))
+    assert set(kinds) == helped
+    assert all(name.startswith("portico_") for name in kinds)
+    assert {name for name, kind in kinds.items() if kind == "counter"} == {
+        name for name in kinds if name.endswith("_total")
+    }
+    assert all(name.endswith("_seconds") for name, kind in kinds.items() if kind == "histogram")
+
+
+def test_a_refusal_of_the_limiter_is_counted(installation: Installation) -> None:
+    with installation.serving() as service:
+        statuses = [service.ask("/v1/users/me").status for _ in range(40)]
+        text = service.ask("/metrics").text
+    refused = statuses.count(429)
+    assert refused >= 9, "of 40 requests in at most two minutes"
+    assert f'portico_limiter_refusals_total{{environment="live"}} {refused}.0' in text
+
+
+@pytest.mark.parametrize(
+    ("allowed", "status"), [("192.0.2.0/24", 403), ("", 403), ("127.0.0.1", 200)]
+)
+def test_metrics_are_for_those_who_are_allowed(
+    installation: Installation, allowed: str, status: int
+) -> None:
+    with installation.having(metrics_allow=allowed).serving() as service:
+        forwarded = {"x-forwarded-for": "192.0.2.1"}
+        answer = service.ask("/metrics", headers=forwarded)
+        assert answer.status == status
+        assert service.ask("/healthz").status == 200
+        assert service.ask("/readyz").status == 200
+
+
+def test_operations_take_get_alone_and_need_no_key(installation: Installation) -> None:
+    with installation.serving() as service:
+        for path in ("/healthz", "/readyz", "/metrics"):
+            refused = service.ask(path, method="POST")
+            assert refused.error == (405, "METHOD_NOT_ALLOWED")
+            assert refused.headers["allow"] == "GET, HEAD"
+            head = service.ask(path, method="HEAD")
+            assert (head.status, head.body) == (200, b"")
+            assert head.headers["x-request-id"]
+
+
+def silent(answer: Answer) -> list[str]:
+    """The stores that do not answer."""
+    return list(answer.json.get("silent", []))
+
+
+def test_readiness_names_the_stores_that_are_away_and_sees_them_come_back(
+    installation: Installation, postgres: PostgresServer, redis: RedisServer
+) -> None:
+    given = installation.having(database_url=postgres.fresh_database(), valkey_url=redis.url)
+    with given.serving() as service:
+        assert service.ask("/readyz").json == {"status": "ready"}
+        with redis.frozen():
+            answer = service.ask("/readyz")
+            assert answer.status == 503
+            assert answer.headers["retry-after"] == "1"
+            assert silent(answer) == ["live limiter", "sandbox limiter"]
+            assert service.ask("/healthz").status == 200
+        until(lambda: service.ask("/readyz").status == 200, "readiness")
+
+
+def test_a_scrape_holds_up_nobody(installation: Installation) -> None:
+    with installation.serving() as service:
+
+        def ask(number: int) -> int:
+            return scraped(service) if number % 2 else service.ask("/healthz").status
+
+        assert set(at_once(ask, 20)) == {200}
+
+
+def scraped(service: Service) -> int:
+    """The status of a scrape."""
+    return service.ask("/metrics").status
