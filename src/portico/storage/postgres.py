@@ -24,6 +24,7 @@ _OUTAGES = (
     OSError,
     TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server has just ended the connection
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
@@ -208,6 +209,9 @@ class PostgresDatabase:
             self._waiting -= 1
         try:
             yield connection
+        except asyncpg.InternalClientError:
+            connection.terminate()  # whatever state it is in, it must not come back
+            raise
         finally:
             await self._pool.release(connection)
 
