@@ -52,7 +52,7 @@ def system_clock() -> int:
 def database(settings: Settings, environment: str) -> Database:
     """The database of one environment."""
     if settings.database_url:
-        # Here, like the Valkey client below: importing a driver that is not used costs each start 50 ms.
+        # Not above, like the Valkey client below: a driver costs every start 50 ms.
         from portico.storage.postgres import PostgresDatabase
 
         return PostgresDatabase(settings.database_url, database_schema(environment))
