@@ -62,6 +62,7 @@ _OUTAGES = (
     apsw.ReadOnlyError,
     apsw.NoMemError,
     apsw.InterruptError,
+    apsw.ProtocolError,
 )
 _UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 
@@ -286,13 +287,16 @@ class SqliteDatabase:
         except BaseException as error:
             self._undo(group)
             await self._finish(group)
+            if isinstance(error, _OUTAGES):
+                raise _translated(error) from error
+            if isinstance(error, PorticoError | apsw.ConstraintError):
+                # What it refused for may be another member's write, not committed yet.
+                await asyncio.shield(group.committed)
             if (
                 isinstance(error, apsw.ConstraintError)
                 and getattr(error, "extendedresult", 0) in _UNIQUE
             ):
                 raise UniqueViolation from error
-            if isinstance(error, _OUTAGES):
-                raise _translated(error) from error
             raise
         group.members += 1
         await self._finish(group)
@@ -300,9 +304,10 @@ class SqliteDatabase:
 
     async def _join(self) -> _Group:
         """Takes the writer, opening a group where none is gathering."""
+        deadline = asyncio.get_running_loop().time() + BUSY_SECONDS
         self._waiting += 1
         try:
-            async with asyncio.timeout(BUSY_SECONDS):
+            async with asyncio.timeout_at(deadline):
                 await self._lock.acquire()
         except BaseException as error:
             self._waiting -= 1
@@ -316,17 +321,16 @@ class SqliteDatabase:
         if self._group is not None:
             return self._group
         try:
-            await self._begin()
+            await self._begin(deadline)
         except BaseException:
             self._lock.release()
             raise
         self._group = _Group()
         return self._group
 
-    async def _begin(self) -> None:
+    async def _begin(self, deadline: float) -> None:
         # Another process may hold the write lock. SQLite's own busy handler would block the event
         # loop, so the waiting is done here.
-        deadline = asyncio.get_running_loop().time() + BUSY_SECONDS
         while True:
             try:
                 self._writer.execute("BEGIN IMMEDIATE")

@@ -1,0 +1,168 @@
+"""A disk that fails at any write or sync: what was promised stays, what was not never comes."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from portico.domain.errors import Unavailable
+from portico.storage.database import UniqueViolation
+from portico.storage.sqlite import SqliteDatabase
+
+BLOB_BYTES = 60_000
+"""More than the cache of these tests: it goes to disk before its transaction ends."""
+
+
+class _File(apsw.VFSFile):
+    """A file on the failing disk."""
+
+    def __init__(
+        self, disk: "FailingDisk", name: apsw.URIFilename | str | None, flags: list[int]
+    ) -> None:
+        super().__init__("unix", name, flags)
+        self._disk = disk
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
+        self._disk.step()
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
+        self._disk.step()
+        super().xSync(flags)
+
+
+class FailingDisk(apsw.VFS):
+    """SQLite's file system, of whose writes and syncs some fail."""
+
+    NAME = "failing"
+
+    def __init__(self) -> None:
+        super().__init__(self.NAME, "unix")
+        self.heal()
+
+    def xOpen(  # noqa: N802 - SQLite's name
+        self, name: apsw.URIFilename | str | None, flags: list[int]
+    ) -> apsw.VFSFile:
+        return _File(self, name, flags)
+
+    def fail(self, after: int, times: int, error: type[apsw.Error]) -> None:
+        """Lets `after` steps succeed, then fails `times`."""
+        self._steps = itertools.count()
+        self._failing = range(after, after + times)
+        self._error = error
+
+    def heal(self) -> None:
+        """Fails no more."""
+        self.fail(0, 0, apsw.IOError)
+
+    def step(self) -> None:
+        """One write or sync."""
+        if next(self._steps) in self._failing:
+            raise self._error("on purpose")
+
+
+@pytest.fixture
+def disk() -> Iterator[FailingDisk]:
+    """A disk for all SQLite files of the test."""
+    disk = FailingDisk()
+    apsw.set_default_vfs(FailingDisk.NAME)
+    yield disk
+    apsw.set_default_vfs("unix")
+    disk.unregister()
+
+
+@dataclass(frozen=True)
+class Write:
+    """A transaction that stores a number after others had their turn `wait` times."""
+
+    number: int
+    wait: int
+    large: bool
+
+
+WRITES = st.lists(
+    st.builds(
+        Write,
+        number=st.integers(0, 6),
+        wait=st.integers(0, 4),
+        large=st.sampled_from([False, True]),
+    ),
+    min_size=1,
+    max_size=10,
+)
+TROUBLE = st.tuples(
+    st.integers(0, 60), st.integers(1, 40), st.sampled_from([apsw.FullError, apsw.IOError])
+)
+
+
+async def write(database: SqliteDatabase, plan: Write) -> int:
+    for _ in range(plan.wait):
+        await asyncio.sleep(0)
+    async with database.transaction() as tx:
+        await tx.run("INSERT INTO numbers VALUES (:number, NULL)", {"number": plan.number})
+        if plan.large:
+            fill = "UPDATE numbers SET text = zeroblob(:size) WHERE number = :number"
+            await tx.run(fill, {"number": plan.number, "size": BLOB_BYTES})
+    return plan.number
+
+
+def on_disk(path: Path) -> dict[Any, Any]:
+    """The numbers, and the size of what is stored with each."""
+    connection = apsw.Connection(str(path), vfs="unix")
+    try:
+        assert connection.pragma("integrity_check") == "ok"
+        rows = connection.execute("SELECT number, length(text) FROM numbers")
+        return {row[0]: row[1] for row in rows}
+    finally:
+        connection.close()
+
+
+@given(rounds=st.lists(st.tuples(WRITES, TROUBLE), min_size=1, max_size=3))
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+async def test_whatever_write_fails_only_what_was_promised_is_there(
+    disk: FailingDisk,
+    tmp_path_factory: pytest.TempPathFactory,
+    rounds: list[tuple[list[Write], tuple[int, int, type[apsw.Error]]]],
+) -> None:
+    path = tmp_path_factory.mktemp("database") / "test.db"
+    disk.heal()
+    database = SqliteDatabase(path)
+    await database.open()
+    async with database.transaction() as tx:
+        await tx.script("CREATE TABLE numbers (number INTEGER PRIMARY KEY, text BLOB) STRICT")
+        await tx.script("PRAGMA cache_size = 5")
+    promised: dict[int, int | None] = {}
+    for plans, trouble in rounds:
+        disk.fail(*trouble)
+        async with asyncio.timeout(10):
+            results = await asyncio.gather(
+                *(write(database, plan) for plan in plans), return_exceptions=True
+            )
+        disk.heal()
+        for plan, result in zip(plans, results, strict=True):
+            if isinstance(result, BaseException):
+                assert isinstance(result, Unavailable | UniqueViolation)
+            else:
+                assert plan.number not in promised
+                promised[plan.number] = BLOB_BYTES if plan.large else None
+        assert on_disk(path) == promised
+        refused = {
+            plan.number
+            for plan, result in zip(plans, results, strict=True)
+            if isinstance(result, UniqueViolation)
+        }
+        assert refused <= promised.keys(), "refused for a number that is not there"
+        async with asyncio.timeout(5):  # the disk is well again, and so is the database
+            await write(database, Write(100 + len(promised), 0, large=True))
+        promised[100 + len(promised)] = BLOB_BYTES
+    await database.close()
+    assert on_disk(path) == promised
