@@ -81,6 +81,35 @@ async def test_a_member_that_fails_undoes_only_itself(
             await tx.run("DELETE FROM numbers")
 
 
+async def test_a_first_member_that_fails_leaves_those_behind_it_whole(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    outcomes = await gathered(add(sqlite, 1, steps=3, fail=True), add(sqlite, 2), add(sqlite, 3))
+
+    assert isinstance(outcomes[0], OnPurposeError)
+    assert outcomes[1:] == [2, 3]
+    assert on_disk(tmp_path / "test.db") == {2, 3}
+
+
+async def test_a_transaction_larger_than_the_cache_is_not_held_in_memory(
+    sqlite: SqliteDatabase,
+) -> None:
+    async with sqlite.transaction() as tx:
+        await tx.script("CREATE TABLE pages (number INTEGER PRIMARY KEY, filling BLOB)")
+        rows = ({"number": number, "filling": bytes(4000)} for number in range(8_000))
+        await tx.run_many("INSERT INTO pages VALUES (:number, :filling)", rows)
+
+    apsw.memory_high_water(True)  # noqa: FBT003 - resets it
+    before = apsw.memory_used()
+    async with sqlite.transaction() as tx:
+        await tx.run_many(
+            "UPDATE pages SET filling = randomblob(4000) WHERE number = :number",
+            ({"number": number} for number in range(8_000)),
+        )
+
+    assert apsw.memory_high_water() - before < 12 * 2**20
+
+
 async def test_a_unique_violation_undoes_only_its_member(
     sqlite: SqliteDatabase, tmp_path: Path
 ) -> None:

@@ -280,10 +280,15 @@ class SqliteDatabase:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Writes]:
         group = await self._join()
+        # The first has no other's writes to spare, and a savepoint keeps every page that is written
+        # in memory: for a large import more than there is.
+        first = not group.members
         try:
-            self._writer.execute("SAVEPOINT member")
+            if not first:
+                self._writer.execute("SAVEPOINT member")
             yield self._writes
-            self._writer.execute("RELEASE member")
+            if not first:
+                self._writer.execute("RELEASE member")
         except BaseException as error:
             self._undo(group)
             await self._finish(group)
@@ -352,6 +357,11 @@ class SqliteDatabase:
 
     def _undo(self, group: _Group) -> None:
         """Undoes one member; where it cannot be undone alone, fails the group."""
+        if not group.members and self._writer.in_transaction:
+            self._roll_back()
+            self._group = None
+            group.committed.set_result(None)
+            return
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK TO member; RELEASE member")
