@@ -37,17 +37,15 @@ _LAST_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'prod
 _NEXT_IDS = """
 SELECT nextval(pg_get_serial_sequence('products', 'id'))
 FROM generate_series(1, CAST(:count AS BIGINT))"""
+_NAMES = COLUMNS.split(", ")
+_INTEGERS = frozenset({"id", "price", "stock_quantity", "created_at", "updated_at"})
 _INSERT_WITH_ID = f"""
-INSERT INTO products ({COLUMNS})
-VALUES (:id, :name, :description, :category, :price, :currency, :stock_quantity, :status,
-    :images, :metadata, :created_at, :updated_at)"""
+INSERT INTO products ({COLUMNS}) VALUES ({", ".join(f":{name}" for name in _NAMES)})"""
 # One statement for all rows, hence one for the triggers; executemany would be one for each.
 _INSERT_ARRAYS = f"""
-INSERT INTO products ({COLUMNS}) OVERRIDING SYSTEM VALUE
-SELECT * FROM unnest(CAST(:id AS BIGINT[]), CAST(:name AS TEXT[]), CAST(:description AS TEXT[]),
-    CAST(:category AS TEXT[]), CAST(:price AS BIGINT[]), CAST(:currency AS TEXT[]),
-    CAST(:stock_quantity AS BIGINT[]), CAST(:status AS TEXT[]), CAST(:images AS TEXT[]),
-    CAST(:metadata AS TEXT[]), CAST(:created_at AS BIGINT[]), CAST(:updated_at AS BIGINT[]))"""
+INSERT INTO products ({COLUMNS}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({
+    ", ".join(f"CAST(:{name} AS {'BIGINT' if name in _INTEGERS else 'TEXT'}[])" for name in _NAMES)
+})"""
 _DELETE = "DELETE FROM products WHERE id = :id"
 _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
@@ -143,7 +141,7 @@ class Products:
         if self._db.engine == "sqlite":
             await tx.run_many(_INSERT_WITH_ID, rows)
         else:
-            arrays = {name: [row[name] for row in rows] for name in Product.__struct_fields__}
+            arrays = {name: [row[name] for row in rows] for name in _NAMES}
             await tx.run(_INSERT_ARRAYS, arrays)
         await self._search.add_many(tx, ids, products)
 

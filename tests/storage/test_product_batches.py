@@ -1,0 +1,112 @@
+"""Many products at once are stored as they would be one by one (`storage.products`)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from driving import NOON
+from portico.domain.products import Product
+from portico.storage.database import Database
+from portico.storage.listing import Page
+from portico.storage.products import DELETE_BATCH, ProductFilter, Products
+
+STATUSES = ("active", "active", "draft")
+
+
+class OnPurposeError(Exception):
+    """What a transaction of these tests fails with."""
+
+
+def product(number: int) -> Product:
+    return Product(
+        id=0,
+        name=f"Lamp Ä{number}",
+        description=f"Light for room {number % 7}.",
+        category=f"c{number % 5}",
+        price=number * 997 % 10_007,
+        currency="EUR",
+        stock_quantity=number % 3,
+        status=STATUSES[number % 3],
+        images="[]",
+        metadata=f'{{"n":"{number}"}}',
+        created_at=NOON + number,
+        updated_at=NOON + number,
+    )
+
+
+async def shown(products: Products, status: str, *words: str) -> Page[Any]:
+    return await products.page(ProductFilter(status), words=list(words), offset=0, limit=100)
+
+
+async def all_of(products: Products) -> list[Product]:
+    return [each async for batch in products.batches() for each in batch]
+
+
+async def test_a_batch_is_stored_as_if_one_by_one(database: Database) -> None:
+    products = Products(database)
+    many = [product(number) for number in range(30)]
+    async with database.transaction() as tx:
+        before = await products.insert(tx, product(100))
+        await products.insert_many(tx, many)
+        after = await products.insert(tx, product(101))
+
+    stored = await all_of(products)
+    ids = [each.id for each in stored]
+    assert ids == sorted(set(ids))
+    assert stored[0] == before
+    assert stored[-1] == after
+    assert [msgspec.structs.replace(each, id=0) for each in stored[1:-1]] == many
+    for status in ("active", "draft"):
+        chosen = [each.id for each in reversed(stored) if each.status == status]
+        page = await shown(products, status)
+        assert page.total == len(chosen)
+        assert [each.id for each in page.rows] == chosen
+        in_room = [
+            e.id for e in reversed(stored) if e.status == status and "room 3" in e.description
+        ]
+        found = await shown(products, status, "lamp", "room", "3")
+        assert (found.total, [each.id for each in found.rows]) == (len(in_room), in_room)
+
+
+async def test_a_batch_that_fails_leaves_nothing(database: Database) -> None:
+    products = Products(database)
+
+    async def store_and_fail() -> None:
+        async with database.transaction() as tx:
+            await products.insert_many(tx, [product(number) for number in range(9)])
+            raise OnPurposeError
+
+    with pytest.raises(OnPurposeError):
+        await store_and_fail()
+
+    assert await all_of(products) == []
+    assert (await shown(products, "active")).total == 0
+    assert (await shown(products, "active", "lamp")).total == 0
+
+
+async def test_ids_are_not_used_again(database: Database) -> None:
+    products = Products(database)
+    async with database.transaction() as tx:
+        await products.insert_many(tx, [product(1), product(2)])
+    last = (await all_of(products))[-1]
+    async with database.transaction() as tx:
+        await products.delete(tx, last.id)
+        await products.insert_many(tx, [product(3)])
+
+    assert (await all_of(products))[-1].id > last.id
+
+
+async def test_everything_goes_however_much_there_is(database: Database) -> None:
+    products = Products(database)
+    async with database.transaction() as tx:
+        for start in range(0, DELETE_BATCH + 2, 5_000):
+            await products.insert_many(tx, [product(start + number) for number in range(5_000)])
+    assert (await shown(products, "active", "lamp")).total > 0
+
+    async with database.transaction() as tx:
+        await products.delete_all(tx)
+
+    assert await all_of(products) == []
+    assert (await shown(products, "active")).total == 0
+    assert (await shown(products, "active", "lamp")).total == 0
