@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 COMMAND = (sys.executable, "-m", "portico")
 PATIENCE_SECONDS = 20.0
 """How long anything may take that should happen at once, on a machine with much else to do."""
@@ -82,6 +84,8 @@ class Installation:
     variables: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    path: Path | None = None
+    """Where alone programs are found; None: where the caller finds them."""
 
     @property
     def data(self) -> Path:
@@ -98,6 +102,8 @@ class Installation:
         """The environment that commands run in: none of the caller's own settings."""
         kept = {name: value for name, value in os.environ.items() if "PORTICO" not in name}
         given = {f"PORTICO_{name.upper()}": value for name, value in self.variables.items()}
+        if self.path is not None:
+            kept["PATH"] = str(self.path)
         return {**kept, "PORTICO_PORT": str(self.port), "PORTICO_DATA": str(self.data), **given}
 
     def having(self, **variables: str) -> "Installation":
@@ -273,6 +279,15 @@ def read_answer(connection: socket.socket, method: str = "GET") -> Answer:
         return Answer(response.status, headers, response.read())
     finally:
         response.close()
+
+
+def in_database(file: Path, sql: str, *values: Any) -> Any:
+    """What one statement on a SQLite file gives first, by a connection of its own."""
+    connection = apsw.Connection(str(file))
+    try:
+        return connection.execute(sql, values).get
+    finally:
+        connection.close()
 
 
 def at_once(work: Callable[[int], Any], times: int) -> list[Any]:

@@ -5,12 +5,11 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import apsw
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from operating import Installation, free_port, until
+from operating import Installation, free_port, in_database, until
 from servers import PostgresServer
 
 WRONG, MISUSED = 1, 2
@@ -55,8 +54,8 @@ def test_a_server_follows_one_that_was_killed(installation: Installation) -> Non
 
 
 def test_a_database_newer_than_the_program_is_left_alone(installation: Installation) -> None:
-    with apsw.Connection(str(installation.data / "sandbox.db")) as connection:
-        connection.execute("INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)")
+    newer = "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)"
+    in_database(installation.data / "sandbox.db", newer)
     before = (installation.data / "sandbox.db").read_bytes()
     code, line = installation.refused("serve")
     assert code == WRONG

@@ -1,7 +1,6 @@
 """What `portico doctor` looks at, each check by itself. None of them changes anything."""
 
 import http.client
-import os
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -29,6 +28,7 @@ CLOCK_MILLISECONDS = 2000
 
 FREE_BYTES = 512 * 2**20
 ANSWER_SECONDS = 3.0
+ANOTHER_PORT = "stop it, or choose another port"
 
 _NEWEST = """
 SELECT max(at) FROM (
@@ -66,17 +66,10 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
     if not data.is_dir():
         yield wrong(check, f"{data} does not exist", "name it with --data, or run portico init")
         return
-    mode, owner = data.stat().st_mode, data.stat().st_uid
-    if mode & 0o077:
+    if data.stat().st_mode & 0o077:
         yield wrong(check, f"others may look into {data}", f"chmod 700 {data}")
-    elif not os.access(data, os.R_OK | os.W_OK | os.X_OK):
-        yield wrong(check, f"{data} cannot be written by this user", "run this as its owner")
     else:
         yield well(check, f"{data} is open to its owner alone")
-    strangers = [path for path in sorted(data.glob("*")) if path.lstat().st_uid != owner]
-    if strangers:
-        advice = f"chown -R --reference={data} {data}"
-        yield wrong(check, f"{strangers[0]} belongs to another user than {data}", advice)
     free = shutil.disk_usage(data).free
     if free < FREE_BYTES:
         yield wrong("disk space", f"{free // 2**20} MiB are left in {data}", "make room")
@@ -243,8 +236,11 @@ def server(settings: Settings) -> Iterator[Finding]:
             yield well("server", f"none runs; {where} is free")
         return
     except (OSError, http.client.HTTPException):
-        advice = "stop it, or choose another port"
-        yield wrong("server", f"another program uses {where}", advice)
+        if process:
+            advice = "look into its log, and restart it"
+            yield wrong("server", f"process {process} does not answer on {where}", advice)
+        else:
+            yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
         return
     if status == 200:
         yield well("server", f"answers on {where}" + (f", process {process}" if process else ""))
@@ -252,7 +248,7 @@ def server(settings: Settings) -> Iterator[Finding]:
         advice = "the other findings say which; it recovers by itself"
         yield wrong("server", f"{where}: one of its stores does not answer", advice)
     else:
-        yield wrong("server", f"another program uses {where}", "stop it, or choose another port")
+        yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
         return
     path = settings.tls_cert or settings.data / "tls" / "server.pem"
     if served and served != _first(path):

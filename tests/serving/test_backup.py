@@ -1,0 +1,276 @@
+"""A backup of a running server restores to one that serves with the old keys."""
+
+import stat
+import subprocess
+import tarfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from operating import Installation, Service, copy_of, free_port, in_database, until
+from servers import PostgresServer
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def either(
+    request: pytest.FixtureRequest,
+    first_installation: Installation,
+    postgres: PostgresServer,
+    tmp_path: Path,
+) -> Installation:
+    """A prepared installation on each engine."""
+    if request.param == "sqlite":
+        return copy_of(first_installation, tmp_path)
+    empty = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    return Installation(tmp_path, empty.variables, empty.told("init"), empty.port)
+
+
+def elsewhere(installation: Installation, postgres: PostgresServer) -> Installation:
+    """Where the installation's backup can be restored to: nothing is there yet."""
+    directory = installation.directory / "elsewhere"
+    directory.mkdir()
+    variables = dict(installation.variables)
+    if "database_url" in variables:
+        variables["database_url"] = postgres.fresh_database()
+    return Installation(directory, variables, installation.facts, free_port())
+
+
+class Writer:
+    """Creates products, one after another, for as long as it is open."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self.made: list[int] = []
+
+    def __enter__(self) -> "Writer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        with self._service.connect() as connection:
+            while not self._over.is_set():
+                body = {"name": f"P{len(self.made)}", "category": "c", "price": 1}
+                answer = self._service.ask(
+                    "/v1/products",
+                    method="POST",
+                    key=self._service.installation.key,
+                    body=body,
+                    connection=connection,
+                )
+                if answer.status != 201:  # the minute's limit
+                    return
+                self.made.append(answer.json["data"]["id"])
+
+
+def products(service: Service) -> list[int]:
+    """The ids of all products, oldest first."""
+    ids: list[int] = []
+    page = 1
+    while True:
+        listed = service.ask(
+            f"/v1/products?status=draft&limit=100&page={page}", key=service.installation.key
+        ).json
+        ids += [product["id"] for product in listed["data"]]
+        if page >= listed["pagination"]["total_pages"]:
+            return ids[::-1]
+        page += 1
+
+
+def test_a_backup_taken_among_writes_holds_all_that_came_before_it(
+    either: Installation, postgres: PostgresServer
+) -> None:
+    archive = either.directory / "backup.tar.gz"
+    with either.serving() as service:
+        with Writer(service) as writer:
+            until(lambda: len(writer.made) >= 5, "the first products")
+            before = list(writer.made)
+            told = either.told("backup", str(archive))
+            assert len(writer.made) > len(before), "writes go on meanwhile"
+        assert told["file"] == str(archive)
+        assert told["bytes"] == archive.stat().st_size
+        assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+        made = list(writer.made)
+    restored = elsewhere(either, postgres)
+    assert restored.told("restore", str(archive))["engine"] == told["engine"]
+    with restored.serving() as service:
+        found = products(service)
+        assert found[: len(before)] == before
+        assert found == made[: len(found)], "a state that there was, without a gap"
+        test_key = restored.facts["keys"]["test"]
+        assert service.ask("/sandbox/v1/users/me", key=test_key).status == 200
+        # What is counted on goes on from there.
+        body = {"name": "Next", "category": "c", "price": 1}
+        answer = service.ask("/v1/products", method="POST", key=restored.key, body=body)
+        assert answer.status == 201
+        assert answer.json["data"]["id"] > max(found)
+    authority = (either.data / "tls" / "ca.pem").read_bytes()
+    assert (restored.data / "tls" / "ca.pem").read_bytes() == authority
+    assert restored.run("doctor").returncode == 0
+
+
+@pytest.fixture
+def archive(installation: Installation) -> Path:
+    """A backup of an installation on SQLite."""
+    path = installation.directory / "backup.tar"
+    installation.told("backup", str(path))
+    return path
+
+
+def test_a_database_that_holds_a_portico_is_not_restored_over(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.fresh_database()
+    first = Installation(tmp_path).having(database_url=url)
+    facts = first.told("init")
+    archive = tmp_path / "backup.tar"
+    first.told("backup", str(archive))
+    first.told("users", "set-plan", "admin@example.com", "free")
+    (tmp_path / "new").mkdir()
+    target = Installation(tmp_path / "new").having(database_url=url)
+    code, line = target.refused("restore", str(archive))
+    assert (code, "holds a Portico already" in line) == (1, True)
+    assert list(target.data.iterdir()) == []
+    with first.serving() as service:
+        answer = service.ask("/v1/users/me", key=facts["keys"]["live"])
+        assert (answer.status, answer.headers["x-ratelimit-limit"]) == (200, "30")
+
+
+def test_a_directory_in_use_is_not_restored_over(installation: Installation, archive: Path) -> None:
+    before = (installation.data / "live.db").read_bytes()
+    code, line = installation.refused("restore", str(archive))
+    assert (code, "is not empty" in line) == (1, True)
+    assert (installation.data / "live.db").read_bytes() == before
+
+
+def test_a_backup_is_not_written_over_another_file(
+    installation: Installation, archive: Path
+) -> None:
+    before = archive.read_bytes()
+    code, line = installation.refused("backup", str(archive))
+    assert (code, "exists already" in line) == (1, True)
+    assert archive.read_bytes() == before
+
+
+def test_a_backup_that_fails_leaves_nothing(installation: Installation) -> None:
+    target = installation.directory / "target"
+    target.mkdir()
+    (installation.data / "sandbox.db").unlink()
+    code, line = installation.refused("backup", str(target / "backup.tar"))
+    assert (code, "sandbox.db cannot be copied" in line) == (1, True)
+    assert list(target.iterdir()) == []
+    assert installation.refused("backup", str(target / "none" / "backup.tar"))[0] == 1
+    assert not (installation.data / "sandbox.db").exists()
+
+
+def changed(archive: Path, how: str) -> Path:
+    """The archive, damaged in one way."""
+    bad = archive.with_name("bad.tar")
+    content = archive.read_bytes()
+    if how == "cut short":
+        bad.write_bytes(content[: len(content) // 2])
+    elif how == "a bit turned":
+        at = content.index(b"CREATE TABLE users")
+        bad.write_bytes(content[:at] + b"\x00" + content[at + 1 :])
+    elif how == "another file":
+        bad.write_bytes(b"nothing like it" * 1000)
+    else:
+        with tarfile.open(bad, "w") as tar:
+            listed = archive.with_name("manifest.json")
+            listed.write_text(
+                '{"portico":"1","engine":"sqlite","created_at":"x","files":{"../evil.pem":"x"}}'
+            )
+            tar.add(listed, "manifest.json")
+            tar.add(listed, "../evil.pem")
+    return bad
+
+
+@pytest.mark.parametrize("how", ["cut short", "a bit turned", "another file", "a way out"])
+def test_what_is_not_a_whole_backup_is_refused_and_nothing_is_made(
+    installation: Installation, archive: Path, how: str
+) -> None:
+    directory = installation.directory / "elsewhere"
+    directory.mkdir()
+    target = Installation(directory)
+    code, line = target.refused("restore", str(changed(archive, how)))
+    assert code == 1
+    assert "damaged" in line or "not a backup" in line
+    assert [path.name for path in directory.rglob("*")] == ["data"]
+
+
+def test_a_backup_of_one_engine_is_not_restored_to_the_other(
+    installation: Installation, archive: Path, postgres: PostgresServer
+) -> None:
+    directory = installation.directory / "elsewhere"
+    directory.mkdir()
+    target = Installation(directory).having(database_url=postgres.fresh_database())
+    code, line = target.refused("restore", str(archive))
+    assert (code, "PORTICO_DATABASE_URL" in line) == (1, True)
+    assert list(target.data.iterdir()) == []
+
+
+def with_pg_dump(installation: Installation, script: str | None) -> Installation:
+    """The installation with no other program to be found than this `pg_dump`."""
+    programs = installation.directory / "programs"
+    programs.mkdir()
+    if script is not None:
+        program = programs / "pg_dump"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o700)
+    return replace(installation, path=programs)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (None, "pg_dump is not installed"),
+        ("echo 'pg_dump (PostgreSQL) 9.6.24'", "pg_dump is version 9 and the server is"),
+    ],
+)
+def test_a_pg_dump_that_does_not_fit_is_told(
+    postgres: PostgresServer, tmp_path: Path, script: str | None, said: str
+) -> None:
+    installation = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    installation.told("init")
+    code, line = with_pg_dump(installation, script).refused("backup", str(tmp_path / "b.tar"))
+    assert (code, said in line) == (1, True)
+    assert "postgresql-client-" in line
+    assert not (tmp_path / "b.tar").exists()
+
+
+def test_the_password_is_no_argument_of_pg_dump(postgres: PostgresServer, tmp_path: Path) -> None:
+    url = postgres.fresh_database()
+    password = url.split(":")[2].split("@")[0]
+    installation = Installation(tmp_path).having(database_url=url)
+    installation.told("init")
+    version = subprocess.run(["pg_dump", "--version"], capture_output=True, text=True, check=True)
+    script = (
+        f'[ "$1" = --version ] && echo "{version.stdout.strip()}" && exit\n'
+        f'echo "$@ $PGPASSWORD" > {tmp_path}/seen; exit 1'
+    )
+    code, _ = with_pg_dump(installation, script).refused("backup", str(tmp_path / "b.tar"))
+    assert code == 1
+    arguments, _, in_environment = (tmp_path / "seen").read_text().rstrip().rpartition(" ")
+    assert in_environment == password
+    assert password not in arguments
+
+
+def test_a_backup_before_a_migration_is_possible(installation: Installation) -> None:
+    in_database(installation.data / "live.db", "DELETE FROM schema_migrations")
+    assert installation.told("backup", str(installation.directory / "b.tar"))["bytes"]
+
+
+def test_nothing_to_back_up_is_said(tmp_path: Path, postgres: PostgresServer) -> None:
+    code, line = Installation(tmp_path).refused("backup", str(tmp_path / "b.tar"))
+    assert (code, "There is no Portico" in line) == (1, True)
+    empty = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    code, line = empty.refused("backup", str(tmp_path / "b.tar"))
+    assert (code, "nothing to back up" in line) == (1, True)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,255 @@
+"""`portico doctor` finds what is wrong, says what to do, and changes nothing."""
+
+import datetime
+import json
+import shutil
+import signal
+import socket
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from operating import Installation, free_port, in_database
+from portico.certificates import ensure
+from portico.cli.checks import data_directory
+from portico.settings import load
+from servers import PostgresServer, RedisServer
+
+
+def examined(installation: Installation) -> dict[str, dict[str, Any]]:
+    """The problems that doctor finds, by check."""
+    before = contents(installation.data)
+    done = installation.run("doctor", "--json")
+    assert contents(installation.data) == before, "nothing is changed"
+    findings = json.loads(done.stdout)
+    problems = {one["check"]: one for one in findings["findings"] if not one["ok"]}
+    assert done.returncode == (1 if problems else 0)
+    assert findings["ok"] is (not problems)
+    assert all(one["advice"] for one in problems.values())
+    return problems
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file's bytes, but for what SQLite shares among its connections."""
+    return {
+        str(path): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and not path.name.endswith(("-shm", "-wal", "server.lock"))
+    }
+
+
+def test_a_healthy_installation_has_no_problem_before_and_while_it_serves(
+    installation: Installation,
+) -> None:
+    assert examined(installation) == {}
+    with installation.serving() as service:
+        assert examined(installation) == {}
+        said = installation.run("doctor").stdout
+        assert f"process {service.process.pid}" in said
+        assert said.endswith("All is well.\n")
+
+
+def test_an_unprepared_directory_is_told_from_a_damaged_one(tmp_path: Path) -> None:
+    problems = examined(Installation(tmp_path))
+    assert set(problems) == {"data directory", "live database", "sandbox database"}
+    assert all("portico init" in one["advice"] for one in problems.values())
+    assert not (tmp_path / "data").exists()
+
+
+def test_files_that_others_can_read_are_named(installation: Installation) -> None:
+    installation.data.chmod(0o755)
+    key = installation.data / "tls" / "ca.key"
+    key.chmod(0o640)
+    problems = examined(installation)
+    assert set(problems) == {"data directory", "secret files"}
+    advice = {one["advice"] for one in problems.values()}
+    assert advice == {f"chmod 700 {installation.data}", f"chmod 600 {key}"}
+    plain = installation.run("doctor")
+    assert plain.returncode == 1
+    assert plain.stdout.count("PROBLEM ") == 2
+    assert plain.stdout.endswith("Problems: 2.\n")
+    assert all(f"-> {one}\n" in plain.stdout for one in advice)
+
+
+def test_a_full_disk_is_seen_coming(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2**28))
+    settings = load({"data": str(installation.data)}, {}, installation.directory)
+    found = {one.check: one for one in data_directory(settings)}
+    assert found["data directory"].ok
+    assert not found["disk space"].ok
+    assert "256 MiB" in found["disk space"].message
+
+
+def test_a_damaged_database_is_found(installation: Installation) -> None:
+    file = installation.data / "live.db"
+    in_database(file, "PRAGMA journal_mode=DELETE")
+    root = in_database(file, "SELECT rootpage FROM sqlite_schema WHERE name = 'users_by_name'")
+    size = in_database(file, "PRAGMA page_size")
+    with file.open("r+b") as pages:
+        pages.seek((root - 1) * size)
+        pages.write(b"\xff" * size)
+    problems = examined(installation)
+    assert set(problems) == {"live database"}
+    assert "is damaged" in problems["live database"]["message"]
+    assert "restore a backup" in problems["live database"]["advice"]
+
+
+def test_a_newer_database_is_found(installation: Installation) -> None:
+    newer = "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)"
+    in_database(installation.data / "live.db", newer)
+    problems = examined(installation)
+    assert set(problems) == {"live database"}
+    assert "of_tomorrow" in problems["live database"]["message"]
+
+
+def test_a_database_that_was_never_migrated_is_found(installation: Installation) -> None:
+    (installation.data / "sandbox.db").unlink()
+    in_database(installation.data / "sandbox.db", "PRAGMA journal_mode=WAL")
+    problems = examined(installation)
+    assert set(problems) == {"sandbox database"}
+    assert installation.told("migrate")["applied"]
+    assert examined(installation) == {}
+
+
+def test_a_clock_behind_the_newest_data_is_found(installation: Installation) -> None:
+    tomorrow = int(time.time() * 1000) + 86_400_000
+    in_database(installation.data / "live.db", "UPDATE users SET created_at = ?", tomorrow)
+    problems = examined(installation)
+    assert set(problems) == {"clock"}
+    assert "behind the newest live data" in problems["clock"]["message"]
+
+
+def given_certificate(
+    installation: Installation, *, starts: int = -1, ends: int = 90, name: str = "localhost"
+) -> Installation:
+    """The installation with a certificate of its operator's, its times in days from now."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), 1)
+        .not_valid_before(now + datetime.timedelta(days=starts))
+        .not_valid_after(now + datetime.timedelta(days=ends, hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = [installation.directory / "given.pem", installation.directory / "given.key"]
+    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    paths[1].write_bytes(private)
+    paths[1].chmod(0o600)
+    return installation.having(tls_cert=str(paths[0]), tls_key=str(paths[1]))
+
+
+@pytest.mark.parametrize(
+    ("certificate", "said"),
+    [
+        ({"ends": 10}, "expires in 10 days"),
+        ({"starts": -9, "ends": -3}, "has expired"),
+        ({"starts": 3}, "is not valid yet"),
+        ({"name": "other.example"}, "does not name localhost"),
+    ],
+)
+def test_a_certificate_that_does_not_serve_is_found(
+    installation: Installation, certificate: dict[str, Any], said: str
+) -> None:
+    problems = examined(given_certificate(installation, **certificate))
+    assert set(problems) == {"certificate"}
+    assert said in problems["certificate"]["message"]
+
+
+def test_a_good_certificate_and_a_wildcard_are_well(installation: Installation) -> None:
+    assert examined(given_certificate(installation)) == {}
+    addresses = {
+        f"{name}_url": f"https://{name}.example.com"
+        for name in ("base", "sandbox", "auth", "sandbox_auth", "dashboard")
+    }
+    wild = given_certificate(installation, name="*.example.com").having(**addresses)
+    assert examined(wild) == {}
+
+
+def test_a_key_of_another_certificate_and_one_open_to_all_are_found(
+    installation: Installation,
+) -> None:
+    given = given_certificate(installation)
+    other = installation.data / "tls" / "server.key"
+    problems = examined(given.having(tls_key=str(other)))
+    assert "is not the private key of" in problems["certificate"]["message"]
+    Path(given.variables["tls_key"]).chmod(0o604)
+    assert set(examined(given)) == {"secret files"}
+
+
+def test_a_local_certificate_that_is_broken_is_found(installation: Installation) -> None:
+    (installation.data / "tls" / "server.pem").write_text("no certificate")
+    problems = examined(installation)
+    assert set(problems) == {"certificate"}
+    assert "restart the server" in problems["certificate"]["advice"]
+
+
+def test_a_server_that_serves_an_older_certificate_is_found(installation: Installation) -> None:
+    with installation.serving():
+        (installation.data / "tls" / "server.pem").unlink()
+        ensure(installation.data / "tls", ["localhost"], int(time.time() * 1000))
+        problems = examined(installation)
+    assert set(problems) == {"certificate"}
+    assert problems["certificate"]["message"] == "the server serves an older one"
+
+
+def test_another_program_on_the_port_is_found(installation: Installation) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", installation.port))
+        other.listen()
+        problems = examined(installation)
+    assert set(problems) == {"server"}
+    assert "another program" in problems["server"]["message"]
+
+
+def test_a_server_that_hangs_is_found(installation: Installation) -> None:
+    with installation.serving() as service:
+        service.process.send_signal(signal.SIGSTOP)
+        try:
+            problems = examined(installation)
+        finally:
+            service.process.send_signal(signal.SIGCONT)
+    assert set(problems) == {"server"}
+    assert f"process {service.process.pid} does not answer" in problems["server"]["message"]
+
+
+def test_stores_that_are_away_are_found_without_their_passwords(tmp_path: Path) -> None:
+    port = free_port()
+    installation = Installation(tmp_path).having(
+        database_url=f"postgresql://portico:hushed@127.0.0.1:{port}/portico",
+        valkey_url=f"redis://:hushed@127.0.0.1:{port}/0",
+    )
+    installation.data.mkdir(0o700)
+    problems = examined(installation)
+    assert set(problems) == {"live database", "sandbox database", "Valkey"}
+    assert "hushed" not in installation.run("doctor").stdout
+
+
+def test_stores_that_answer_are_well(
+    installation: Installation, postgres: PostgresServer, redis: RedisServer
+) -> None:
+    given = installation.having(database_url=postgres.fresh_database(), valkey_url=redis.url)
+    empty = examined(given)
+    assert set(empty) == {"live database", "sandbox database"}
+    assert given.told("migrate")["applied"]
+    assert examined(given) == {}
+    with given.serving():
+        assert examined(given) == {}
+
+
+def test_a_setting_that_is_wrong_is_misuse(installation: Installation) -> None:
+    code, line = installation.having(port="eighty").refused("doctor")
+    assert code == 2
+    assert "PORTICO_PORT" in line

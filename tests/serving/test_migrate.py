@@ -1,0 +1,64 @@
+"""`portico migrate` brings both databases up to the program, however many do it at once."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from operating import COMMAND, Installation, in_database
+from servers import PostgresServer
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty(request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path) -> Installation:
+    """An installation that nothing has prepared, on each engine."""
+    installation = Installation(tmp_path)
+    if request.param == "sqlite":
+        return installation
+    return installation.having(database_url=postgres.fresh_database())
+
+
+def test_several_at_once_apply_each_migration_once(empty: Installation) -> None:
+    running = [
+        subprocess.Popen(
+            [*COMMAND, "migrate"],
+            cwd=empty.directory,
+            env=empty.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    said = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [0] * 4, said
+    lines = [line for output, _ in said for line in output.splitlines() if ": 0" in line]
+    assert len(lines) == len(set(lines)), "none twice"
+    assert {line.strip().split(":")[0] for line in lines} == {"live", "sandbox"}
+    assert empty.told("migrate") == {"applied": []}
+
+
+def test_what_was_applied_is_told_and_a_server_finds_it_done(empty: Installation) -> None:
+    applied = empty.told("migrate")["applied"]
+    numbers: dict[str, list[int]] = {one["environment"]: [] for one in applied}
+    for one in applied:
+        assert set(one) == {"environment", "number", "name"}
+        numbers[one["environment"]].append(one["number"])
+    assert numbers["live"] == numbers["sandbox"] == sorted(numbers["live"])
+    assert empty.run("migrate").stdout == "Up to date.\n"
+    with empty.serving() as service:
+        assert "sk_live_" in service.said, "the first admin is made at the first start"
+        assert service.ask("/readyz").status == 200
+
+
+def test_a_newer_database_and_a_changed_migration_are_refused(installation: Installation) -> None:
+    file = installation.data / "live.db"
+    in_database(file, "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)")
+    code, line = installation.refused("migrate")
+    assert (code, "newer Portico" in line) == (1, True)
+    in_database(file, "DELETE FROM schema_migrations WHERE number = 9999")
+    in_database(file, "UPDATE schema_migrations SET checksum = 'other'")
+    before = file.read_bytes()
+    code, line = installation.refused("migrate")
+    assert (code, "another text" in line) == (1, True)
+    assert file.read_bytes() == before
