@@ -264,6 +264,33 @@ async def test_a_crash_forgets_less_than_a_second_of_counts(api: Api) -> None:
     assert window(await caller.get("/users/me"))[1] == 19
 
 
+async def test_a_stop_while_counts_are_being_written_loses_none(api: Api) -> None:
+    caller = await api.caller("viewer", plan="free")
+    for _ in range(10):
+        await caller.get("/users/me")
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        async with api.live.db.transaction() as tx:
+            await tx.run("DELETE FROM rate_counters")
+            entered.set()
+            await leave.wait()
+
+    holding = asyncio.create_task(hold())
+    await entered.wait()
+    if isinstance(api.live.limiter, MemoryLimiter):
+        async with asyncio.timeout(2):
+            while not api.live.db.waiting():  # noqa: ASYNC110 - until the batch wants the writer
+                await asyncio.sleep(0.01)
+    stopping = asyncio.create_task(api.stop())
+    await asyncio.sleep(0)
+    leave.set()
+    await holding
+    await stopping
+    await api.start()
+    assert window(await caller.get("/users/me"))[1] == 19
+
+
 async def test_plain_http_uses_nothing_up(api: Api) -> None:
     transport = InProcess(api)
     for _ in range(40):
