@@ -19,12 +19,15 @@ _CACHED_TOTALS = 1_000
 _RARE = 5_000
 """Up to so many matches PostgreSQL sorts them all; its planner would walk the primary key."""
 
+TIERS = ("exact", "prefix", "anywhere")
+"""What a product's relevance can be, most relevant first."""
+
 _VERSION = (
     "SELECT CAST(coalesce(sum(version), 0) AS BIGINT) FROM list_counts WHERE list = 'products'"
 )
 _MATCH = {
-    "sqlite": "product_words MATCH :query",
-    "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
+    "sqlite": "product_words MATCH :{query}",
+    "postgres": "words @@ CAST(CAST(:{query} AS TEXT) AS tsquery)",
 }
 _ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
 _ADD = {
@@ -66,7 +69,7 @@ class ProductSearch:
         self._db = db
         self._engine = db.engine
         self._columns = ", ".join(f"products.{name.strip()}" for name in columns.split(","))
-        self._totals: dict[object, int] = {}
+        self._totals: dict[object, Row | None] = {}
         self._totals_version = -1
 
     async def add(self, tx: Transaction, product: Product) -> None:
@@ -115,13 +118,12 @@ class ProductSearch:
 
         `further` is a condition on `products` with its values in `params`, or None.
         """
+        tiers = self._tiers([_MARKS[status] + word for word in words])
         rows: list[Row] = []
         total = 0
         async with self._db.snapshot() as reader:
-            row = await reader.one(_VERSION)
-            version = int(row[0]) if row else 0
-            for query in self._tiers([_MARKS[status] + word for word in words]):
-                matches = await self._total(reader, query, further, params, version)
+            totals = await self._tier_totals(reader, tiers, further, params)
+            for query, matches in zip(tiers, totals, strict=True):
                 skip = max(offset - total, 0)
                 if skip < matches and len(rows) < limit:
                     bounds = {"query": query, "limit": limit - len(rows), "offset": skip}
@@ -130,22 +132,25 @@ class ProductSearch:
                 total += matches
         return Page(rows, total)
 
-    async def _total(
-        self, reader: Reader, query: str, further: str | None, params: Params, version: int
-    ) -> int:
-        if self._totals_version != version or len(self._totals) >= _CACHED_TOTALS:
+    async def _tier_totals(
+        self, reader: Reader, tiers: Sequence[str], further: str | None, params: Params
+    ) -> Sequence[int]:
+        """How many products each tier has; counted once a version of the products."""
+        row = await reader.one(_VERSION)
+        if row is None or self._totals_version != row[0] or len(self._totals) >= _CACHED_TOTALS:
             self._totals = {}
-            self._totals_version = version
+            self._totals_version = row[0] if row else -1
         totals = self._totals
-        key = (query, *params.items(), further)
+        key = (*tiers, *params.items(), further)
         if key not in totals:
-            statement = f"SELECT count(*) FROM {self._matches(further)}"
-            row = await reader.one(statement, {**params, "query": query})
-            totals[key] = int(row[0]) if row else 0
-        return totals[key]
+            counts = [f"(SELECT count(*) FROM {self._matches(further, name)})" for name in TIERS]
+            queries = dict(zip(TIERS, tiers, strict=True))
+            totals[key] = await reader.one(f"SELECT {', '.join(counts)}", {**params, **queries})
+        return totals[key] or ()
 
-    def _matches(self, further: str | None) -> str:
-        match = _MATCH[self._engine]
+    def _matches(self, further: str | None, query: str = "query") -> str:
+        """What products match the parameter called `query`, as the end of a SELECT."""
+        match = _MATCH[self._engine].format(query=query)
         if further is None:
             return f"product_words WHERE {match}"
         joined = f"JOIN products ON products.id = {_ID[self._engine]}"
