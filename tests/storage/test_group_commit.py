@@ -293,6 +293,22 @@ async def test_a_snapshot_sees_one_state_and_gives_its_connection_back(
             assert await sqlite.slow.one(count) == (number + 1,)
 
 
+async def test_snapshots_use_the_same_few_connections(sqlite: SqliteDatabase) -> None:
+    async def look() -> int:
+        async with sqlite.snapshot() as reader:
+            await reader.one("SELECT count(*) FROM numbers")
+        return 0
+
+    await gathered(*(look() for _ in range(20)))
+    before = open_files()
+    await gathered(*(look() for _ in range(100)))
+    assert open_files() == before
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 async def test_snapshots_whose_callers_go_away_leave_no_state_behind(
     sqlite: SqliteDatabase,
 ) -> None:
