@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import shlex
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
     facts = asyncio.run(prepare(settings, chosen.admin_email))
     if facts is None:
         raise CommandError("This data directory is prepared already; nothing was changed.")
-    answer(facts, welcome(facts), as_json=chosen.json)
+    answer(facts, welcome(facts, settings), as_json=chosen.json)
 
 
 async def prepare(settings: Settings, email: str | None = None) -> dict[str, Any] | None:
@@ -93,9 +94,12 @@ async def _first_admin(portico: Portico, email: str, certificates: Certificates)
     }
 
 
-def welcome(facts: dict[str, Any]) -> str:
+def welcome(facts: dict[str, Any], settings: Settings) -> str:
     """What a person is shown once."""
     admin, keys = facts["admin"], facts["keys"]
+    # Whoever serves another certificate than the local one knows how clients come to trust it.
+    local = settings.tls and settings.tls_cert is None
+    trust = f"--cacert {shlex.quote(facts['ca_certificate'])} " if local else ""
     return f"""\
 Portico is prepared. Store these now; they are not shown again.
 
@@ -106,7 +110,7 @@ Portico is prepared. Store these now; they are not shown again.
 
 Once it serves, this works:
 
-  curl --cacert {facts["ca_certificate"]} \\
+  curl {trust}\\
     -H 'Authorization: Bearer {keys["live"]}' \\
     {facts["urls"]["base"]}/users/me
 """

@@ -52,6 +52,8 @@ log = logging.getLogger(__name__)
 
 def run(settings: Settings, _chosen: Namespace) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what is under way."""
+    # While there is nothing to finish, Ctrl-C ends the process as SIGTERM does.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     logs.configure(settings.log_level)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with only_server(settings.data):
@@ -61,7 +63,7 @@ def run(settings: Settings, _chosen: Namespace) -> None:
             _check_certificate(settings.tls_cert, settings.tls_key)
         facts = uvloop.run(prepare(settings))
         if facts is not None:
-            say(welcome(facts))
+            say(welcome(facts, settings))
         told = f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"
         if settings.workers == 1:
             uvloop.run(serve(settings, lambda: say(told)))
@@ -100,7 +102,8 @@ async def _answer(server: Server, listeners: list[Granian], lifeline: int | None
     stopping = asyncio.ensure_future(_told_to_stop(lifeline))
     await asyncio.wait([stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
-        raise CommandError("The HTTP server ended by itself; what it said stands above.")
+        ended = next(listener for listener in serving if listener.done())
+        raise CommandError(f"The listener ended by itself: {ended.exception() or 'see its log'}.")
     for listener in listeners:
         listener.stop()  # type: ignore[no-untyped-call]
     try:
@@ -142,7 +145,9 @@ def _check_port(host: str, port: int) -> None:
                 probe.bind((host, port))
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    raise CommandError(f"{host} port {port} cannot be used: {error}.") from error
+                    raise CommandError(
+                        f"{host} port {port} cannot be used: {error.strerror}."
+                    ) from error
                 if time.monotonic() > deadline:
                     raise CommandError(
                         f"{host} port {port} is in use by another program. Stop that, or choose"
@@ -185,18 +190,7 @@ def _listeners(settings: Settings, server: Server, listening: Callable[[], None]
         "backlog": BACKLOG,
         "log_enabled": False,
     }
-    listeners = [
-        Granian(
-            _Application(server.__rsgi__, listening),
-            port=settings.port,
-            backpressure=_connections(),
-            http1_settings=_http1(keep_alive=True),
-            ssl_cert=certificate if settings.tls else None,
-            ssl_key=key if settings.tls else None,
-            ssl_protocol_min=SSLProtocols.tls12,
-            **shared,
-        )
-    ]
+    listeners = []
     if settings.http_port is not None:
         listeners.append(
             Granian(
@@ -207,6 +201,19 @@ def _listeners(settings: Settings, server: Server, listening: Callable[[], None]
                 **shared,
             )
         )
+    # Last, so that once it listens, all do.
+    listeners.append(
+        Granian(
+            _Application(server.__rsgi__, listening),
+            port=settings.port,
+            backpressure=_connections(),
+            http1_settings=_http1(keep_alive=True),
+            ssl_cert=certificate if settings.tls else None,
+            ssl_key=key if settings.tls else None,
+            ssl_protocol_min=SSLProtocols.tls12,
+            **shared,
+        )
+    )
     return listeners
 
 
@@ -220,13 +227,8 @@ def _connections() -> int:
     """How many connections there may be at once, after raising the limit of open files to its
     most: connections above it would be accepted in vain."""
     wanted = CONNECTIONS + PLAIN_CONNECTIONS + FILES_KEPT
-    files, most = (
-        wanted if limit == resource.RLIM_INFINITY else limit
-        for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
-    )
-    if files < wanted:
-        files = min(most, wanted)
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-        )
-    return max(min(files, wanted) - PLAIN_CONNECTIONS - FILES_KEPT, 1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    return max(files - PLAIN_CONNECTIONS - FILES_KEPT, 1)

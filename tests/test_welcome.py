@@ -1,0 +1,48 @@
+"""The line that the first start prints for pasting."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portico.cli.initialise import welcome
+from portico.settings import load
+
+FACTS: dict[str, Any] = {
+    "admin": {"email": "ada@example.com", "password": "…"},
+    "keys": {"live": "…", "test": "…"},
+    "ca_certificate": "/srv/it's here/ca.pem",
+    "urls": {"base": "https://api.example.com/v1"},
+}
+
+
+def pasted(variables: dict[str, str], directory: Path) -> list[str]:
+    """The words that a shell makes of the line."""
+    line = "curl" + welcome(FACTS, load({}, variables, directory)).partition("  curl")[2]
+    return shlex.split(line)
+
+
+def test_the_local_authority_is_named_where_its_certificate_is_served(tmp_path: Path) -> None:
+    assert pasted({}, tmp_path) == [
+        *("curl", "--cacert", "/srv/it's here/ca.pem"),
+        *("-H", "Authorization: Bearer …"),
+        "https://api.example.com/v1/users/me",
+    ]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PORTICO_TLS": "off", "PORTICO_TRUSTED_PROXIES": "::1"},
+        {"PORTICO_TLS_CERT": "own.pem", "PORTICO_TLS_KEY": "own.key"},
+    ],
+    ids=["proxy", "own certificate"],
+)
+def test_the_local_authority_is_left_out_where_another_certificate_is_served(
+    variables: dict[str, str], tmp_path: Path
+) -> None:
+    for name in ("own.pem", "own.key"):
+        (tmp_path / name).touch()
+    words = pasted(variables, tmp_path)
+    assert words == ["curl", "-H", "Authorization: Bearer …", "https://api.example.com/v1/users/me"]
