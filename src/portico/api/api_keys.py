@@ -33,5 +33,6 @@ ROUTES = (
         status=201,
         answer=Created[RotatedKey],
         errors=(Conflict,),
+        no_store=True,
     ),
 )

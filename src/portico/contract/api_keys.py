@@ -1,8 +1,9 @@
 """API keys on the wire."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.domain.api_keys import ApiKey
@@ -19,12 +20,14 @@ class RotatedKey(msgspec.Struct, frozen=True):
     """The successor of a rotated key; `key` is shown this once."""
 
     id: Identifier
-    name: str
+    name: Annotated[str, Meta(examples=["Storefront"])]
     type: Literal["live", "test", "read"]
-    key: str
-    hint: str
+    key: Annotated[str, Meta(description="The secret; store it now.", examples=["sk_live_…"])]
+    hint: Annotated[
+        str, Meta(description="What may be shown of the key.", examples=["sk_live_…x7Qd"])
+    ]
     created_at: Timestamp
-    expires_at: Timestamp | None
+    expires_at: Annotated[Timestamp | None, Meta(description="Null where the key has no end.")]
     previous_key: PreviousKey
 
 

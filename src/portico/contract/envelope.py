@@ -19,16 +19,18 @@ Timestamp = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-Identifier = Annotated[int, Meta(ge=1, description="Assigned by the service, never reused.")]
+Identifier = Annotated[
+    int, Meta(ge=1, description="Assigned by the service, never reused.", examples=[17])
+]
 
 
 class Pagination(msgspec.Struct, frozen=True):
     """Where a page stands in its list."""
 
-    page: Annotated[int, Meta(ge=1)]
-    limit: Annotated[int, Meta(ge=1, le=100)]
-    total_items: Annotated[int, Meta(ge=0, description="Exact.")]
-    total_pages: Annotated[int, Meta(ge=0)]
+    page: Annotated[int, Meta(ge=1, examples=[1])]
+    limit: Annotated[int, Meta(ge=1, le=100, examples=[25])]
+    total_items: Annotated[int, Meta(ge=0, description="Exact.", examples=[1])]
+    total_pages: Annotated[int, Meta(ge=0, examples=[1])]
 
 
 class Single(msgspec.Struct, Generic[T], frozen=True):
@@ -41,7 +43,7 @@ class Created(msgspec.Struct, Generic[T], frozen=True):
     """A resource that was just made."""
 
     data: T
-    message: str
+    message: Annotated[str, Meta(description="For people.", examples=["It was created."])]
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):

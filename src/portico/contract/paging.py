@@ -23,8 +23,8 @@ def _limit(text: str) -> int:
     return _whole(text, LARGEST_LIMIT)
 
 
-PageNumber = Annotated[int, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE, default=1)]
-Limit = Annotated[int, Param(_limit, type="integer", minimum=1, maximum=LARGEST_LIMIT, default=25)]
+PageNumber = Annotated[int, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE)]
+Limit = Annotated[int, Param(_limit, type="integer", minimum=1, maximum=LARGEST_LIMIT)]
 
 
 def choice(*allowed: str) -> Param:

@@ -1,18 +1,19 @@
 """Products on the wire."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from portico.contract import patterns
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.contract.kinds import Integer, Items, Number, Object, Text, Texts
 from portico.contract.paging import Limit, PageNumber
 from portico.contract.reading import Param
 from portico.domain import products
 from portico.domain.errors import BrokenRule, Fault
-from portico.domain.money import currency, price_bound, price_text, price_units
+from portico.domain.money import CURRENCIES, currency, price_bound, price_text, price_units
 from portico.domain.products import Product
 
 SEARCH_LENGTH = 200
@@ -22,29 +23,23 @@ Price = Annotated[
     Raw,
     Meta(
         description="Exact, at most four decimals.",
+        examples=[24.5],
         extra_json_schema={"type": "number", "minimum": 0},
     ),
 ]
-
-
-class ImageBody(msgspec.Struct, frozen=True):
-    """A picture of a product."""
-
-    url: str
-    alt: str
 
 
 class ProductItem(msgspec.Struct, frozen=True):
     """A product in a list."""
 
     id: Identifier
-    name: str
-    description: str
-    category: str
+    name: Annotated[str, Meta(examples=["Desk lamp"])]
+    description: Annotated[str, Meta(examples=["Warm light on a jointed arm."])]
+    category: Annotated[str, Meta(examples=["lighting"])]
     price: Price
-    currency: str
-    in_stock: bool
-    stock_quantity: Annotated[int, Meta(ge=0)]
+    currency: Annotated[str, Meta(description="ISO 4217.", examples=["USD"])]
+    in_stock: Annotated[bool, Meta(description="Whether `stock_quantity` is above 0.")]
+    stock_quantity: Annotated[int, Meta(ge=0, examples=[12])]
     status: Status
     created_at: Timestamp
     updated_at: Timestamp
@@ -56,6 +51,7 @@ class ProductBody(ProductItem, frozen=True):
     images: Annotated[
         Raw,
         Meta(
+            examples=[[{"url": "https://example.com/lamp.jpg", "alt": "The lamp, lit"}]],
             extra_json_schema={
                 "type": "array",
                 "items": {
@@ -63,16 +59,17 @@ class ProductBody(ProductItem, frozen=True):
                     "required": ["url", "alt"],
                     "properties": {"url": {"type": "string"}, "alt": {"type": "string"}},
                 },
-            }
+            },
         ),
     ]
     metadata: Annotated[
         Raw,
         Meta(
+            examples=[{"colour": "brass"}],
             extra_json_schema={
                 "type": "object",
                 "additionalProperties": {"type": "string"},
-            }
+            },
         ),
     ]
 
@@ -113,39 +110,92 @@ def product_body(product: Product) -> ProductBody:
     )
 
 
-_Name = Annotated[str, Text(products.name, minLength=1, maxLength=200, pattern=r"^\S(.*\S)?$")]
-_Category = Annotated[
-    str, Text(products.category, minLength=1, maxLength=100, pattern=r"^\S(.*\S)?$")
+_Name = Annotated[
+    str,
+    Text(
+        products.name,
+        minLength=1,
+        pattern=patterns.trimmed(*products.NAME_LENGTH),
+        description="1 to 200 characters, without the white space around them.",
+    ),
 ]
-_Description = Annotated[str, Text(products.description, maxLength=10_000)]
+_CATEGORY = {
+    "minLength": 1,
+    "pattern": patterns.trimmed(*products.CATEGORY_LENGTH),
+    "description": "1 to 100 characters, without the white space around them.",
+}
+_Category = Annotated[str, Text(products.category, **_CATEGORY)]
+_Description = Annotated[
+    str,
+    Text(products.description, maxLength=products.MAX_DESCRIPTION_LENGTH, pattern=patterns.TEXT),
+]
 _PriceIn = Annotated[
-    int, Number(price_units, minimum=0, exclusiveMaximum=10**12, multipleOf=0.0001)
+    int,
+    Number(
+        price_units,
+        minimum=0,
+        exclusiveMaximum=10**12,
+        multipleOf=0.0001,
+        description="Kept exactly; at most four decimals.",
+    ),
 ]
-_Currency = Annotated[str, Text(currency, pattern="^[A-Z]{3}$", examples=["USD"])]
-_Stock = Annotated[int, Integer(products.stock_quantity, minimum=0, maximum=2**31 - 1)]
+_Currency = Annotated[str, Text(currency, enum=sorted(CURRENCIES), description="An ISO 4217 code.")]
+_Stock = Annotated[
+    int, Integer(products.stock_quantity, minimum=0, maximum=products.MAX_STOCK_QUANTITY)
+]
 _Status = Annotated[str, Text(products.status, enum=list(products.STATUSES))]
 
 
 class ImageIn(msgspec.Struct):
     """A picture of a product, as it is sent."""
 
-    url: Annotated[str, Text(products.image_url, format="uri", maxLength=2048)]
-    alt: Annotated[str, Text(products.image_alt, maxLength=500)] = ""
+    url: Annotated[
+        str,
+        Text(
+            products.image_url,
+            format="uri",
+            pattern=patterns.WEB_URL,
+            description="http or https, without credentials, at most 2048 characters.",
+        ),
+    ]
+    alt: Annotated[
+        str, Text(products.image_alt, maxLength=products.MAX_ALT_LENGTH, pattern=patterns.TEXT)
+    ] = ""
 
 
-_Images = Annotated[list[dict[str, str]], Items(Object(ImageIn), most=50)]
+_Images = Annotated[list[dict[str, str]], Items(Object(ImageIn), most=products.MAX_IMAGES)]
 _Metadata = Annotated[
     dict[str, str],
     Texts(
-        Text(products.metadata_key, minLength=1, maxLength=100),
-        Text(products.metadata_value, maxLength=1000),
-        most=50,
+        Text(
+            products.metadata_key,
+            minLength=products.METADATA_KEY_LENGTH[0],
+            maxLength=products.METADATA_KEY_LENGTH[1],
+            pattern=patterns.TEXT,
+        ),
+        Text(
+            products.metadata_value,
+            maxLength=products.MAX_METADATA_VALUE_LENGTH,
+            pattern=patterns.TEXT,
+        ),
+        most=products.MAX_METADATA_KEYS,
     ),
 ]
 
 
 class CreateProduct(msgspec.Struct):
     """The body of POST /products."""
+
+    EXAMPLE: ClassVar = {
+        "name": "Desk lamp",
+        "category": "lighting",
+        "price": 24.5,
+        "description": "Warm light on a jointed arm.",
+        "stock_quantity": 12,
+        "status": "active",
+        "images": [{"url": "https://example.com/lamp.jpg", "alt": "The lamp, lit"}],
+        "metadata": {"colour": "brass"},
+    }
 
     name: _Name
     category: _Category
@@ -160,6 +210,8 @@ class CreateProduct(msgspec.Struct):
 
 class ChangeProduct(msgspec.Struct):
     """The body of PATCH /products/{id}: what is left out stays."""
+
+    EXAMPLE: ClassVar = {"price": 19.95, "stock_quantity": 3}
 
     name: _Name | UnsetType = UNSET
     category: _Category | UnsetType = UNSET
@@ -205,15 +257,11 @@ class ListProducts(msgspec.Struct, frozen=True):
 
     page: PageNumber = 1
     limit: Limit = 25
-    category: Annotated[str | None, Param(_category, type="string", minLength=1, maxLength=100)] = (
-        None
-    )
+    category: Annotated[str | None, Param(_category, type="string", **_CATEGORY)] = None
     min_price: Annotated[int | None, Param(_at_least, type="number", minimum=0)] = None
     max_price: Annotated[int | None, Param(_at_most, type="number", minimum=0)] = None
     in_stock: Annotated[bool | None, Param(_truth, type="boolean")] = None
-    status: Annotated[
-        str, Param(_status, type="string", enum=list(products.STATUSES), default="active")
-    ] = "active"
+    status: Annotated[str, Param(_status, type="string", enum=list(products.STATUSES))] = "active"
     search: Annotated[
         str,
         Param(
@@ -221,6 +269,7 @@ class ListProducts(msgspec.Struct, frozen=True):
             empty=True,
             type="string",
             maxLength=SEARCH_LENGTH,
+            pattern=patterns.TEXT,
             description="Full-text search over name and description: every word, in any case and"
             " accent, the last as a prefix; most relevant first.",
         ),

@@ -1,10 +1,11 @@
 """Users on the wire."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
+from portico.contract import patterns
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.contract.kinds import Boolean, Nullable, Object, Text
 from portico.contract.paging import Limit, PageNumber, choice
@@ -18,8 +19,8 @@ class UserItem(msgspec.Struct, frozen=True):
     """A user in a list, and as POST /users answers."""
 
     id: Identifier
-    name: str
-    email: str
+    name: Annotated[str, Meta(examples=["Ada Lovelace"])]
+    email: Annotated[str, Meta(examples=["ada@example.com"])]
     role: Role
     created_at: Timestamp
     updated_at: Timestamp
@@ -29,15 +30,17 @@ class PreferencesBody(msgspec.Struct, frozen=True):
     """What a user prefers."""
 
     theme: Literal["system", "light", "dark"]
-    language: str
+    language: Annotated[str, Meta(description="BCP 47.", examples=["en"])]
     notifications: bool
 
 
 class UserBody(UserItem, frozen=True):
     """A user by itself."""
 
-    avatar_url: str | None
-    last_login_at: Timestamp | None
+    avatar_url: Annotated[str | None, Meta(examples=["https://example.com/ada.png"])]
+    last_login_at: Annotated[
+        Timestamp | None, Meta(description="The last login with the password.")
+    ]
     preferences: PreferencesBody
 
 
@@ -72,23 +75,46 @@ def user_body(user: User) -> UserBody:
     )
 
 
-_Name = Annotated[str, Text(users.name, minLength=2, maxLength=100, pattern=r"^\S(.*\S)$")]
-_Email = Annotated[str, Text(users.email, format="email", maxLength=254)]
+_Name = Annotated[
+    str,
+    Text(
+        users.name,
+        minLength=2,
+        pattern=patterns.trimmed(*users.NAME_LENGTH),
+        description="2 to 100 characters, without the white space around them.",
+    ),
+]
+_Email = Annotated[
+    str,
+    Text(
+        users.email,
+        format="email",
+        pattern=patterns.EMAIL,
+        description="At most 254 characters, unique among users, whatever its case.",
+    ),
+]
 _Role = Annotated[str, Text(users.role, enum=list(users.ROLES))]
 _Password = Annotated[
     str,
     Text(
         users.password,
-        minLength=8,
-        maxLength=128,
-        pattern="^(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])",
+        pattern=patterns.STRONG,
         writeOnly=True,
+        description="8 to 128 characters, with an uppercase letter, a lowercase letter and a"
+        " digit.",
     ),
 ]
 
 
 class CreateUser(msgspec.Struct):
     """The body of POST /users."""
+
+    EXAMPLE: ClassVar = {
+        "name": "Ada Lovelace",
+        "email": "ada@example.com",
+        "password": "Analytical1",
+        "role": "editor",
+    }
 
     name: _Name
     email: _Email
@@ -99,25 +125,57 @@ class CreateUser(msgspec.Struct):
 class PreferencesIn(msgspec.Struct):
     """What a user prefers, as it is sent: what is left out stays."""
 
-    theme: Annotated[str, Text(users.theme, enum=["system", "light", "dark"])] = "system"
-    language: Annotated[str, Text(users.language, maxLength=35)] = "en"
-    notifications: Annotated[bool, Boolean()] = True
+    theme: Annotated[str, Text(users.theme, enum=list(users.THEMES))] | UnsetType = UNSET
+    language: (
+        Annotated[
+            str,
+            Text(
+                users.language,
+                maxLength=users.MAX_LANGUAGE_LENGTH,
+                pattern=patterns.LANGUAGE,
+                description="BCP 47, such as en or pt-BR.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    notifications: Annotated[bool, Boolean()] | UnsetType = UNSET
 
 
 class ChangeUser(msgspec.Struct):
     """The body of PATCH /users/{id} and /users/me: what is left out stays."""
 
+    EXAMPLE: ClassVar = {"name": "Ada King", "preferences": {"theme": "dark"}}
+
     name: _Name | UnsetType = UNSET
     email: _Email | UnsetType = UNSET
     role: _Role | UnsetType = UNSET
     avatar_url: (
-        Annotated[str | None, Nullable(Text(users.avatar_url, format="uri", maxLength=2048))]
+        Annotated[
+            str | None,
+            Nullable(
+                Text(
+                    users.avatar_url,
+                    format="uri",
+                    pattern=patterns.WEB_URL,
+                    description="http or https, without credentials, at most 2048 characters.",
+                )
+            ),
+        ]
         | UnsetType
     ) = UNSET
     preferences: Annotated[dict[str, Any], Object(PreferencesIn)] | UnsetType = UNSET
     password: _Password | UnsetType = UNSET
     current_password: (
-        Annotated[str, Text(lambda text: text, maxLength=128, writeOnly=True)] | UnsetType
+        Annotated[
+            str,
+            Text(
+                lambda text: text,
+                pattern=patterns.TEXT,
+                writeOnly=True,
+                description="The password so far, where callers change their own.",
+            ),
+        ]
+        | UnsetType
     ) = UNSET
 
 

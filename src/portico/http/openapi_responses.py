@@ -1,0 +1,196 @@
+"""The responses of the OpenAPI document: successes, every error, and their true headers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from portico.domain import errors
+from portico.domain.errors import Fault, PorticoError
+from portico.http.messages import JSON
+from portico.http.problems import STATUS, problem
+from portico.http.routing import ID, Access, Route
+
+Json = dict[str, Any]
+
+EXAMPLES: Mapping[type[PorticoError], PorticoError] = {
+    type(error): error
+    for error in (
+        errors.Unreadable(
+            "The request could not be read.",
+            [Fault("limit", "must be a whole number from 1 to 100")],
+        ),
+        errors.AuthenticationRequired("This API key is not valid."),
+        errors.PermissionDenied("This credential does not carry the scope write:products."),
+        errors.NotFound("There is no product 17."),
+        errors.MethodNotAllowed("PUT is not possible here; use GET, HEAD.", ["GET", "HEAD"]),
+        errors.NotAcceptable("This service answers application/json; accept that or */*."),
+        errors.RequestTimeout("The body did not arrive within 20 seconds."),
+        errors.Duplicate("A user with this e-mail exists already.", [Fault("email", "is taken")]),
+        errors.Conflict("This is the last admin; make another user an admin first."),
+        errors.PreconditionFailed("The resource has changed since: read it again."),
+        errors.PayloadTooLarge("The body is larger than 1048576 bytes."),
+        errors.UnsupportedMediaType("Send the body as application/json."),
+        errors.Invalid(
+            "Some fields have values that are not allowed.",
+            [Fault("price", "must not be negative")],
+        ),
+        errors.RateLimited("Too many requests; try again in 17 seconds.", retry_after=17),
+        errors.Internal("Something went wrong here; the log has it by request id."),
+        errors.Unavailable("The database does not answer.", retry_after=1),
+    )
+}
+"""One of each, as the service would raise it."""
+
+_LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+_ALWAYS = ("X-Request-Id", *_LIMITS)
+_TAGGED = ("ETag", "Cache-Control")
+_UNCOUNTED = (errors.Internal, errors.Unavailable)
+"""Errors that may come before the request was counted."""
+
+
+def _header(description: str, example: str | int, **schema: Any) -> Json:
+    kind = "integer" if isinstance(example, int) else "string"
+    return {
+        "description": description,
+        "required": True,
+        "schema": {"type": kind, **schema},
+        "example": example,
+    }
+
+
+HEADERS: Mapping[str, Json] = {
+    "X-Request-Id": _header(
+        "Names this request in the log.", "req_5f0c1e9a7b2d0000002a", minLength=1
+    ),
+    "X-RateLimit-Limit": _header(
+        "How many requests the window with the fewest remaining allows.", 500, minimum=0
+    ),
+    "X-RateLimit-Remaining": _header("How many of them remain.", 499, minimum=0),
+    "X-RateLimit-Reset": _header(
+        "When that window begins anew, in Unix seconds.", 1769847360, minimum=0
+    ),
+    "ETag": _header(
+        "Names this representation, for `If-None-Match` and `If-Match`.",
+        '"8d41c0f6a2b97e3515d0c4aa"',
+        pattern='^"[0-9a-f]+"$',
+    ),
+    "Cache-Control": _header(
+        "The answer is the caller's alone, and asked for anew with its `ETag`.",
+        "private, no-cache",
+        const="private, no-cache",
+    ),
+    "Location": _header(
+        "The address of what was made.", "https://localhost:8443/v1/users/17", format="uri"
+    ),
+    "WWW-Authenticate": _header("How to authenticate.", "Bearer"),
+    "Allow": _header("The methods that this path takes.", "GET, HEAD"),
+    "Retry-After": _header("How many seconds to wait.", 17, minimum=1),
+}
+"""Every header of a response that says something of its own."""
+
+_NO_STORE = _header("The answer shows a secret: do not keep it.", "no-store", const="no-store")
+_SUCCESS = {200: "It worked.", 201: "It was created.", 204: "It is gone."}
+_NOT_MODIFIED = "What the caller has is current: the `ETag` is one of `If-None-Match`."
+
+
+def possible_errors(route: Route) -> list[type[PorticoError]]:
+    """Every error that a route can answer: its own, and those of the pipeline before it."""
+    found: list[type[PorticoError]] = [errors.Unreadable, errors.NotAcceptable]
+    if route.access is not Access.ANYONE:
+        found.append(errors.AuthenticationRequired)
+        if route.scope or route.method != "GET":  # a read-only key may call GET alone
+            found.append(errors.PermissionDenied)
+    if route.path.endswith(ID):
+        found.append(errors.NotFound)
+    if route.conditional:
+        found.append(errors.PreconditionFailed)
+    if route.body:
+        found += (
+            errors.RequestTimeout,
+            errors.PayloadTooLarge,
+            errors.UnsupportedMediaType,
+            errors.Invalid,
+        )
+    found += (errors.RateLimited, errors.Internal, errors.Unavailable, *route.errors)
+    return sorted(set(found), key=lambda error: (STATUS[error], error.__name__))
+
+
+def responses(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
+    """The responses of one route by status. `answer` is the media type object of its success,
+    `extra` the names of headers on every response."""
+    shown: dict[int, Json] = {route.status: _success(route, answer, extra)}
+    if route.method == "GET":
+        shown[304] = {"description": _NOT_MODIFIED, "headers": _refs(*_ALWAYS, *_TAGGED, *extra)}
+    for status, kinds in by_status(route).items():
+        shown[status] = {"$ref": f"#/components/responses/{component_name(kinds)}"}
+    return {str(status): shown[status] for status in sorted(shown)}
+
+
+def _success(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
+    headers = _refs(*_ALWAYS, *extra)
+    if route.method == "GET":
+        headers |= _refs(*_TAGGED)
+    if route.location:
+        headers |= _refs("Location")
+    if route.no_store:
+        headers["Cache-Control"] = _NO_STORE
+    success: Json = {"description": _SUCCESS[route.status], "headers": headers}
+    if answer is not None:
+        success["content"] = {JSON: answer}
+    return success
+
+
+def by_status(route: Route) -> dict[int, tuple[type[PorticoError], ...]]:
+    """A route's errors by status."""
+    found: dict[int, tuple[type[PorticoError], ...]] = {}
+    for error in possible_errors(route):
+        status = STATUS[error]
+        found[status] = (*found.get(status, ()), error)
+    return found
+
+
+def meaning(error: type[PorticoError]) -> str:
+    """What an error says, in a sentence."""
+    return (error.__doc__ or "").split("\n")[0].split(";")[0].rstrip(".") + "."
+
+
+def component_name(kinds: Sequence[type[PorticoError]]) -> str:
+    """What the component of these errors, of one status, is called."""
+    return "Or".join(kind.__name__ for kind in kinds)
+
+
+def error_components(routes: Sequence[Route], extra: Sequence[str]) -> Json:
+    """Every error response of the routes, and of paths that none of them serves."""
+    wanted = {kinds for route in routes for kinds in by_status(route).values()}
+    wanted |= {(errors.MethodNotAllowed,), (errors.NotFound,)}
+    ordered = sorted(wanted, key=lambda kinds: (STATUS[kinds[0]], component_name(kinds)))
+    return {component_name(kinds): _error_component(kinds, extra) for kinds in ordered}
+
+
+def _error_component(kinds: Sequence[type[PorticoError]], extra: Sequence[str]) -> Json:
+    replies = {kind: problem(EXAMPLES[kind]) for kind in kinds}
+    headers = _refs(*_ALWAYS, *extra)
+    if any(kind in _UNCOUNTED for kind in kinds):
+        headers |= {name: {**HEADERS[name], "required": False} for name in _LIMITS}
+    own = {name for reply in replies.values() for name, _ in reply.headers}
+    headers |= _refs(*(name for name in HEADERS if name.lower() in own))
+    codes = sorted({kind.code for kind in kinds})
+    schema = {
+        "allOf": [
+            {"$ref": "#/components/schemas/ErrorBody"},
+            {"properties": {"error": {"properties": {"code": {"enum": codes}}}}},
+        ]
+    }
+    examples = {
+        kind.__name__: {"value": msgspec.json.decode(reply.body)} for kind, reply in replies.items()
+    }
+    return {
+        "description": " ".join(map(meaning, kinds)),
+        "headers": headers,
+        "content": {JSON: {"schema": schema, "examples": examples}},
+    }
+
+
+def _refs(*names: str) -> Json:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

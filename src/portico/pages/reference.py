@@ -1,0 +1,241 @@
+"""The reference page: an OpenAPI document as a reader meets it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+Json = Mapping[str, Any]
+
+_FEW = 8
+"""So many values of an enumeration are listed; of more, their description must tell."""
+
+_TOKEN = re.compile(
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")'
+    r"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)"
+)
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A parameter, or a field of a body."""
+
+    name: str
+    kind: str
+    required: bool
+    rules: list[str]
+    description: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One response of an operation."""
+
+    status: str
+    phrase: str
+    description: str
+    codes: list[str]
+    headers: list[str]
+    example: str | None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether this is what a caller hopes for."""
+        return self.status < "400"
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One endpoint."""
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    description: str
+    deprecated: bool
+    access: str
+    parameters: dict[str, list[Field]]
+    body: list[Field]
+    answers: list[Answer]
+    curl: str
+
+
+def page(document: Json, assets: Mapping[str, str]) -> str:
+    """The page of a document. `assets` are the addresses of the files that it needs, by name."""
+    introduction, *sections = re.split(r"^## ", document["info"]["description"], flags=re.MULTILINE)
+    guide = [section.split("\n", 1) for section in sections]
+    operations = list(_operations(document))
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"prose": prose, "inline": inline, "coloured": coloured}
+    return environment.get_template("docs.html").render(
+        document=document,
+        assets=assets,
+        introduction=introduction,
+        guide=[(_anchor(title), title, text) for title, text in guide],
+        tags=[
+            (tag, [found for name, found in operations if name == tag["name"]])
+            for tag in document["tags"]
+        ],
+    )
+
+
+def prose(text: str) -> Markup:
+    """Markdown, as far as the guide and the declarations use it: paragraphs and code."""
+    parts = []
+    for block in re.split(r"\n{2,}", text.strip()):
+        if block.startswith("```"):
+            code = block.strip("`").strip("\n")
+            parts.append(Markup("<pre><code>{}</code></pre>").format(code))
+        else:
+            parts.append(Markup("<p>{}</p>").format(inline(block)))
+    return Markup("\n").join(parts)
+
+
+def inline(text: str) -> Markup:
+    """A paragraph's text, with its code."""
+    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(marked)  # noqa: S704 - escaped above
+
+
+def coloured(text: str) -> Markup:
+    """JSON text with its tokens marked for the style sheet."""
+    parts, end = [], 0
+    for token in _TOKEN.finditer(text):
+        parts.append(escape(text[end : token.start()]))
+        parts.append(Markup('<span class="{}">{}</span>').format(token.lastgroup, token[0]))
+        end = token.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _operations(document: Json) -> Iterator[tuple[str, Operation]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield operation["tags"][0], _operation(document, path, method.upper(), operation)
+
+
+def _operation(document: Json, path: str, method: str, operation: Json) -> Operation:
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    parameters: dict[str, list[Field]] = {}
+    for parameter in operation.get("parameters", []):
+        field = _field(parameter["name"], parameter["schema"], parameter, document)
+        parameters.setdefault(parameter["in"], []).append(field)
+    security = operation.get("security", document["security"])
+    scopes = [scope for scheme in security for scope in scheme["bearer"]]
+    return Operation(
+        id=operation["operationId"],
+        method=method,
+        path=path,
+        summary=operation["summary"],
+        description=operation["description"],
+        deprecated=operation.get("deprecated", False),
+        access=scopes[0] if scopes else ("any caller" if security else "anyone"),
+        parameters=parameters,
+        body=list(_body_fields(body["schema"], document)) if body else [],
+        answers=[
+            _answer(status, _resolved(response, document), document)
+            for status, response in operation["responses"].items()
+        ],
+        curl=_curl(document, path, method, operation, body.get("example")),
+    )
+
+
+def _resolved(value: Json, document: Json) -> Json:
+    """What a reference leads to, or the value itself."""
+    if "$ref" not in value:
+        return value
+    found = document
+    for part in value["$ref"].removeprefix("#/").split("/"):
+        found = found[part]
+    return found
+
+
+def _body_fields(schema: Json, document: Json, prefix: str = "") -> Iterator[Field]:
+    schema = _resolved(schema, document)
+    for name, inner in schema["properties"].items():
+        required = {"required": name in schema.get("required", ())}
+        yield _field(f"{prefix}{name}", inner, required, document)
+        if "properties" in inner:
+            yield from _body_fields(inner, document, f"{prefix}{name}.")
+        elif "properties" in inner.get("items", ()):
+            yield from _body_fields(inner["items"], document, f"{prefix}{name}[].")
+
+
+def _field(name: str, schema: Json, facts: Json, document: Json) -> Field:
+    schema = _resolved(schema, document)
+    return Field(
+        name=name,
+        kind=_kind(schema),
+        required=facts.get("required", False),
+        rules=list(_rules(schema)),
+        description=facts.get("description") or schema.get("description", ""),
+    )
+
+
+def _kind(schema: Json) -> str:
+    kind = schema.get("type", "string")
+    if kind == "array":
+        return f"array of {_kind(schema['items'])}s"
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+def _rules(schema: Json) -> Iterator[str]:
+    """The rules of a value that its description leaves out."""
+    if len(schema.get("enum", ())) in range(1, _FEW + 1):
+        yield "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        yield f"{low:,} to {high:,}"
+    elif low is not None:
+        yield f"{low:,} or more"
+    if "exclusiveMaximum" in schema:
+        yield f"less than {schema['exclusiveMaximum']:,}"
+    for name, noun in (("maxLength", "characters"), ("maxItems", ""), ("maxProperties", "names")):
+        if name in schema:
+            yield f"at most {schema[name]:,} {noun}".strip()
+    if schema.get("default") not in (None, "", [], {}):
+        yield f"default `{json.dumps(schema['default']).strip(chr(34))}`"
+    if schema.get("writeOnly"):
+        yield "never answered"
+
+
+def _answer(status: str, response: Json, document: Json) -> Answer:
+    media = response.get("content", {}).get("application/json", {})
+    examples = [example["value"] for example in media.get("examples", {}).values()]
+    shown = media["example"] if "example" in media else (examples[0] if examples else None)
+    always = document["components"]["responses"]["NotFound"]["headers"]
+    return Answer(
+        status=status,
+        phrase=HTTPStatus(int(status)).phrase,
+        description=response["description"],
+        codes=[example["error"]["code"] for example in examples],
+        headers=[name for name in response.get("headers", ()) if name not in always],
+        example=None if shown is None else _indented(shown),
+    )
+
+
+def _indented(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _curl(document: Json, path: str, method: str, operation: Json, body: Any) -> str:
+    address = document["servers"][0]["url"] + path.replace("{id}", "17")
+    parts = ["curl"] if method == "GET" else [f"curl -X {method}"]
+    parts.append('-H "Authorization: Bearer $API_KEY"')
+    if operation.get("requestBody"):
+        text = json.dumps(body, ensure_ascii=False).replace("'", "'\\''")
+        parts += ["-H 'Content-Type: application/json'", f"-d '{text}'"]
+    return " \\\n  ".join([*parts, address])
