@@ -19,8 +19,8 @@ FACTS: dict[str, Any] = {
 
 def pasted(variables: dict[str, str], directory: Path) -> list[str]:
     """The words that a shell makes of the line."""
-    line = "curl" + welcome(FACTS, load({}, variables, directory)).partition("  curl")[2]
-    return shlex.split(line)
+    told = welcome(FACTS, load({}, variables, directory))
+    return shlex.split(told[told.index("  curl") :].replace("\\\n", ""))
 
 
 def test_the_local_authority_is_named_where_its_certificate_is_served(tmp_path: Path) -> None:
