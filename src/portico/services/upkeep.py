@@ -31,8 +31,7 @@ class Upkeep:
     async def restore(self) -> None:
         """Takes up the counters of the last run, and what mirrors missed."""
         if self._limiter is not None:
-            today = self._env.clock() // DAY
-            self._limiter.restore(await self._env.rate_counters.since(today))
+            self._limiter.restore(await self._env.rate_counters.since(self._oldest_day()))
         await follow_all(self._env)
 
     async def flush(self) -> None:
@@ -46,8 +45,7 @@ class Upkeep:
         used, self._used = self._used, {}
         try:
             async with self._env.db.transaction() as tx:
-                today = self._env.clock() // DAY
-                await self._env.rate_counters.save(tx, counters.values(), day=today)
+                await self._env.rate_counters.save(tx, counters.values(), day=self._oldest_day())
                 await self._env.api_keys.record_use(tx, used)
         except BaseException:  # also when it is cancelled; whatever is written twice stays the same
             self._counters = counters | self._counters
@@ -64,3 +62,10 @@ class Upkeep:
                     await follow_all(self._env)
             except Unavailable as error:
                 log.warning("counters are not stored yet: %s", error.message)
+            except Exception:
+                # Whatever it was: the next batch may be stored.
+                log.exception("counters are not stored yet")
+
+    def _oldest_day(self) -> int:
+        """Yesterday: a clock that is set back over midnight finds its counters again."""
+        return self._env.clock() // DAY - 1

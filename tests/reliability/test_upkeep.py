@@ -1,0 +1,95 @@
+"""What gathers in memory is stored in the end, whatever happens to a batch, and to the clock."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from driving import Api, Caller, settings_for
+from portico.domain.limits import Plan
+
+PER_DAY = 100
+PLAN = Plan("daily", 10 * PER_DAY, PER_DAY)
+"""Its day always has fewer requests left than its minute: so every answer tells of the day."""
+
+COUNTED = "SELECT day_count FROM rate_counters WHERE caller = :caller"
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application on SQLite, with a plan whose day is short."""
+    settings = settings_for(tmp_path, {})
+    api = Api(replace(settings, plans={**settings.plans, PLAN.name: PLAN}))
+    await api.start()
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+async def left(caller: Caller) -> int:
+    """How many requests the caller's day has left after this one."""
+    answer = await caller.get("/users/me")
+    assert answer.status_code == 200
+    return int(answer.headers["x-ratelimit-remaining"])
+
+
+async def eventually(true: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until something is true."""
+    async with asyncio.timeout(20):
+        while True:
+            if await true():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def stored(api: Api, caller: Caller, count: int) -> None:
+    """Waits until so many requests of the caller's are stored."""
+    name = {"caller": f"user:{caller.user.id}"}
+
+    async def is_stored() -> bool:
+        return await api.live.db.one(COUNTED, name) == (count,)
+
+    await eventually(is_stored)
+
+
+async def test_a_batch_that_fails_in_an_unforeseen_way_is_stored_later(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    caller = await api.caller(plan=PLAN.name)
+    async with api.live.db.transaction() as tx:
+        await tx.script("ALTER TABLE rate_counters RENAME TO elsewhere")
+    assert await left(caller) == PER_DAY - 1
+
+    async def failed_twice() -> bool:
+        return caplog.text.count("counters are not stored yet") >= 2
+
+    await eventually(failed_twice)
+    async with api.live.db.transaction() as tx:
+        await tx.script("ALTER TABLE elsewhere RENAME TO rate_counters")
+    assert await left(caller) == PER_DAY - 2
+    await stored(api, caller, 2)
+    await api.crash()
+    await api.start()
+    assert await left(caller) == PER_DAY - 3
+
+
+async def test_a_clock_set_forward_and_back_over_midnight_forgets_no_count(api: Api) -> None:
+    caller, other = await api.caller(plan=PLAN.name), await api.caller(plan=PLAN.name)
+    for used in range(1, 7):
+        assert await left(caller) == PER_DAY - used
+    await stored(api, caller, 6)
+    api.clock.advance(days=1)
+    assert await left(other) == PER_DAY - 1
+    await stored(api, other, 1)
+    await api.crash()
+    await api.start()  # while the clock is wrong
+    assert await left(other) == PER_DAY - 2
+    await stored(api, other, 2)
+    api.clock.advance(days=-1)
+    assert await left(caller) == PER_DAY - 7
+    await stored(api, caller, 7)
+    await api.crash()
+    await api.start()  # when it is right again
+    assert await left(caller) == PER_DAY - 8
