@@ -1,0 +1,83 @@
+"""The documents as tests read them: links, code, and tables between markers."""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_SPAN = re.compile(r"`([^`\n]+)`")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of code and its language; empty where none is named."""
+
+    language: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """One Markdown file."""
+
+    path: Path
+    text: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its path within the repository."""
+        return str(self.path.relative_to(ROOT))
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """Its fenced blocks, in order."""
+        return [Block(*match) for match in _FENCE.findall(self.text)]
+
+    @cached_property
+    def prose(self) -> str:
+        """What is not in a fenced block."""
+        return _FENCE.sub("", self.text)
+
+    @property
+    def spans(self) -> list[str]:
+        """The code within its sentences."""
+        return _SPAN.findall(self.prose)
+
+    @property
+    def links(self) -> list[str]:
+        """The targets of its links, those to other sites too."""
+        return _LINK.findall(self.prose)
+
+    @property
+    def anchors(self) -> set[str]:
+        """What a link can name of it: its headings, spelled as GitHub does."""
+        headings = (heading.lower() for heading in _HEADING.findall(self.prose))
+        return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
+
+    def marked(self, name: str) -> str:
+        """What stands between the markers of this name."""
+        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        assert self.text.count(start) == self.text.count(end) == 1, f"{self.name}: {start}"
+        return self.text.partition(start)[2].partition(end)[0]
+
+    def rows(self, name: str) -> list[list[str]]:
+        """The cells of the marked table, without its headings and without backticks."""
+        lines = self.marked(name).splitlines()[2:]
+        cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+        return [[cell.replace("`", "") for cell in row] for row in cells]
+
+
+def document(name: str) -> Document:
+    """The document at this path within the repository."""
+    return Document(ROOT / name, (ROOT / name).read_text("utf-8"))
+
+
+def every_document() -> list[Document]:
+    """Every Markdown file for readers of the repository."""
+    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return [document(str(path.relative_to(ROOT))) for path in sorted(paths)]
