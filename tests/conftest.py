@@ -7,6 +7,20 @@ import pytest
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--crash-rounds N`."""
+    parser.addoption(
+        "--crash-rounds", type=int, default=20, metavar="N", help="how often to kill the server"
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Shows what tests measured."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"{name}: {value}")
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL server; every test takes a `fresh_database()` of it."""
