@@ -1,0 +1,104 @@
+"""Portico through its public command line: prepared data directories, and servers on them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.servers import Address, BenchError, Running, free_port, running
+
+PRODUCT = "/v1/products/{N}"
+PRODUCTS = "/v1/products"
+FIRST_PAGE = "/v1/products?page=1&limit=25"
+
+_COMMAND = str(Path(sys.executable).with_name("portico"))
+_LIMITS = "[plans.enterprise]\nper_minute = 1000000000\nper_day = 1000000000\n"
+_BEHIND_PROXY = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A data directory with a catalogue in it, and a key of the first admin."""
+
+    directory: Path
+    key: str
+    environment: Mapping[str, str]
+    count: int
+
+    def copied(self, directory: Path) -> "Prepared":
+        """The same data in a directory of its own, for a server that will change it (SQLite)."""
+        shutil.copytree(self.directory, directory)
+        return replace(self, directory=directory)
+
+
+def command(prepared: Prepared, *words: str) -> list[str]:
+    """`portico WORDS… --data DIR`."""
+    return [_COMMAND, *words, "--data", str(prepared.directory)]
+
+
+def environment(prepared: Prepared) -> dict[str, str]:
+    """What a command on the prepared data needs in its environment."""
+    return {**os.environ, **prepared.environment}
+
+
+def _run(prepared: Prepared, *words: str) -> str:
+    argv = command(prepared, *words)
+    done = subprocess.run(
+        argv, env=environment(prepared), capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise BenchError(f"portico {' '.join(words)} failed: {said[-1]}")
+    return done.stdout
+
+
+def prepare(
+    directory: Path, products: Path, count: int, database_url: str | None = None
+) -> Prepared:
+    """`portico init`, and the import of `count` products from the NDJSON file `products`.
+
+    The first admin's plan keeps its limits, too high to be reached.
+    """
+    config = directory.with_suffix(".toml")
+    config.write_text(_LIMITS)
+    variables = {"PORTICO_CONFIG": str(config)}
+    if database_url is not None:
+        variables["PORTICO_DATABASE_URL"] = database_url
+    empty = Prepared(directory, "", variables, count)
+    made = json.loads(_run(empty, "init", "--json", "--admin-email", "admin@example.com"))
+    _run(empty, "products", "import", str(products))
+    return replace(empty, key=made["keys"]["live"])
+
+
+@contextmanager
+def serving(
+    prepared: Prepared, log: Path, *, tls_on: bool = True, request_log: bool = True
+) -> Iterator[Running]:
+    """`portico serve`, over its own TLS or over plain HTTP as behind a trusted proxy.
+
+    As it comes, Portico logs each request; `request_log=False` ends that.
+    """
+    headers = {"Authorization": f"Bearer {prepared.key}"}
+    variables = {**prepared.environment, "PORTICO_LOG_REQUESTS": "on" if request_log else "off"}
+    if not tls_on:
+        headers |= _BEHIND_PROXY
+        variables |= {"PORTICO_TLS": "off", "PORTICO_TRUSTED_PROXIES": "127.0.0.1"}
+    address = Address(free_port(), tls_on, headers)
+    argv = command(prepared, "serve", "--host", "127.0.0.1", "--port", str(address.port))
+    name = f"Portico {'TLS' if tls_on else 'plain'}"
+    with running(name, argv, address, probe="/v1/products/1", log=log, env=variables) as server:
+        yield server
+
+
+def first_start_seconds(directory: Path, log: Path) -> float:
+    """From `portico serve` on a directory that does not exist yet to its first answer."""
+    address = Address(free_port(), tls=True, headers={})
+    argv = [_COMMAND, "serve", "--host", "127.0.0.1", "--port", str(address.port)]
+    argv += ["--data", str(directory)]
+    with running("Portico, first start", argv, address, probe="/healthz", log=log) as server:
+        return server.start_seconds

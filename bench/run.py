@@ -1,0 +1,105 @@
+"""Portico beside a bare server, Fastify and PocketBase: rows, floors, verdicts.
+
+    script/bench [--rounds N] [--seconds N] [--only ROW]… [--json FILE] [--dir DIR]
+
+One core for the server, one for the load. Ends with 0 when every floor is met, with 1 otherwise.
+"""
+
+import argparse
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench import footprint, latency, throughput
+from bench.report import Finding, Report
+from bench.servers import LOAD_CPU, SERVER_CPU, BenchError
+from bench.workshop import Workshop
+
+ROWS: dict[str, Callable[[Workshop], None]] = {
+    "get": throughput.get,
+    "list": throughput.list_,
+    "write": throughput.write,
+    "scale": throughput.scale,
+    "pages": latency.pages,
+    "search": latency.search,
+    "busy": latency.busy,
+    "memory": footprint.memory,
+    "idle": footprint.idle,
+    "start": footprint.start,
+}
+RESULTS = Path(__file__).parent / "results" / "latest.json"
+OPEN_FILES = 8192
+BUSY_MACHINE = 0.5
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="script/bench", description="Measures Portico beside others, against its floors."
+    )
+    parser.add_argument("--rounds", type=int, default=4, help="interleaved rounds (default 4)")
+    parser.add_argument("--seconds", type=int, default=5, help="of one run (default 5)")
+    parser.add_argument(
+        "--only", action="append", choices=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}"
+    )
+    parser.add_argument("--json", type=Path, default=RESULTS, help="where the figures are written")
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=Path("/var/tmp"),  # noqa: S108  only a parent of mkdtemp's
+        help="a directory on a real disk, for durable writes (default /var/tmp)",
+    )
+    given = parser.parse_args()
+    if given.rounds < 1 or given.seconds < 1:
+        parser.error("--rounds and --seconds are at least 1")
+    return given
+
+
+def _prepare_process() -> None:
+    """Everything that is not a server stays on the load's core; nothing of ours leaks in."""
+    cores = {int(SERVER_CPU), int(LOAD_CPU)}
+    if not cores <= os.sched_getaffinity(0):
+        sys.exit("script/bench needs CPUs 0 and 1: one for the server, one for the load")
+    os.sched_setaffinity(0, {int(LOAD_CPU)})
+    # Servers inherit it, so that 2,000 connections are a question of memory, not of `ulimit -n`.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, OPEN_FILES), hard))
+    # Being told to end must end the servers too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for name in [name for name in os.environ if name.startswith("PORTICO_")]:
+        del os.environ[name]
+
+
+def main() -> int:
+    """Runs the rows asked for, prints both tables, writes the JSON."""
+    given = _arguments()
+    _prepare_process()
+    report = Report(given.rounds, given.seconds)
+    with (
+        tempfile.TemporaryDirectory(prefix="portico-bench-", dir=given.dir) as directory,
+        ExitStack() as kept,
+    ):
+        shop = Workshop(Path(directory), report, kept)
+        if report.load_average > BUSY_MACHINE:
+            shop.say(f"this machine is busy (load {report.load_average:.2f}): trust ratios only")
+        for row in given.only or ROWS:
+            try:
+                ROWS[row](shop)
+            except BenchError as error:
+                shop.missing(row, "not measured", error)
+            except KeyboardInterrupt:
+                shop.say("interrupted")
+                report.findings.append(Finding(row, "interrupted", None, "", void=True))
+                break
+    print(report.table())
+    report.write_json(given.json)
+    print(f"\nFigures: {given.json}")
+    return 0 if report.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""Starting, watching and stopping the servers that are measured, each on the server's core."""
+
+import contextlib
+import functools
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+
+SERVER_CPU = "0"
+LOAD_CPU = "1"
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+
+
+class BenchError(Exception):
+    """Something that was to be measured did not do what it must; the message says what."""
+
+
+@functools.cache
+def _anything_goes() -> ssl.SSLContext:
+    """A TLS client that asks for no proof: each server here has a certificate of its own making."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server answers, and what each request to it carries."""
+
+    port: int
+    tls: bool
+    headers: Mapping[str, str]
+
+    @property
+    def origin(self) -> str:
+        """Such as `https://localhost:8443`."""
+        return f"{'https' if self.tls else 'http'}://localhost:{self.port}"
+
+    def connect(self, timeout: float = 30.0) -> HTTPConnection:
+        """A new connection, not yet opened."""
+        if self.tls:
+            return HTTPSConnection(
+                "localhost", self.port, timeout=timeout, context=_anything_goes()
+            )
+        return HTTPConnection("localhost", self.port, timeout=timeout)
+
+    def get(self, path: str, timeout: float = 30.0) -> tuple[int, bytes]:
+        """One request on a connection of its own: status and body."""
+        connection = self.connect(timeout)
+        try:
+            connection.request("GET", path, headers=dict(self.headers))
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+
+def free_port() -> int:
+    """A port that nothing listens on right now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def on_server_cpu(argv: Sequence[str]) -> list[str]:
+    """The same command, kept to the server's core."""
+    return ["taskset", "-c", SERVER_CPU, *argv]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that answers."""
+
+    name: str
+    address: Address
+    process: subprocess.Popen[bytes]
+    start_seconds: float
+    """From starting the process to its first 200."""
+
+    def memory_kib(self) -> int:
+        """Resident memory of the process and all its descendants."""
+        return sum(_resident_kib(pid) for pid in _tree(self.process.pid))
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the process and all its descendants have used so far."""
+        return sum(_cpu_seconds(pid) for pid in _tree(self.process.pid))
+
+
+def _tree(pid: int) -> list[int]:
+    pids = [pid]
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                pids += _tree(int(child))
+    return pids
+
+
+def _resident_kib(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _cpu_seconds(pid: int) -> float:
+    # The name, which may hold spaces, ends at the last bracket; user and system time follow.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process that was started in a session of its own, and all it has started."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _first_answer(name: str, address: Address, path: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    status = None
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise BenchError(f"{name} ended with exit code {process.returncode}")
+        with contextlib.suppress(OSError, HTTPException):
+            status, _ = address.get(path, timeout=5.0)
+            if status == 200:
+                return
+        time.sleep(0.005)
+    raise BenchError(f"{name} did not answer {path} with 200 (last: {status})")
+
+
+@contextlib.contextmanager
+def running(
+    name: str,
+    argv: Sequence[str],
+    address: Address,
+    *,
+    probe: str,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
+    """Starts `argv` on the server's core, yields once `probe` answers 200, stops it at the end.
+
+    What the server prints goes to `log`, its last lines into the error where it does not start; at
+    the end `log` is removed, as a line for each request makes it large.
+    """
+    with log.open("ab") as output:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            on_server_cpu(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+    try:
+        try:
+            _first_answer(name, address, probe, process)
+        except BenchError as error:
+            said = log.read_text(errors="replace").splitlines()[-8:]
+            raise BenchError("\n  ".join([str(error), *said])) from None
+        yield Running(name, address, process, time.perf_counter() - started)
+    finally:
+        stop(process)
+        log.unlink(missing_ok=True)
