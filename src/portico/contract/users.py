@@ -12,7 +12,7 @@ from portico.contract.paging import Limit, PageNumber, choice
 from portico.domain import users
 from portico.domain.users import User
 
-Role = Literal["admin", "editor", "viewer"]
+Role = Annotated[Literal["admin", "editor", "viewer"], Meta(examples=["editor"])]
 
 
 class UserItem(msgspec.Struct, frozen=True):

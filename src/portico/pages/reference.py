@@ -209,7 +209,7 @@ def _rules(schema: Json) -> Iterator[str]:
     if schema.get("default") not in (None, "", [], {}):
         yield f"default `{json.dumps(schema['default']).strip(chr(34))}`"
     if schema.get("writeOnly"):
-        yield "never answered"
+        yield "write-only"
 
 
 def _answer(status: str, response: Json, document: Json) -> Answer:
@@ -236,6 +236,6 @@ def _curl(document: Json, path: str, method: str, operation: Json, body: Any) ->
     parts = ["curl"] if method == "GET" else [f"curl -X {method}"]
     parts.append('-H "Authorization: Bearer $API_KEY"')
     if operation.get("requestBody"):
-        text = json.dumps(body, ensure_ascii=False).replace("'", "'\\''")
+        text = _indented(body).replace("'", "'\\''").replace("\n", "\n  ")
         parts += ["-H 'Content-Type: application/json'", f"-d '{text}'"]
     return " \\\n  ".join([*parts, address])
