@@ -66,7 +66,10 @@ class _Worker:
         pause = 0.0
         while not await self._stopped_within(pause):
             started = loop.time()
-            process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE)
+            # In a session of its own, a worker hears of Ctrl-C from here alone.
+            process = await asyncio.create_subprocess_exec(
+                *COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
+            )
             await self._watch(process)
             if self._stopping.is_set():
                 return
@@ -94,7 +97,8 @@ class _Worker:
         await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         if not ended.done():
-            process.terminate()
+            with suppress(ProcessLookupError):  # it ended this moment
+                process.terminate()
             await asyncio.wait([ended], timeout=STOP_SECONDS)
         if not ended.done():
             process.kill()
