@@ -176,3 +176,15 @@ def test_workers_start_together_on_an_empty_database(
         # Both may have found no admin: the database lets only one of them make it.
         assert sum("sk_live_" in service.said for service in services) == 1
         assert all(service.ask("/readyz").status == 200 for service in services)
+
+
+def test_a_server_told_to_stop_while_it_starts_stops_without_a_word(shared: Installation) -> None:
+    service = Service(shared, ("--workers", str(WORKERS)))
+    try:
+        until(lambda: len(service.workers()) == WORKERS or service.process.poll() is not None)
+        code, _ = service.stop()
+        assert code == 0
+        assert service.workers() == []
+        assert service.text == ""
+    finally:
+        service.end()

@@ -7,9 +7,9 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import cast
 
 from portico.settings import Settings
 
@@ -40,14 +40,15 @@ async def supervise(settings: Settings, listening: Callable[[], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     workers = [_Worker(settings, number + 1, stopping) for number in range(settings.workers)]
-    tending = asyncio.gather(*(worker.tend() for worker in workers))
-    all_listen = asyncio.gather(*(worker.listens.wait() for worker in workers))
-    futures: list[asyncio.Future[Any]] = [tending, all_listen]
-    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-    if all_listen.done():
-        listening()
-    all_listen.cancel()
-    await tending
+    telling = asyncio.create_task(_tell(workers, listening))
+    await asyncio.gather(*(worker.tend() for worker in workers))
+    telling.cancel()
+
+
+async def _tell(workers: Sequence["_Worker"], listening: Callable[[], None]) -> None:
+    for worker in workers:
+        await worker.listens.wait()
+    listening()
 
 
 class _Worker:
