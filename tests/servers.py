@@ -59,13 +59,19 @@ class Server:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """The process is there and does nothing: connections are accepted and never answered."""
+        """The process and its children are there and do nothing: connections are accepted and
+        never answered."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        tree = [self._process.pid]
+        for children in Path("/proc").glob(f"{self._process.pid}/task/*/children"):
+            tree += map(int, children.read_text().split())
+        for pid in tree:
+            os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            self._process.send_signal(signal.SIGCONT)
+            for pid in tree:
+                os.kill(pid, signal.SIGCONT)
 
     def _command(self) -> list[str]:
         raise NotImplementedError

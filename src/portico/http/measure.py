@@ -2,6 +2,7 @@
 
 import asyncio
 from bisect import bisect_left
+from contextlib import suppress
 from typing import IO
 
 import msgspec
@@ -77,11 +78,12 @@ class RequestLog:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what was gathered."""
+        """Writes what was gathered; loses it where the disk is full, and goes on."""
         if self._lines:
             lines, self._lines = self._lines, []
-            self._stream.write(b"\n".join(lines).decode() + "\n")
-            self._stream.flush()
+            with suppress(OSError):
+                self._stream.write(b"\n".join(lines).decode() + "\n")
+                self._stream.flush()
 
 
 class Measure:

@@ -16,6 +16,9 @@ OLDEST_SERVER = 140000
 POOL_SIZE = 8
 CONNECT_SECONDS = 3.0
 STATEMENT_SECONDS = 10.0
+SCRIPT_SECONDS = 3600.0
+"""A migration may build an index of many rows."""
+
 LISTEN_RETRY_SECONDS = 1.0
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
@@ -111,7 +114,7 @@ class _Statements:
         await self._connection.executemany(text, [[row[name] for name in names] for row in rows])
 
     async def script(self, sql: str) -> None:
-        await self._connection.execute(sql)
+        await self._connection.execute(sql, timeout=SCRIPT_SECONDS)
 
 
 class PostgresDatabase:
@@ -135,7 +138,7 @@ class PostgresDatabase:
         try:
             self._pool = await asyncpg.create_pool(
                 self._url,
-                min_size=1,
+                min_size=0,  # else the pool itself tries to reach a server that is away, and logs
                 max_size=POOL_SIZE,
                 timeout=CONNECT_SECONDS,
                 command_timeout=STATEMENT_SECONDS,
@@ -230,6 +233,7 @@ class PostgresDatabase:
             connection.add_termination_listener(lambda *_, gone=gone: gone.set())
             try:
                 await connection.add_listener(self._schema, self._heard)
+                self._heard()  # what changed before is known to nobody
                 self._listening = True
                 await gone.wait()
             except _OUTAGES:

@@ -1,0 +1,122 @@
+"""What callers may see while a store is out of reach: success, or a proper 503."""
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from operating import Answer, Service, until
+
+PROMPT_SECONDS = 0.5
+"""How long a request may take that needs no store."""
+
+PRODUCT = {"name": "Lamp", "description": "A lamp", "category": "light", "price": 1}
+READS = ("/v1/products/1", "/v1/products?status=draft&page=2", "/v1/products?search=lamp")
+
+
+class Caller:
+    """Creates and reads products, and keeps what was acknowledged."""
+
+    def __init__(self, service: Service) -> None:
+        """Nobody else may write products from now on."""
+        self.service = service
+        self.unacknowledged = 0
+        self.slowest = 0.0
+        """Seconds that an answer took."""
+        self.acknowledged = self._found()
+        assert self.create() == 201
+
+    def create(self) -> int:
+        """Asks for a product. Returns the status."""
+        answer = self._ask("/v1/products", method="POST", body=PRODUCT)
+        if answer.status == 201:
+            self.acknowledged.add(answer.json["data"]["id"])
+        else:
+            self.unacknowledged += 1
+        return answer.status
+
+    def read(self, path: str) -> int:
+        """The status of a read."""
+        return self._ask(path).status
+
+    def statuses(self, seconds: float, threads: int = 8) -> Counter[tuple[str, int]]:
+        """How often creations and reads had which status, asked without pause from many threads
+        for some seconds."""
+        end = time.monotonic() + seconds
+
+        def ask(number: int) -> Counter[tuple[str, int]]:
+            seen: Counter[tuple[str, int]] = Counter()
+            for turn in itertools.count(number):
+                path = (None, *READS)[turn % 4]
+                if path is None:
+                    seen["create", self.create()] += 1
+                else:
+                    seen["read", self.read(path)] += 1
+                if time.monotonic() > end:
+                    break
+            return seen
+
+        with ThreadPoolExecutor(threads) as pool:
+            return sum(pool.map(ask, range(threads)), Counter())
+
+    def recovers(self) -> None:
+        """Sees that requests succeed again, without a restart."""
+        until(lambda: self.create() == 201, "the recovery")
+        until(lambda: {self.read(path) for path in READS} == {200}, "the recovery")
+
+    def finds_what_was_acknowledged(self) -> None:
+        """Sees that every acknowledged product is there, and none that nobody asked for."""
+        found = self._found()
+        assert self.acknowledged <= found
+        assert len(found) <= len(self.acknowledged) + self.unacknowledged
+
+    def _found(self) -> set[int]:
+        found: set[int] = set()
+        page = 1
+        while (shown := self._page(page))["data"]:
+            found |= {product["id"] for product in shown["data"]}
+            page += 1
+        assert len(found) == shown["pagination"]["total_items"]
+        return found
+
+    def _page(self, number: int) -> Any:
+        answer = self._ask(f"/v1/products?status=draft&limit=100&page={number}")
+        assert answer.status == 200, answer
+        return answer.json
+
+    def _ask(self, path: str, **request: Any) -> Answer:
+        asked = time.monotonic()
+        answer = self.service.ask(path, key=self.service.installation.key, **request)
+        self.slowest = max(self.slowest, time.monotonic() - asked)
+        if answer.status >= 400:
+            assert answer.error == (503, "SERVICE_UNAVAILABLE"), answer
+            assert int(answer.headers["retry-after"]) > 0
+        return answer
+
+
+@contextmanager
+def nobody_else_waits(service: Service) -> Iterator[None]:
+    """Sees that requests which need no store are answered promptly all the while."""
+    done = threading.Event()
+    slowest = 0.0
+
+    def watch() -> None:
+        nonlocal slowest
+        with service.connect() as connection:
+            while not done.wait(0.02):
+                asked = time.monotonic()
+                assert service.ask("/healthz", connection=connection).status == 200
+                slowest = max(slowest, time.monotonic() - asked)
+
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(watch)
+        try:
+            yield
+        finally:
+            done.set()
+        watching.result()
+    assert slowest < PROMPT_SECONDS

@@ -1,0 +1,121 @@
+"""SQLite's file locked or its disk full, under a running server: reads go on, writes get 503."""
+
+import re
+import resource
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from operating import Installation, Service, until
+from portico.storage.sqlite import BUSY_SECONDS, connect
+from reliability.boundless import boundless
+from reliability.outage import Caller, nobody_else_waits
+
+Fill = Callable[[Service], AbstractContextManager[None]]
+"""Leaves a server no room on its disk."""
+
+LOCKED_SECONDS = 10.0
+
+
+def test_while_another_process_locks_sqlite_reads_go_on_and_writes_wait_or_get_503(
+    installation: Installation,
+) -> None:
+    with installation.serving() as service, ThreadPoolExecutor(3) as pool:
+        caller = Caller(service)
+        other = connect(installation.data / "live.db")
+        with nobody_else_waits(service):
+            other.execute("BEGIN IMMEDIATE").fetchall()
+            seen = caller.statuses(LOCKED_SECONDS)
+            assert set(seen) == {("create", 503), ("read", 200)}
+            late = [pool.submit(caller.create) for _ in range(3)]
+            until(lambda: waiting(service) > 0, "that one waits for another")
+            other.execute("ROLLBACK").fetchall()
+            assert [one.result() for one in late] == [201] * 3
+        other.close()
+        assert caller.slowest < BUSY_SECONDS + 1
+        caller.recovers()
+        caller.finds_what_was_acknowledged()
+
+
+def waiting(service: Service) -> float:
+    """How many wait for the live database."""
+    text = service.ask("/metrics").body.decode()
+    found = re.search(r'^portico_database_waiting\{environment="live"\} (\S+)$', text, re.MULTILINE)
+    assert found is not None, text
+    return float(found[1])
+
+
+@contextmanager
+def small_file_system(
+    directory: Path,
+) -> Iterator[Fill]:
+    """Makes the directory a file system of its own, and gives what fills it."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", directory], check=True)
+
+    @contextmanager
+    def filled(_: Service) -> Iterator[None]:
+        ballast = directory / "ballast"
+        done = subprocess.run(
+            ["dd", "if=/dev/zero", f"of={ballast}"], capture_output=True, check=False
+        )
+        assert b"No space left" in done.stderr
+        yield
+        ballast.unlink()
+
+    try:
+        yield filled
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+@contextmanager
+def limited_files(_: Path) -> Iterator[Fill]:
+    """Gives what keeps a server's files from growing."""
+
+    @contextmanager
+    def limited(service: Service) -> Iterator[None]:
+        pid, unlimited = service.process.pid, resource.RLIM_INFINITY
+        size = len(service.text)  # of the log, which is the smallest
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, unlimited))
+        yield
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
+
+    yield limited
+
+
+def may_mount() -> bool:
+    """Whether this process may make file systems."""
+    with tempfile.TemporaryDirectory() as directory:
+        mount = ["mount", "-t", "tmpfs", "tmpfs", directory]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            return False
+        subprocess.run(["umount", directory], check=True)
+        return True
+
+
+@pytest.mark.parametrize("disk", [limited_files, *([small_file_system] if may_mount() else [])])
+def test_while_the_disk_is_full_reads_go_on_and_writes_get_503(
+    disk: Callable[[Path], AbstractContextManager[Fill]],
+    tmp_path: Path,
+) -> None:
+    with disk(tmp_path) as fill:
+        installation = boundless(tmp_path)
+        with installation.serving() as service:
+            caller = Caller(service)
+            with nobody_else_waits(service), fill(service):
+                seen = caller.statuses(2.0)
+                assert set(seen) - {("create", 201)} == {("create", 503), ("read", 200)}
+                assert caller.create() == 503
+            caller.recovers()
+            caller.finds_what_was_acknowledged()
+            asked = service.ask("/v1/users/me", key=installation.key).headers["x-request-id"]
+            until(lambda: asked in service.text, "the log's recovery")
+        with installation.serving() as service:  # which was killed
+            caller.service = service
+            caller.finds_what_was_acknowledged()
+            caller.recovers()

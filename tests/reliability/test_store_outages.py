@@ -1,0 +1,113 @@
+"""PostgreSQL and Redis gone, frozen or locked under a running server: 503 until they are back."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import asyncpg
+import pytest
+
+from operating import Service, until
+from portico.storage.postgres import CONNECT_SECONDS, POOL_SIZE, STATEMENT_SECONDS
+from reliability.boundless import boundless
+from reliability.outage import READS, Caller, nobody_else_waits
+from servers import PostgresServer, RedisServer, postgres_server, redis_server
+
+pytestmark = pytest.mark.xdist_group("store outages")  # they share their servers
+
+WELL = {("create", 201), ("read", 200)}
+AWAY = {("create", 503), ("read", 503)}
+LONGEST_SECONDS = CONNECT_SECONDS + STATEMENT_SECONDS + 2
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of these tests' own."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    """A Redis server of these tests' own."""
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def service(
+    postgres: PostgresServer, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """A server on both, which goes through all that follows without a restart."""
+    stores = {"database_url": postgres.fresh_database(), "valkey_url": redis.url}
+    with boundless(tmp_path_factory.mktemp("outages"), **stores).serving() as service:
+        yield service
+
+
+@pytest.fixture
+def caller(service: Service) -> Iterator[Caller]:
+    """Who calls the server before, amid and after an outage."""
+    caller = Caller(service)
+    with nobody_else_waits(service):
+        yield caller
+        caller.recovers()
+    caller.finds_what_was_acknowledged()
+    assert caller.statuses(0.2).keys() == WELL
+    assert service.ask("/readyz").status == 200
+    assert "Traceback" not in service.text
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
+def test_postgresql_may_stop_and_come_back(
+    caller: Caller, postgres: PostgresServer, how: signal.Signals
+) -> None:
+    before = len(caller.acknowledged)
+    with ThreadPoolExecutor(1) as pool:
+        amid = pool.submit(caller.statuses, 1.0)
+        until(lambda: len(caller.acknowledged) > before + 5, "some writes")
+        postgres.stop(how)
+        assert amid.result().keys() <= WELL | AWAY
+    assert caller.statuses(0.5).keys() == AWAY
+    assert caller.service.ask("/readyz").status == 503
+    postgres.start()
+
+
+def test_postgresql_may_freeze_and_thaw(caller: Caller, postgres: PostgresServer) -> None:
+    caller.statuses(0.5, threads=2 * POOL_SIZE)  # now every connection of the pool is open
+    with postgres.frozen():
+        assert caller.statuses(0.5, threads=2 * POOL_SIZE).keys() == AWAY
+    assert caller.slowest < LONGEST_SECONDS
+
+
+def test_a_table_of_postgresqls_may_be_locked(caller: Caller) -> None:
+    async def lock_while(work: Callable[[], None]) -> None:
+        connection = await asyncpg.connect(caller.service.installation.variables["database_url"])
+        try:
+            async with connection.transaction():
+                await connection.execute("LOCK TABLE portico_live.products IN EXCLUSIVE MODE")
+                await asyncio.to_thread(work)
+        finally:
+            await connection.close()
+
+    def ask() -> None:
+        with ThreadPoolExecutor(2 * POOL_SIZE) as pool:
+            creations = [pool.submit(caller.create) for _ in range(2 * POOL_SIZE)]
+        assert {creation.result() for creation in creations} == {503}
+        assert {caller.read(path) for path in READS} == {200}
+
+    asyncio.run(lock_while(ask))
+    assert caller.slowest < LONGEST_SECONDS
+
+
+def test_redis_may_stop_and_come_back(caller: Caller, redis: RedisServer) -> None:
+    redis.stop()
+    assert caller.statuses(0.5).keys() == AWAY
+    assert caller.service.ask("/readyz").status == 503
+    redis.start()
+
+
+def test_redis_may_freeze_and_thaw(caller: Caller, redis: RedisServer) -> None:
+    with redis.frozen():
+        assert caller.statuses(0.5).keys() == AWAY
+    assert caller.slowest < 3
