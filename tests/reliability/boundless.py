@@ -1,22 +1,30 @@
-"""Installations whose admin no rate limit holds up."""
+"""Installations in which no rate limit holds anyone up."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from operating import Installation
+from operating import Installation, free_port
 
 PER_DAY = 1_000_000
 """Fewer than in a minute: so every answer tells how many the day has left."""
 
-PLAN = f"[plans.boundless]\nper_minute = {10 * PER_DAY}\nper_day = {PER_DAY}\n"
+LIMITS = f"per_minute = {10 * PER_DAY}\nper_day = {PER_DAY}\n"
+SETTINGS = f"[plans.boundless]\n{LIMITS}[plans.free]\n{LIMITS}"
 
 
 def boundless(directory: Path, **variables: str) -> Installation:
-    """A prepared installation with these settings, whose first admin may make a million requests a
+    """A prepared installation with these settings, where everyone may make a million requests a
     day."""
-    (directory / "portico.toml").write_text(PLAN)
+    (directory / "portico.toml").write_text(SETTINGS)
     empty = Installation(directory, variables)
     facts = empty.told("init")
     prepared = replace(empty, facts=facts)
     prepared.told("users", "set-plan", facts["admin"]["email"], "boundless")
     return prepared
+
+
+def beside(installation: Installation, directory: Path) -> Installation:
+    """An installation that shares the stores of another, with a data directory and port of its
+    own."""
+    (directory / "portico.toml").write_text(SETTINGS)
+    return replace(installation, directory=directory, port=free_port())

@@ -1,4 +1,4 @@
-"""Installations whose admin no rate limit holds up."""
+"""What the tests of reliability start from."""
 
 from pathlib import Path
 
@@ -10,5 +10,5 @@ from reliability.boundless import boundless
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
-    """A prepared installation on SQLite, in which nothing limits the first admin."""
+    """A prepared installation on SQLite, in which no rate limit holds anyone up."""
     return boundless(tmp_path)

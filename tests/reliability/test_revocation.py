@@ -1,0 +1,173 @@
+"""What is taken away is gone: at once in the process that took it, soon in every other."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from operating import Service, until
+from reliability.boundless import beside, boundless
+from reliability.crash.truth import of_postgres
+from servers import PostgresServer, RedisServer
+
+SOON_SECONDS = 1.0
+ALLOWED = 404
+LISTENERS = """
+SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"""
+END_LISTENERS = LISTENERS.replace("pid", "count(pg_terminate_backend(pid))")
+
+
+@dataclass
+class Pair:
+    """Two servers on the same stores."""
+
+    here: Service
+    there: Service
+    url: str
+    accounts: int = 0
+
+    def new_account(self, role: str) -> tuple[int, str, int]:
+        """A new user's id, key, and the key's id."""
+        self.accounts += 1
+        email = f"account{self.accounts}@example.com"
+        body = {"name": "Account", "email": email, "password": "Correct horse 1", "role": role}
+        made = self.ask(self.here, "POST", "/v1/users", body)
+        told = self.here.installation.told(
+            "keys", "create", "--owner", email, "--type", "live", "--name", "key"
+        )
+        return made["id"], told["key"], told["id"]
+
+    def ask(self, service: Service, method: str, path: str, body: object = None) -> dict[str, int]:
+        """An admin's request."""
+        key = self.here.installation.key
+        answer = service.ask(path, method=method, key=key, body=body)
+        assert answer.status in (200, 201, 204), answer
+        return answer.json["data"] if answer.body else {}
+
+
+@pytest.fixture(scope="module")
+def pair(
+    postgres: PostgresServer, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
+    """Two servers of one PostgreSQL database, each hearing of the other's changes."""
+    url = postgres.fresh_database()
+    stores = {"database_url": url, "valkey_url": redis.url.removesuffix("0") + "8"}
+    first = boundless(tmp_path_factory.mktemp("first"), **stores)
+    second = beside(first, tmp_path_factory.mktemp("second"))
+    with first.serving() as here, second.serving() as there:
+        until(lambda: len(of_postgres(url).read(LISTENERS)) == 4)  # each in two environments
+        yield Pair(here, there, url)
+
+
+@contextmanager
+def everyone_hears(_: Pair) -> Iterator[None]:
+    """Changes are heard of as they should be."""
+    yield
+
+
+@contextmanager
+def listeners_ended(pair: Pair) -> Iterator[None]:
+    """Nobody hears of any change: every connection that listens is ended, again and again."""
+    done = threading.Event()
+    read = of_postgres(pair.url).read
+
+    def end() -> int:
+        ended = 0
+        while not done.is_set():
+            ended += read(END_LISTENERS)[0][0]
+        return ended
+
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(end)
+        try:
+            yield
+        finally:
+            done.set()
+        assert ending.result() >= 4
+
+
+@contextmanager
+def listeners_frozen(pair: Pair) -> Iterator[None]:
+    """Nobody hears of any change, and nobody notices."""
+    listeners = [row[0] for row in of_postgres(pair.url).read(LISTENERS)]
+    for pid in listeners:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in listeners:
+            os.kill(pid, signal.SIGCONT)
+
+
+def write(service: Service, key: str, connection: socket.socket | None = None) -> int:
+    """The status of a request that needs an editor, for a product that is not there."""
+    return service.ask("/v1/products/1", method="DELETE", key=key, connection=connection).status
+
+
+Taking = Callable[[Pair, int, int], object]
+
+
+def delete_user(pair: Pair, user: int, _: int) -> object:
+    return pair.ask(pair.here, "DELETE", f"/v1/users/{user}")
+
+
+def take_role(pair: Pair, user: int, _: int) -> object:
+    return pair.ask(pair.here, "PATCH", f"/v1/users/{user}", {"role": "viewer"})
+
+
+def revoke_key(pair: Pair, _: int, key: int) -> object:
+    return pair.here.installation.told("keys", "revoke", str(key))
+
+
+@pytest.mark.parametrize(
+    ("hearing", "take", "refusal"),
+    [
+        (everyone_hears, delete_user, 401),
+        (everyone_hears, take_role, 403),
+        (everyone_hears, revoke_key, 401),
+        (listeners_ended, delete_user, 401),
+        (listeners_frozen, take_role, 403),
+        (listeners_frozen, revoke_key, 401),
+    ],
+)
+def test_what_is_taken_away_is_gone_everywhere_within_a_second(
+    pair: Pair,
+    hearing: Callable[[Pair], AbstractContextManager[None]],
+    take: Taking,
+    refusal: int,
+) -> None:
+    user, key, key_id = pair.new_account("editor")
+    taken = threading.Event()
+
+    def watch() -> list[tuple[float, int]]:
+        seen: list[tuple[float, int]] = []
+        with pair.there.connect() as connection:
+            while not (taken.is_set() and time.monotonic() > done + 1.3 * SOON_SECONDS):
+                asked = time.monotonic()
+                seen.append((asked, write(pair.there, key, connection)))
+        return seen
+
+    done = 0.0
+    with hearing(pair), ThreadPoolExecutor(1) as pool:
+        assert write(pair.here, key) == ALLOWED
+        watching = pool.submit(watch)
+        until(lambda: write(pair.there, key) == ALLOWED)
+        take(pair, user, key_id)
+        done = time.monotonic()
+        taken.set()
+        if take is not revoke_key:
+            assert write(pair.here, key) == refusal
+        seen = watching.result()
+    allowed = [asked for asked, status in seen if status == ALLOWED]
+    refused = [asked for asked, status in seen if status == refusal]
+    assert len(allowed) + len(refused) == len(seen)
+    assert allowed
+    assert max(allowed) < done + SOON_SECONDS
+    assert max(allowed) < min(refused), "once refused, always refused"
