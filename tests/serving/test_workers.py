@@ -88,7 +88,11 @@ def test_workers_end_with_a_killed_supervisor(shared: Installation) -> None:
         workers = service.workers()
         service.process.kill()
         service.process.wait()
-        until(lambda: not any(alive(pid) for pid in workers), "the end of the workers")
+        try:
+            until(lambda: not any(alive(pid) for pid in workers), "the end of the workers")
+        finally:
+            for pid in filter(alive, workers):
+                os.kill(pid, signal.SIGKILL)
     with several(shared) as again:
         assert again.ask("/v1/users/me", key=shared.key).status == 200
 
