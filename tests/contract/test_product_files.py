@@ -100,12 +100,12 @@ def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
     )
 
     assert first.line == 1
-    assert told(first) == {
-        "colour": "unknown field",
-        "category": "is required",
-        "name": "must be 1 to 200 characters long",
-        "price": "must not be negative",
-    }
+    assert list(told(first).items()) == [
+        ("name", "must be 1 to 200 characters long"),
+        ("category", "is required"),
+        ("price", "must not be negative"),
+        ("colour", "unknown field"),
+    ]
     assert second.values == PLAIN
     assert third.line == 3
     assert told(third) == {"name": "must be a string", "price": "must be a number"}
@@ -149,7 +149,7 @@ def test_rows_of_csv_are_told_by_the_line_they_begin_on() -> None:
     assert [row.line for row in table] == [2, 4, 5, 6, 7]
     assert table[0].values["description"] == "two\nlines"
     assert told(table[1]) == {"price": "must be a number"}
-    assert told(table[2]) == {"row": "has 2 cells where the header names 4"}
+    assert told(table[2]) == {"row": "must have 4 cells like the header, not 2"}
     assert told(table[3])["row"].startswith("is not well-formed CSV: ")
     assert table[4].values == PLAIN
 

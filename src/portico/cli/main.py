@@ -18,6 +18,7 @@ WELL, WRONG, MISUSED = 0, 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 well, 1 something is wrong, 2 misused."""
+    os.umask(0o077)  # databases, keys, backups: whatever a command makes is its owner's alone
     chosen = parser().parse_args(arguments)
 
     def act() -> int | None:
@@ -38,6 +39,9 @@ def outcome(act: Callable[[], int | None]) -> int:
         return _complain(str(error), error.exit_code)
     except (PorticoError, MigrationError, CertificateError) as error:
         return _complain(str(error), WRONG)
+    except BrokenPipeError:  # whoever read the output has had enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return WRONG
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _complain(f"{where}{error.strerror or error}", WRONG)

@@ -1,6 +1,7 @@
 """How commands speak: one JSON value with --json, plain text without, complaints on stderr."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,3 +30,20 @@ def mention(text: str) -> None:
     """Something beside the result, on standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def plain(text: str) -> str:
+    """Somebody else's text, safe for a terminal: control characters are written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells, the first one the headings, as aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)

@@ -145,7 +145,7 @@ def _csv(lines: _Lines) -> Iterator[FileRow]:
             faults = Faults()
             yield _row(line, lines.end, _values(names, cells, faults), faults)
         elif cells:
-            count = f"has {len(cells)} cells where the header names {len(names)}"
+            count = f"must have {len(names)} cells like the header, not {len(cells)}"
             yield FileRow(line, lines.end, {}, [Fault(ROW, count)])
 
 
@@ -210,8 +210,14 @@ def _row(line: int, end: int, value: Any, faults: Faults) -> FileRow:
         return FileRow(line, end, {}, [Fault(ROW, "must be a JSON object")])
     values = read_object(CreateProduct, value, "", faults)
     if found := [*faults.unreadable, *faults.broken]:
-        return FileRow(line, end, {}, found)
+        return FileRow(line, end, {}, sorted(found, key=_place))
     return FileRow(line, end, sent(CreateProduct(**values)), [])
+
+
+def _place(fault: Fault) -> int:
+    """Where a fault's field stands among the columns; what is no field comes last."""
+    name = fault.field.partition(".")[0]
+    return _NAMES.index(name) if name in _NAMES else len(_NAMES)
 
 
 class _NdjsonRow(msgspec.Struct):

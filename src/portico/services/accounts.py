@@ -5,7 +5,7 @@ from base64 import urlsafe_b64encode
 import msgspec
 
 from portico.domain.api_keys import ApiKey, KeyType
-from portico.domain.errors import NotFound
+from portico.domain.errors import Conflict, NotFound
 from portico.domain.users import User
 from portico.services.api_keys import create_key
 from portico.services.environment import Environment, Random
@@ -30,7 +30,8 @@ async def account(env: Environment, email: str) -> User:
 
 
 async def set_plan(env: Environment, email: str, plan: str) -> User:
-    """Moves an account to a plan. Raises `NotFound` for an unknown account or plan."""
+    """Moves an account to a plan. Raises `NotFound` for an unknown account or plan, `Conflict` for
+    a mirror user, whose plan is its account's."""
     if plan not in env.plans:
         raise NotFound(f"There is no plan {plan}; there are {', '.join(sorted(env.plans))}.")
     found = await account(env, email)
@@ -38,6 +39,8 @@ async def set_plan(env: Environment, email: str, plan: str) -> User:
         user = await env.users.get(found.id, tx)
         if user is None:
             raise NotFound(f"There is no user with the e-mail {email}.")
+        if user.account_id is not None:
+            raise Conflict("This user mirrors a live account; move that to another plan.")
         user = msgspec.structs.replace(user, plan=plan, updated_at=env.clock())
         await env.users.update(tx, user)
     await follow(env, user.id)

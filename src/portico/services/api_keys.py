@@ -14,7 +14,7 @@ from portico.domain.api_keys import (
     well_formed,
 )
 from portico.domain.caller import Principal
-from portico.domain.errors import AuthenticationRequired, Conflict, PermissionDenied
+from portico.domain.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
 from portico.domain.scopes import effective
 from portico.domain.times import SECOND
 from portico.services.environment import Environment
@@ -79,6 +79,16 @@ async def rotate_key(env: Environment, caller: Principal) -> Rotation:
             expires_at=before.expires_at,
         )
     return Rotation(successor, secret, end)
+
+
+async def revoke_key(env: Environment, key_id: int) -> ApiKey:
+    """Ends a key at once; a key that was revoked before stays as it is. Raises `NotFound`."""
+    async with env.db.transaction() as tx:
+        await env.api_keys.revoke(tx, key_id, now=env.clock())
+        key = await env.api_keys.get(key_id, tx)
+    if key is None:
+        raise NotFound(f"There is no key {key_id}.")
+    return key
 
 
 class KeyRing:

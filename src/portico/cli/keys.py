@@ -1,0 +1,193 @@
+"""`portico keys`: API keys, from the operator's side."""
+
+import asyncio
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable
+from typing import Any
+
+from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.output import CommandError, answer, plain, table
+from portico.cli.prepared import prepared
+from portico.contract.envelope import timestamp
+from portico.contract.reading import text_fault
+from portico.domain.api_keys import KEY_TYPES, ApiKey, key_name
+from portico.domain.durations import parse_duration
+from portico.domain.errors import BrokenRule, NotFound
+from portico.domain.ids import parse_id
+from portico.services.accounts import account, give_key
+from portico.services.api_keys import revoke_key
+from portico.settings import Settings
+from portico.storage.api_keys import OwnedKey
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico keys …`."""
+    keys = commands.noun("keys", "create, list and revoke API keys")
+    create = keys.verb(
+        "create",
+        _create,
+        "create an API key and print it once",
+        "A test key belongs to the sandbox: it is made for the live account's mirror user there, or"
+        "\nwith --sandbox for a user that only the sandbox has.",
+    )
+    create.add_argument("--owner", metavar="EMAIL", required=True, help="whose key it is")
+    create.add_argument(
+        "--type",
+        choices=KEY_TYPES,
+        required=True,
+        help="live: everything its owner may do; read: GET alone; test: the sandbox",
+    )
+    create.add_argument(
+        "--name", metavar="N", type=_ruled(key_name), required=True, help="what it is for"
+    )
+    create.add_argument(
+        "--expires-in",
+        metavar="DURATION",
+        type=_ruled(parse_duration),
+        help="30s, 15m, 24h or 90d from now (default: it does not expire)",
+    )
+    take_sandbox(create)
+    listing = keys.verb("list", _list, "list API keys, oldest first")
+    listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
+    take_sandbox(listing)
+    revoke = keys.verb(
+        "revoke", _revoke, "revoke an API key", "It fails from its next request on, for good."
+    )
+    revoke.add_argument("id", metavar="ID", type=_key_id, help="its number, from portico keys list")
+    take_sandbox(revoke)
+
+
+def _ruled(rule: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A rule of the domain as the type of an argument."""
+
+    def read(text: str) -> Any:
+        if fault := text_fault(text):
+            raise ArgumentTypeError(fault)
+        try:
+            return rule(text)
+        except BrokenRule as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def _key_id(text: str) -> int:
+    try:
+        return parse_id(text)
+    except NotFound:
+        raise ArgumentTypeError("must be the number of a key") from None
+
+
+def _create(settings: Settings, chosen: Namespace) -> None:
+    if chosen.sandbox and chosen.type != "test":
+        raise CommandError(f"--type {chosen.type} belongs to live; --sandbox takes --type test", 2)
+    facts = asyncio.run(_give(settings, chosen))
+    expiry = f"It expires at {facts['expires_at']}." if facts["expires_at"] else "It never expires."
+    answer(
+        facts,
+        f"Key {facts['id']} is created for {plain(facts['owner'])}. {expiry}\n\n"
+        f"  {facts['key']}\n\nStore it now; it is not shown again.",
+        as_json=chosen.json,
+    )
+
+
+async def _give(settings: Settings, chosen: Namespace) -> dict[str, Any]:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        owner = await account(env, chosen.owner)
+        expires_at = None
+        if chosen.expires_in is not None:
+            expires_at = portico.clock() + chosen.expires_in
+        key, secret = await give_key(
+            env, owner, name=chosen.name, key_type=chosen.type, expires_at=expires_at
+        )
+    return {
+        "id": key.id,
+        "name": key.name,
+        "type": key.type,
+        "key": secret,
+        "hint": key.hint,
+        "owner": owner.email,
+        "expires_at": _moment(key.expires_at),
+    }
+
+
+def _list(settings: Settings, chosen: Namespace) -> None:
+    owned, now = asyncio.run(_found(settings, chosen))
+    answer([_entry(each) for each in owned], _table(owned, now), as_json=chosen.json)
+
+
+async def _found(settings: Settings, chosen: Namespace) -> tuple[list[OwnedKey], int]:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        if chosen.owner is None:
+            return await env.api_keys.all(), portico.clock()
+        owner = await account(env, chosen.owner)
+        return await env.api_keys.of_user(owner.id), portico.clock()
+
+
+def _entry(owned: OwnedKey) -> dict[str, Any]:
+    key = owned.key
+    return {
+        "id": key.id,
+        "name": key.name,
+        "type": key.type,
+        "hint": key.hint,
+        "owner": owned.email,
+        "created_at": _moment(key.created_at),
+        "last_used_at": _moment(key.last_used_at),
+        "expires_at": _moment(key.expires_at),
+        "revoked_at": _moment(key.revoked_at),
+    }
+
+
+def _table(owned: list[OwnedKey], now: int) -> str:
+    if not owned:
+        return "There are no keys."
+    headings = ("ID", "TYPE", "NAME", "OWNER", "HINT", "CREATED", "LAST USED", "STATE")
+    rows = [
+        (
+            str(each.key.id),
+            each.key.type,
+            plain(each.key.name),
+            plain(each.email),
+            each.key.hint,
+            _minute(each.key.created_at),
+            _minute(each.key.last_used_at) if each.key.last_used_at else "never",
+            _state(each.key, now),
+        )
+        for each in owned
+    ]
+    return table([headings, *rows])
+
+
+def _state(key: ApiKey, now: int) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {_minute(key.revoked_at)}"
+    if key.expires_at is None:
+        return "valid"
+    if key.expires_at <= now:
+        return f"expired {_minute(key.expires_at)}"
+    return f"valid until {_minute(key.expires_at)}"
+
+
+def _revoke(settings: Settings, chosen: Namespace) -> None:
+    key = asyncio.run(_end(settings, chosen))
+    answer(
+        {"id": key.id, "name": key.name, "hint": key.hint, "revoked_at": _moment(key.revoked_at)},
+        f"Key {key.id} ({plain(key.name)}, {key.hint}) is revoked.",
+        as_json=chosen.json,
+    )
+
+
+async def _end(settings: Settings, chosen: Namespace) -> ApiKey:
+    async with prepared(settings) as portico:
+        return await revoke_key(portico.sandbox if chosen.sandbox else portico.live, chosen.id)
+
+
+def _moment(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else timestamp(milliseconds)
+
+
+def _minute(milliseconds: int) -> str:
+    return timestamp(milliseconds)[:16].replace("T", " ") + "Z"

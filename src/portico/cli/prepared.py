@@ -1,0 +1,42 @@
+"""What `portico init` or `portico serve` has prepared, for commands that work on it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from portico.app import LIVE, Portico, database_file
+from portico.cli.output import CommandError
+from portico.settings import Settings
+from portico.storage.migrate import pending, shipped
+
+
+@asynccontextmanager
+async def prepared(settings: Settings) -> AsyncIterator[Portico]:
+    """Both environments, connected as they are; nothing is made or migrated here.
+
+    Raises `CommandError` where there is nothing yet, or where migrations are due.
+    """
+    if settings.database_url is None and not database_file(settings, LIVE).exists():
+        raise _unprepared(settings)
+    portico = Portico(settings)
+    await portico.connect()
+    try:
+        for environment in portico.environments:
+            due = await pending(environment.db)
+            if len(due) == len(shipped(environment.db.engine)):
+                raise _unprepared(settings)
+            if due:
+                raise CommandError(
+                    "The database is older than this program: run portico migrate first."
+                )
+        yield portico
+    finally:
+        await portico.close()
+
+
+def _unprepared(settings: Settings) -> CommandError:
+    if settings.database_url is not None:
+        return CommandError("The database is not prepared: run portico init or portico serve.")
+    return CommandError(
+        f"There is no Portico in {settings.data}: name its directory with --data, or prepare this"
+        " one with portico init."
+    )

@@ -1,0 +1,244 @@
+"""`portico products`: the catalog from files and into files."""
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tqdm import tqdm
+
+from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.output import CommandError, answer, mention, plain
+from portico.cli.prepared import prepared
+from portico.contract.product_files import (
+    FORMATS,
+    ROW,
+    FileRow,
+    Format,
+    format_of,
+    header,
+    read_products,
+    rows,
+    sniff,
+)
+from portico.services.environment import Environment
+from portico.services.imports import Spool, insert_at_once, insert_in_batches
+from portico.services.products import new_product
+from portico.settings import Settings
+
+STANDARD = "-"
+SHOWN_ROWS = 100
+"""How many faulty rows the JSON answer lists; all of them are told on standard error."""
+
+_IMPORT = """\
+FILE is CSV (a header and one product a record) or NDJSON (one JSON object a line), with the fields
+of POST /products and by its rules: name, category, price, description, currency, stock_quantity,
+status, images, metadata. In CSV an empty cell leaves its field out, and cells of images and
+metadata hold JSON. The name's ending tells the format, else the first character does.
+
+A faulty row is told on standard error with its line and every fault, and the others go in; the
+exit code is then 1. Rows are stored in small batches, so a server beside it goes on as usual, and
+what was stored stays when the import is interrupted.
+
+With --strict all rows go in or none, even when the import is killed. The whole file is checked
+first, onto disk in the data directory; then one transaction takes it all. A server's own writes
+wait for that transaction and are refused (503) after 5 seconds, so keep strict files small, about
+50,000 rows, or import them while nobody writes. Reading goes on as usual."""
+
+_EXPORT = """\
+Writes what portico products import takes, so ids and times are left out: one JSON object a line,
+or CSV for a name in .csv."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico products …`."""
+    products = commands.noun("products", "import and export products")
+    importing = products.verb("import", _import, "store the products of a file", _IMPORT)
+    importing.add_argument("file", metavar="FILE", help="the file, or - for standard input")
+    importing.add_argument("--strict", action="store_true", help="store all rows or none")
+    take_sandbox(importing)
+    exporting = products.verb("export", _export, "write every product to a file", _EXPORT)
+    exporting.add_argument("file", metavar="FILE", help="the file, or - for standard output")
+    take_sandbox(exporting)
+    for command in (importing, exporting):
+        command.add_argument("--format", choices=FORMATS, help="instead of what the name tells")
+
+
+class _Import:
+    """An import under way: what came of it so far, and the progress that a person sees."""
+
+    def __init__(self, source: BinaryIO, form: Format) -> None:
+        self._source = source
+        self._form = form
+        self._line = 0
+        self.inserted = 0
+        self.stored_to_line = 0
+        self.faulty = 0
+        self.shown: list[dict[str, Any]] = []
+
+    def good_rows(self) -> Iterator[dict[str, Any]]:
+        """The values of every row that keeps the rules; tells of the others."""
+        status = os.fstat(self._source.fileno())
+        size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        with _progress("Reading", size, "B") as bar:
+            for row in read_products(self._source, self._form):
+                if row.faults:
+                    self._refuse(row)
+                else:
+                    self._line = row.line
+                    yield row.values
+                bar.update(row.end - bar.n)
+
+    def _refuse(self, row: FileRow) -> None:
+        self.faulty += 1
+        if len(self.shown) < SHOWN_ROWS:
+            self.shown.append({"line": row.line, "faults": row.faults})
+        told = (
+            fault.message if fault.field == ROW else f"{fault.field} {fault.message}"
+            for fault in row.faults
+        )
+        tqdm.write(f"line {row.line}: {plain('; '.join(told))}", file=sys.stderr)
+
+    async def run(self, env: Environment, directory: Path | None, *, strict: bool) -> None:
+        """Stores the good rows; with `strict` all rows, or none where one is faulty."""
+        if not strict:
+            async for count in insert_in_batches(env, self.good_rows()):
+                self.inserted += count
+                self.stored_to_line = self._line
+            return
+        with Spool(directory) as spool:
+            now = env.clock()
+            for values in self.good_rows():
+                spool.add(new_product(values, now))
+            if self.faulty:
+                return
+            with _progress("Storing", spool.size, " products") as bar:
+                async for count in insert_at_once(env, spool):
+                    bar.update(count)
+            self.inserted = spool.size
+
+    def facts(self) -> dict[str, Any]:
+        """What came of it, as JSON has it."""
+        return {"inserted": self.inserted, "faulty": self.faulty, "rejected": self.shown}
+
+    def text(self) -> str:
+        """What came of it, for people."""
+        stored = f"Inserted {_products(self.inserted)}"
+        if not self.faulty:
+            return f"{stored}."
+        faulty = "1 row is" if self.faulty == 1 else f"{self.faulty:,} rows are"
+        return f"{stored if self.inserted else 'Nothing was inserted'}; {faulty} faulty."
+
+
+def _import(settings: Settings, chosen: Namespace) -> int:
+    with _source(chosen.file) as source:
+        form = chosen.format or format_of(chosen.file) or sniff(source.peek(1))
+        job = _Import(source, form)
+        try:
+            asyncio.run(_store(settings, job, chosen))
+        except (Exception, KeyboardInterrupt):
+            if job.inserted:
+                count = _products(job.inserted)
+                mention(f"Inserted {count}, up to line {job.stored_to_line:,}, before it ended.")
+            raise
+    answer(job.facts(), job.text(), as_json=chosen.json)
+    return 1 if job.faulty else 0
+
+
+async def _store(settings: Settings, job: _Import, chosen: Namespace) -> None:
+    spool = settings.data if settings.data.is_dir() else None
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        await job.run(env, spool, strict=chosen.strict)
+
+
+@contextmanager
+def _source(name: str) -> Iterator[BufferedReader]:
+    if name == STANDARD:
+        yield sys.stdin.buffer  # type: ignore[misc]  # a BufferedReader, which typeshed leaves open
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(name).open("rb"))
+        except OSError as error:
+            raise CommandError(f"{plain(name)} cannot be read: {error.strerror}", 2) from None
+        yield file
+
+
+def _export(settings: Settings, chosen: Namespace) -> None:
+    if chosen.file == STANDARD and chosen.json:
+        raise CommandError("--json and - both want standard output; name a file", 2)
+    form = chosen.format or format_of(chosen.file) or "ndjson"
+    with _destination(chosen.file) as destination:
+        count = asyncio.run(_write(settings, chosen, form, destination))
+    told = f"Exported {_products(count)}."
+    if chosen.file == STANDARD:
+        mention(told)
+    else:
+        answer({"exported": count}, told, as_json=chosen.json)
+
+
+async def _write(settings: Settings, chosen: Namespace, form: Format, destination: BinaryIO) -> int:
+    count = 0
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        destination.write(header(form))
+        with _progress("Exporting", None, " products") as bar:
+            async for batch in env.products.batches():
+                destination.write(rows(form, batch))
+                count += len(batch)
+                bar.update(len(batch))
+    return count
+
+
+@contextmanager
+def _destination(name: str) -> Iterator[BinaryIO]:
+    """Where to write; a file takes its place only once it is whole."""
+    if name == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(name).resolve()
+    if path.exists() and not path.is_file():  # /dev/null, or a pipe
+        with path.open("wb") as device:
+            yield device
+        return
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context(partial.open("wb"))
+            except OSError as error:
+                raise CommandError(
+                    f"{plain(name)} cannot be written: {error.strerror}", 2
+                ) from None
+            yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _progress(what: str, total: int | None, unit: str) -> Any:
+    """A progress bar on standard error, if that is a terminal."""
+    size = shutil.get_terminal_size()  # where a terminal's is 0 by 0, 80 by 24; tqdm shows nothing
+    return tqdm(
+        desc=what,
+        total=total,
+        unit=unit,
+        unit_scale=True,
+        file=sys.stderr,
+        disable=not sys.stderr.isatty(),
+        ncols=size.columns,
+        nrows=size.lines,
+    )
+
+
+def _products(count: int) -> str:
+    return "1 product" if count == 1 else f"{count:,} products"

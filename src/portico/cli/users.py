@@ -1,0 +1,129 @@
+"""`portico users`: accounts, from the operator's side."""
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from getpass import getpass
+from typing import Any
+
+from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.output import CommandError, answer, plain
+from portico.cli.prepared import prepared
+from portico.contract.reading import Faults, read_object
+from portico.contract.users import CreateUser
+from portico.domain.users import ROLES, User
+from portico.services.accounts import random_password, set_plan
+from portico.services.users import create_user
+from portico.settings import Settings
+
+MAX_PASSWORD_BYTES = 4096
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico users …`."""
+    users = commands.noun("users", "create users, and change their plans")
+    create = users.verb(
+        "create",
+        _create,
+        "create a user",
+        "A random password is made and printed once, unless --password-stdin gives one.",
+    )
+    create.add_argument("--email", metavar="E", required=True, help="e-mail, to sign in with")
+    create.add_argument("--name", metavar="N", required=True, help="name, 2 to 100 characters")
+    create.add_argument(
+        "--role", metavar="R", choices=ROLES, default="viewer", help="%(choices)s (default viewer)"
+    )
+    create.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
+    create.add_argument(
+        "--password-stdin", action="store_true", help="read the password from standard input"
+    )
+    take_sandbox(create)
+    plan = users.verb(
+        "set-plan",
+        _set_plan,
+        "move an account to another plan",
+        "It holds from the account's next request on; what it has used stays counted. Its mirror in"
+        "\nthe sandbox follows.",
+    )
+    plan.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    plan.add_argument(
+        "plan", metavar="PLAN", help="free, pro, enterprise, or one from the settings"
+    )
+    take_sandbox(plan)
+
+
+def _create(settings: Settings, chosen: Namespace) -> None:
+    _check_plan(settings, chosen.plan)
+    given = _given_password() if chosen.password_stdin else None
+    password = random_password(os.urandom) if given is None else given
+    values = _checked(
+        {"email": chosen.email, "name": chosen.name, "role": chosen.role, "password": password}
+    )
+    user = asyncio.run(_store(settings, values, chosen))
+    facts: dict[str, Any] = {"id": user.id, "email": user.email}
+    text = f"User {user.id} is created: {plain(user.email)}, {user.role}, plan {user.plan}."
+    if given is None:
+        facts["password"] = password
+        text += f"\n\n  password   {password}\n\nStore it now; it is not shown again."
+    answer(facts, text, as_json=chosen.json)
+
+
+async def _store(settings: Settings, values: dict[str, str], chosen: Namespace) -> User:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        return await create_user(
+            env,
+            name=values["name"],
+            email=values["email"],
+            password=values["password"],
+            role=values["role"],
+            plan=chosen.plan,
+        )
+
+
+def _given_password() -> str:
+    if sys.stdin.isatty():
+        return getpass("Password: ")
+    raw = sys.stdin.buffer.read(MAX_PASSWORD_BYTES)
+    try:
+        return raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise CommandError("the password on standard input must be UTF-8", 2) from None
+
+
+def _checked(values: dict[str, str]) -> dict[str, str]:
+    """The values as POST /users would take them. Raises `CommandError` with every fault."""
+    faults = Faults()
+    read: dict[str, str] = read_object(CreateUser, values, "", faults)
+    if found := [*faults.unreadable, *faults.broken]:
+        told = (
+            f"{'the password' if fault.field == 'password' else f'--{fault.field}'} {fault.message}"
+            for fault in found
+        )
+        raise CommandError("; ".join(told), 2)
+    return read
+
+
+def _set_plan(settings: Settings, chosen: Namespace) -> None:
+    _check_plan(settings, chosen.plan)
+    user = asyncio.run(_move(settings, chosen))
+    answer(
+        {"id": user.id, "email": user.email, "plan": user.plan},
+        f"{plain(user.email)} is on the plan {user.plan} now.",
+        as_json=chosen.json,
+    )
+
+
+async def _move(settings: Settings, chosen: Namespace) -> User:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        return await set_plan(env, chosen.email, chosen.plan)
+
+
+def _check_plan(settings: Settings, plan: str) -> None:
+    """Raises `CommandError` for a plan that the settings do not have."""
+    if plan not in settings.plans:
+        raise CommandError(
+            f"there is no plan {plain(plan)}; there are {', '.join(settings.plans)}", 2
+        )

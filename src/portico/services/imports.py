@@ -1,0 +1,91 @@
+"""Storing very many products beside a running server.
+
+Products go in by batches, each in a transaction short enough that a server's own writes hardly
+wait for it, and the writer is free while the next batch is made. All or nothing is another matter:
+it takes one long transaction, for which other writers wait.
+"""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from portico.domain.products import Product
+from portico.services.environment import Environment
+from portico.services.products import new_product
+
+BATCH_ROWS = 2_000
+BATCH_BYTES = 4 * 1024 * 1024
+"""Of text, so that memory is bounded whatever the rows are like."""
+
+
+async def insert_in_batches(
+    env: Environment, products: Iterable[dict[str, Any]]
+) -> AsyncIterator[int]:
+    """Stores products, given as values that their rules have passed; yields the size of every batch
+    once it is on disk. What was yielded stays, whatever happens afterwards."""
+    now = env.clock()
+    for batch in _batches(new_product(values, now) for values in products):
+        async with env.db.transaction() as tx:
+            await env.products.insert_many(tx, batch)
+        yield len(batch)
+
+
+async def insert_at_once(env: Environment, spool: "Spool") -> AsyncIterator[int]:
+    """Stores all products or, where it is not iterated to its end, none; yields the size of every
+    batch that the transaction holds."""
+    async with env.db.transaction() as tx:
+        for batch in _batches(spool):
+            await env.products.insert_many(tx, batch)
+            yield len(batch)
+
+
+class Spool:
+    """Products on disk, ready to be stored: the transaction that takes them has nothing to check,
+    so it is as short as can be. Gone when left."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """`directory` must have room for as much as the file that is imported; None: the system's
+        place for temporary files."""
+        self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by __exit__
+        self.size = 0
+        """How many products it holds."""
+        self._encoder = msgspec.json.Encoder()
+        self._decoder = msgspec.json.Decoder(Product)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def add(self, product: Product) -> None:
+        """Appends a product."""
+        self._file.write(self._encoder.encode(product) + b"\n")
+        self.size += 1
+
+    def __iter__(self) -> Iterator[Product]:
+        """Every product, from the first."""
+        self._file.seek(0)
+        return map(self._decoder.decode, self._file)
+
+
+def _batches(products: Iterable[Product]) -> Iterator[list[Product]]:
+    batch: list[Product] = []
+    size = 0
+    for product in products:
+        batch.append(product)
+        size += len(product.description) + len(product.images) + len(product.metadata)
+        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

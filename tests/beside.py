@@ -1,0 +1,42 @@
+"""An installation with its server, for commands that work beside it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from operating import Answer, Installation, Service
+
+
+@dataclass(frozen=True)
+class Running:
+    """An installation and its server."""
+
+    installation: Installation
+    service: Service
+
+    @property
+    def test_key(self) -> str:
+        """The first admin's sandbox key."""
+        return str(self.installation.facts["keys"]["test"])
+
+    def get(self, path: str, *, key: str | None = None) -> Answer:
+        """GET of the live API, by the first admin unless told otherwise."""
+        return self.service.ask(f"/v1{path}", key=key or self.installation.key)
+
+    def get_sandbox(self, path: str, *, key: str | None = None) -> Answer:
+        """GET of the sandbox's API, by the first admin's mirror unless told otherwise."""
+        return self.service.ask(f"/sandbox/v1{path}", key=key or self.test_key)
+
+    def total(self, query: str, *, sandbox: bool = False) -> int:
+        """How many products a list counts, active ones unless the query says otherwise."""
+        answer = (self.get_sandbox if sandbox else self.get)(f"/products?limit=1&{query}")
+        return int(answer.json["pagination"]["total_items"])
+
+
+def prepared(directory: Path, **variables: str) -> Installation:
+    """What `portico init` makes with these settings."""
+    # The first admin asks more in a minute than a plan allows.
+    (directory / "portico.toml").write_text(
+        "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"
+    )
+    empty = Installation(directory, variables)
+    return Installation(directory, variables, facts=empty.told("init"), port=empty.port)

@@ -1,0 +1,95 @@
+"""What all commands share: help, the data directory, wrong words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from operating import Installation
+
+COMMANDS = [
+    "users create",
+    "users set-plan",
+    "keys create",
+    "keys list",
+    "keys revoke",
+    "products import",
+    "products export",
+    "sandbox reset",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(tmp_path: Path, command: str) -> None:
+    done = Installation(tmp_path).run(*command.split(), "--help")
+
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"usage: portico {command} ")
+    assert "--json" in done.stdout
+    assert "--data DIR" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_noun_lists_its_commands(tmp_path: Path) -> None:
+    done = Installation(tmp_path).run("keys", "--help")
+
+    assert done.returncode == 0
+    for verb in ("create", "list", "revoke"):
+        assert f"\n    {verb} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["users"],
+        ["users", "destroy"],
+        ["keys", "revoke"],
+        ["keys", "list", "--sand"],
+        ["keys", "create", "--owner", "a@example.com", "--type", "master", "--name", "N"],
+        ["products", "import"],
+        ["products", "import", "x.csv", "--format", "xml"],
+    ],
+)
+def test_wrong_words_are_misuse_and_make_nothing(tmp_path: Path, words: list[str]) -> None:
+    done = Installation(tmp_path).run(*words)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "usage: portico" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["keys", "list"],
+        ["users", "set-plan", "a@example.com", "pro"],
+        ["products", "export", "-"],
+        ["sandbox", "reset"],
+    ],
+)
+def test_without_a_prepared_directory_nothing_is_made(tmp_path: Path, words: list[str]) -> None:
+    installation = Installation(tmp_path)
+
+    code, line = installation.refused(*words)
+
+    assert code == 1
+    assert str(installation.data) in line
+    assert "portico init" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["keys", "list", "--json"]])
+def test_the_data_directory_may_stand_before_the_verb_or_after_it(
+    installation: Installation, tmp_path: Path, words: list[str]
+) -> None:
+    elsewhere = Installation(tmp_path / "elsewhere", port=installation.port)
+    elsewhere.directory.mkdir()
+    where = ["--data", str(installation.data)]
+
+    answers = [
+        elsewhere.run(*words[:place], *where, *words[place:]).stdout for place in (0, 1, 2, 3)
+    ]
+
+    assert [json.loads(answer)[0]["id"] for answer in answers] == [1, 1, 1, 1]
+    assert list(elsewhere.directory.iterdir()) == []

@@ -1,0 +1,175 @@
+"""`portico users`."""
+
+import json
+import subprocess
+
+import pytest
+
+from beside import Running
+from operating import COMMAND, Installation, in_database
+
+
+def create(running: Running, email: str, *more: str) -> dict[str, object]:
+    told: dict[str, object] = running.installation.told(
+        "users", "create", "--email", email, "--name", "Ada Lovelace", *more
+    )
+    return told
+
+
+def key_of(running: Running, email: str) -> str:
+    told = running.installation.told(
+        "keys", "create", "--owner", email, "--type", "live", "--name", "Mine"
+    )
+    return str(told["key"])
+
+
+def with_input(installation: Installation, text: bytes, *words: str) -> tuple[int, bytes, bytes]:
+    done = subprocess.run(
+        [*COMMAND, *words],
+        cwd=installation.directory,
+        env=installation.environment,
+        input=text,
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_new_user_is_known_to_the_server_at_once(on_each: Running) -> None:
+    told = create(on_each, "Ada@Example.com", "--role", "editor", "--plan", "pro")
+
+    assert told.keys() == {"id", "email", "password"}
+    assert told["email"] == "Ada@example.com"
+    user = on_each.get(f"/users/{told['id']}").json["data"]
+    assert (user["name"], user["email"], user["role"]) == ("Ada Lovelace", told["email"], "editor")
+    limit = on_each.get("/users/me", key=key_of(on_each, "ada@example.com")).headers
+    assert limit["x-ratelimit-limit"] == "100"
+
+
+def test_role_and_plan_are_those_of_everyone_new_unless_told(running: Running) -> None:
+    told = create(running, "plain@example.com")
+
+    assert running.get(f"/users/{told['id']}").json["data"]["role"] == "viewer"
+    answer = running.get("/users/me", key=key_of(running, "plain@example.com"))
+    assert answer.headers["x-ratelimit-limit"] == "30"
+
+
+def test_a_given_password_is_not_told_again(installation: Installation) -> None:
+    words = ["users", "create", "--email", "b@example.com", "--name", "Bo", "--password-stdin"]
+
+    code, said, complaint = with_input(installation, b"Correct4horse\n", *words, "--json")
+
+    assert (code, complaint) == (0, b"")
+    assert json.loads(said).keys() == {"id", "email"}
+    stored = in_database(
+        installation.data / "live.db",
+        "SELECT password_hash FROM users WHERE email = ?",
+        "b@example.com",
+    )
+    assert stored.startswith("$argon2id$")
+
+
+def test_plain_words_show_the_password_once(installation: Installation) -> None:
+    done = installation.run("users", "create", "--email", "c@example.com", "--name", "Cy")
+
+    assert done.returncode == 0
+    assert "User 2 is created: c@example.com, viewer, plan free." in done.stdout
+    assert "not shown again" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("password", "complaint"),
+    [
+        (b"short", b"must be 8 to 128 characters long"),
+        (b"", b"must be 8 to 128 characters long"),
+        (b"alllowercase", b"must contain an uppercase letter"),
+        (b"\xff\xfe\xff\xfe\xff\xfe", b"must be UTF-8"),
+    ],
+)
+def test_a_weak_password_makes_no_user(
+    installation: Installation, password: bytes, complaint: bytes
+) -> None:
+    words = ["users", "create", "--email", "b@example.com", "--name", "Bo", "--password-stdin"]
+
+    code, said, complained = with_input(installation, password, *words)
+
+    assert (code, said) == (2, b"")
+    assert complaint in complained
+    assert in_database(installation.data / "live.db", "SELECT count(*) FROM users") == 1
+
+
+def test_every_fault_of_the_command_line_is_told_at_once(installation: Installation) -> None:
+    code, line = installation.refused("users", "create", "--email", "nobody", "--name", "N")
+
+    assert code == 2
+    assert "--email must be a valid e-mail address" in line
+    assert "--name must be 2 to 100 characters long" in line
+
+
+def test_an_unknown_plan_is_misuse(installation: Installation) -> None:
+    for words in (
+        ["users", "create", "--email", "b@example.com", "--name", "Bo", "--plan", "gold"],
+        ["users", "set-plan", "admin@example.com", "gold"],
+    ):
+        code, line = installation.refused(*words)
+        assert code == 2
+        assert "no plan gold" in line
+        assert "free, pro, enterprise" in line
+    file = installation.data / "live.db"
+    assert in_database(file, "SELECT count(*) FROM users") == 1
+    assert in_database(file, "SELECT plan FROM users") == "enterprise"
+
+
+def test_a_taken_email_is_refused_in_any_case(on_each: Running) -> None:
+    create(on_each, "taken@example.com")
+
+    code, line = on_each.installation.refused(
+        "users", "create", "--email", "TAKEN@example.com", "--name", "Two"
+    )
+
+    assert code == 1
+    assert "exists already" in line
+
+
+def test_a_new_plan_holds_from_the_next_request_on_and_for_the_mirror_too(on_each: Running) -> None:
+    create(on_each, "moves@example.com")
+    live = key_of(on_each, "moves@example.com")
+    told = on_each.installation.told(
+        "keys", "create", "--owner", "moves@example.com", "--type", "test", "--name", "T"
+    )
+    before = on_each.get("/users/me", key=live).headers["x-ratelimit-limit"]
+
+    moved = on_each.installation.told("users", "set-plan", "MOVES@example.com", "pro")
+
+    assert before == "30"
+    assert moved == {"id": moved["id"], "email": "moves@example.com", "plan": "pro"}
+    assert on_each.get("/users/me", key=live).headers["x-ratelimit-limit"] == "100"
+    mirrored = on_each.get_sandbox("/users/me", key=told["key"])
+    assert mirrored.headers["x-ratelimit-limit"] == "100"
+    code, line = on_each.installation.refused(
+        "users", "set-plan", "moves@example.com", "free", "--sandbox"
+    )
+    assert code == 1
+    assert "mirrors a live account" in line
+    mirrored = on_each.get_sandbox("/users/me", key=told["key"])
+    assert mirrored.headers["x-ratelimit-limit"] == "100"
+
+
+def test_the_plan_of_nobody_cannot_be_set(running: Running) -> None:
+    code, line = running.installation.refused("users", "set-plan", "nobody@example.com", "pro")
+
+    assert code == 1
+    assert "no user with the e-mail nobody@example.com" in line
+
+
+def test_a_user_of_the_sandbox_alone_is_unknown_to_live(running: Running) -> None:
+    told = create(running, "sandy@example.com", "--sandbox", "--role", "editor")
+    owner = ["--owner", "sandy@example.com", "--name", "S", "--sandbox"]
+
+    made = running.installation.told("keys", "create", *owner, "--type", "test")
+
+    assert running.get_sandbox("/users/me", key=made["key"]).json["data"]["id"] == told["id"]
+    assert "sandy@example.com" not in running.get("/users?limit=100").text
+    code, _ = running.installation.refused("keys", "create", *owner, "--type", "live")
+    assert code == 2
+    assert len(running.installation.told("keys", "list", *owner[:2], "--sandbox")) == 1
