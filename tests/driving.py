@@ -15,7 +15,9 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 import httpx
+import hypothesis
 import msgspec
+from hypothesis import HealthCheck
 
 from portico.app import Portico, Server
 from portico.domain.api_keys import ApiKey, KeyType
@@ -39,6 +41,13 @@ EVEN = "even"
 """A plan of 5 requests a minute and 5 a day."""
 
 BASE = {"live": "https://localhost:8443/v1", "sandbox": "https://localhost:8443/sandbox/v1"}
+
+EXAMPLES = hypothesis.settings(
+    max_examples=40,
+    deadline=None,  # the first example pays for what others find warm
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+"""How a property of the whole application is tried: one fresh application for all examples."""
 
 TABLES = {
     "users": "id",

@@ -6,19 +6,9 @@ from typing import cast
 
 import pytest
 import valkey
-from hypothesis import HealthCheck
-from hypothesis import settings as hypothesis_settings
 
 from driving import Api, settings_for
 from servers import PostgresServer, RedisServer
-
-hypothesis_settings.register_profile(
-    "contract",
-    max_examples=40,
-    deadline=None,  # the first example pays for what others find warm
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-hypothesis_settings.load_profile("contract")
 
 EMPTY = """
 TRUNCATE users, products, product_words, api_keys, rate_counters, list_counts RESTART IDENTITY"""

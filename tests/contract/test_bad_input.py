@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driving import Api, Caller, InProcess, refused
+from driving import EXAMPLES, Api, Caller, InProcess, refused
 from portico.app import V1
 from portico.contract.reading import fields
 
@@ -63,6 +63,7 @@ ROUTES = pytest.mark.parametrize("route", BODY_ROUTES, ids=lambda r: f"{r.method
 
 
 @ROUTES
+@EXAMPLES
 @given(body=st.one_of(st.binary(), ANY_TEXT.map(lambda t: t.encode("utf-8", "surrogatepass"))))
 async def test_any_bytes_as_a_body(api: Api, route: Any, body: bytes) -> None:
     caller = await api.caller("admin")
@@ -70,6 +71,7 @@ async def test_any_bytes_as_a_body(api: Api, route: Any, body: bytes) -> None:
 
 
 @ROUTES
+@EXAMPLES
 @given(value=JSON_VALUE)
 async def test_any_json_as_a_body(api: Api, route: Any, value: object) -> None:
     caller = await api.caller("admin")
@@ -78,6 +80,7 @@ async def test_any_json_as_a_body(api: Api, route: Any, value: object) -> None:
 
 
 @ROUTES
+@EXAMPLES
 @given(data=st.data())
 async def test_any_value_in_a_declared_field(api: Api, route: Any, data: st.DataObject) -> None:
     caller = await api.caller("admin")
@@ -88,12 +91,12 @@ async def test_any_value_in_a_declared_field(api: Api, route: Any, data: st.Data
 
 
 @ROUTES
-@pytest.mark.parametrize("number", NUMBERS)
-async def test_any_number_in_any_declared_field(api: Api, route: Any, number: str) -> None:
+async def test_any_number_in_any_declared_field(api: Api, route: Any) -> None:
     caller = await api.caller("admin")
     path = await target(api, caller, route.path)
-    for name in fields(route.body):
-        await send(api, caller, route.method, path, f'{{"{name}": {number}}}'.encode())
+    for number in NUMBERS:
+        for name in fields(route.body):
+            await send(api, caller, route.method, path, f'{{"{name}": {number}}}'.encode())
 
 
 ASCII = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=20)
@@ -130,6 +133,7 @@ QUERIES = st.one_of(
 
 
 @pytest.mark.parametrize("path", ["/users", "/products", "/users/me"])
+@EXAMPLES
 @given(query=QUERIES)
 async def test_any_string_as_a_query(api: Api, path: str, query: str) -> None:
     caller = await api.caller("viewer")
@@ -140,6 +144,7 @@ async def test_any_string_as_a_query(api: Api, path: str, query: str) -> None:
     answered_safely(answer)
 
 
+@EXAMPLES
 @given(
     method=st.sampled_from(
         ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "M-SEARCH"]
@@ -159,6 +164,7 @@ async def test_any_string_as_a_path(api: Api, method: str, start: str, rest: str
             refused(answer, answer.status_code)
 
 
+@EXAMPLES
 @given(
     name=st.sampled_from(
         [

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from driving import Api, Caller, refused
+from driving import EXAMPLES, Api, Caller, refused
 from portico.domain.products import Product
 from portico.domain.text import case_key
 from portico.domain.users import User
@@ -41,11 +41,15 @@ async def everything(caller: Caller, path: str, limit: int, **params: Any) -> tu
             return ids, total
 
 
-@given(names=NAMES, limit=st.integers(1, 7))
-@pytest.mark.parametrize("sort", ["name", "email", "created_at"])
-@pytest.mark.parametrize("order", ["asc", "desc"])
+@settings(EXAMPLES, max_examples=100)
+@given(
+    names=NAMES,
+    limit=st.integers(1, 7),
+    sort=st.sampled_from(["name", "email", "created_at"]),
+    order=st.sampled_from(["asc", "desc"]),
+)
 async def test_users_sort_by_folded_code_points_and_then_by_id(
-    api: Api, sort: str, order: str, names: list[str], limit: int
+    api: Api, names: list[str], limit: int, sort: str, order: str
 ) -> None:
     async with api.live.db.transaction() as tx:
         await tx.run("DELETE FROM users")
@@ -119,6 +123,7 @@ def chosen_by(filters: dict[str, Any], product: Product) -> bool:
     )
 
 
+@EXAMPLES
 @given(
     products=PRODUCTS, choices=st.lists(FILTERS, min_size=1, max_size=4), limit=st.integers(1, 5)
 )
@@ -181,7 +186,7 @@ async def test_rows_and_total_of_one_answer_agree_while_others_write(api: Api, q
     done = asyncio.Event()
 
     async def write(number: int) -> None:
-        for _ in range(6):
+        for _ in range(4):
             body = {"name": "Lamp", "category": "light", "price": number, "status": "active"}
             where = (await editor.post("/products", json=body)).headers["location"]
             await editor.patch(where, json={"status": "archived"})
@@ -200,72 +205,70 @@ async def test_rows_and_total_of_one_answer_agree_while_others_write(api: Api, q
     done.set()
     await asyncio.gather(*readers)
     found = (await editor.get(f"/products?limit=100&{query}".rstrip("&"))).json()
-    assert found["pagination"]["total_items"] == 18
+    assert found["pagination"]["total_items"] == 12
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ("page=0", "page"),
-        ("page=-1", "page"),
-        ("page=1.5", "page"),
-        ("page=%D9%A1", "page"),
-        ("page=1000000001", "page"),
-        ("page=" + "9" * 5_000, "page"),
-        ("limit=0", "limit"),
-        ("limit=101", "limit"),
-        ("limit=", "limit"),
-        ("limit", "limit"),
-        ("limit=%ff", "limit"),
-        ("limit=10&limit=10", "limit"),
-        ("lim%69t=10&limit=10", "limit"),
-        ("sort=foo", "sort"),
-        ("sort=Name", "sort"),
-        ("order=down", "order"),
-        ("role=owner", "role"),
-        ("role=", "role"),
-        ("unknown=1", "unknown"),
-        ("=1", ""),
-        ("search=x", "search"),
-    ],
-)
-async def test_a_bad_parameter_of_the_users_list_is_named(api: Api, query: str, field: str) -> None:
+BAD_FOR_USERS = [
+    ("page=0", "page"),
+    ("page=-1", "page"),
+    ("page=1.5", "page"),
+    ("page=%D9%A1", "page"),
+    ("page=1000000001", "page"),
+    ("page=" + "9" * 5_000, "page"),
+    ("limit=0", "limit"),
+    ("limit=101", "limit"),
+    ("limit=", "limit"),
+    ("limit", "limit"),
+    ("limit=%ff", "limit"),
+    ("limit=10&limit=10", "limit"),
+    ("lim%69t=10&limit=10", "limit"),
+    ("sort=foo", "sort"),
+    ("sort=Name", "sort"),
+    ("order=down", "order"),
+    ("role=owner", "role"),
+    ("role=", "role"),
+    ("unknown=1", "unknown"),
+    ("=1", ""),
+    ("search=x", "search"),
+]
+
+
+async def test_a_bad_parameter_of_the_users_list_is_named(api: Api) -> None:
     caller = await api.caller("viewer")
-    answer = await caller.get(f"/users?{query}")
-    assert refused(answer, 400, "VALIDATION_ERROR").keys() == {field}
+    for query, field in BAD_FOR_USERS:
+        answer = await caller.get(f"/users?{query}")
+        assert refused(answer, 400, "VALIDATION_ERROR").keys() == {field}, query
 
 
-@pytest.mark.parametrize(
-    ("query", "fields"),
-    [
-        ("category=", {"category"}),
-        ("category=" + "x" * 101, {"category"}),
-        ("min_price=-1", {"min_price"}),
-        ("min_price=NaN", {"min_price"}),
-        ("min_price=1,5", {"min_price"}),
-        ("max_price=Infinity", {"max_price"}),
-        ("max_price=1_000", {"max_price"}),
-        ("min_price=2&max_price=1", {"min_price"}),
-        ("in_stock=yes", {"in_stock"}),
-        ("in_stock=True", {"in_stock"}),
-        ("status=gone", {"status"}),
-        ("search=%00", {"search"}),
-        ("search=%ed%a0%80", {"search"}),
-        ("search=" + "x" * 201, {"search"}),
-        ("search=a&search=a", {"search"}),
-        ("sort=name", {"sort"}),
-        (
-            "page=0&limit=0&status=x&nope=1&min_price=x",
-            {"page", "limit", "status", "nope", "min_price"},
-        ),
-    ],
-)
-async def test_bad_parameters_of_the_products_list_are_all_named(
-    api: Api, query: str, fields: set[str]
-) -> None:
+BAD_FOR_PRODUCTS = [
+    ("category=", {"category"}),
+    ("category=" + "x" * 101, {"category"}),
+    ("min_price=-1", {"min_price"}),
+    ("min_price=NaN", {"min_price"}),
+    ("min_price=1,5", {"min_price"}),
+    ("max_price=Infinity", {"max_price"}),
+    ("max_price=1_000", {"max_price"}),
+    ("min_price=2&max_price=1", {"min_price"}),
+    ("in_stock=yes", {"in_stock"}),
+    ("in_stock=True", {"in_stock"}),
+    ("status=gone", {"status"}),
+    ("search=%00", {"search"}),
+    ("search=%ed%a0%80", {"search"}),
+    ("search=" + "x" * 201, {"search"}),
+    ("search=a&search=a", {"search"}),
+    ("sort=name", {"sort"}),
+    (
+        "page=0&limit=0&status=x&nope=1&min_price=x",
+        {"page", "limit", "status", "nope", "min_price"},
+    ),
+]
+
+
+async def test_bad_parameters_of_the_products_list_are_all_named(api: Api) -> None:
     caller = await api.caller("viewer")
-    answer = await caller.get(f"/products?{query}")
-    assert refused(answer, 400, "VALIDATION_ERROR").keys() == fields
+    for query, fields in BAD_FOR_PRODUCTS:
+        answer = await caller.get(f"/products?{query}")
+        assert refused(answer, 400, "VALIDATION_ERROR").keys() == fields, query
 
 
 async def test_an_empty_search_is_no_search(api: Api) -> None:

@@ -106,15 +106,13 @@ async def test_a_credential_of_one_environment_is_unknown_to_the_other(
             refused(answer, 401, "AUTHENTICATION_REQUIRED")
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO"])
-@pytest.mark.parametrize("path", ["/users", "/users/me", "/products/1", "/nowhere", "/"])
-async def test_a_read_key_is_refused_all_but_get_and_head_wherever_it_calls(
-    api: Api, method: str, path: str
-) -> None:
+async def test_a_read_key_is_refused_all_but_get_and_head_wherever_it_calls(api: Api) -> None:
     caller = await api.caller("admin", "read")
     async with api.unchanged():
-        answer = await send(api, caller, "live", method, path, {})
-        refused(answer, 403, "PERMISSION_DENIED")
+        for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO"):
+            for path in ("/users", "/users/me", "/products/1", "/nowhere", "/"):
+                answer = await send(api, caller, "live", method, path, {})
+                refused(answer, 403, "PERMISSION_DENIED")
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor"])

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from driving import Api
+from driving import EXAMPLES, Api
 from portico.domain.products import Product
 from portico.domain.search import query_words, tokens
 
@@ -61,6 +61,7 @@ def expected(products: list[Product], query: str, filters: dict[str, Any]) -> li
     return [-number for place, number in sorted(r for r in ranked if r[0] is not None)]
 
 
+@EXAMPLES
 @given(
     values=PRODUCTS,
     queries=QUERIES,
