@@ -1,0 +1,78 @@
+"""Holds real answers against the OpenAPI document, closer than any client would."""
+
+import json
+from typing import Any
+
+import httpx
+import jsonschema_rs
+
+TRANSPORT = {"content-type", "content-length", "date", "server"}
+"""Headers that HTTP itself asks for; a document does not name them."""
+
+
+class Conformance:
+    """What a document says of answers. Notes which of its promises were seen kept."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = document
+        self._components = json.loads(json.dumps(document["components"]))
+        for schema in self._components["schemas"].values():
+            _close(schema)
+        self.seen: set[tuple[str, str, str]] = set()
+        """Method, path and status of every answer that was checked."""
+
+    def check(self, path: str, answer: httpx.Response) -> None:
+        """Fails unless an answer to a request of `path`, a key of the document, is documented:
+        its status, each of its headers, none left out, and its body, nothing added."""
+        method, status = answer.request.method, str(answer.status_code)
+        where = f"{method} {path} {status}"
+        operation = self._document["paths"][path][method.lower()]
+        assert status in operation["responses"], f"{where} is not documented"
+        response = self.resolved(operation["responses"][status])
+        self._check_headers(where, response, answer)
+        media = response.get("content", {})
+        if not media:
+            assert not answer.content, where
+        else:
+            assert media.keys() == {answer.headers["content-type"]}, where
+            schema = media["application/json"]["schema"]
+            self._check_value(where, schema, answer.json())
+        self.seen.add((method, path, status))
+
+    def _check_headers(self, where: str, response: Any, answer: httpx.Response) -> None:
+        headers = {name.lower(): spec for name, spec in response["headers"].items()}
+        undocumented = set(answer.headers) - set(headers) - TRANSPORT
+        assert not undocumented, f"{where} has {undocumented}"
+        for name, ref in headers.items():
+            spec = self.resolved(ref)
+            if name not in answer.headers:
+                assert not spec["required"], f"{where} has no {name}"
+                continue
+            values = answer.headers.get_list(name)
+            assert len(values) == 1, f"{where} has {name} {len(values)} times"
+            number = spec["schema"]["type"] == "integer"
+            value = int(values[0]) if number else values[0]
+            self._check_value(f"{where} {name}", spec["schema"], value)
+
+    def _check_value(self, where: str, schema: Any, value: Any) -> None:
+        whole = {**schema, "components": self._components}
+        validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+        faults = [error.message for error in validator.iter_errors(value)]
+        assert not faults, f"{where}: {faults} in {value}"
+
+    def resolved(self, value: Any) -> Any:
+        """What a reference leads to, or the value itself."""
+        found = self._document
+        for part in value["$ref"].removeprefix("#/").split("/") if "$ref" in value else ():
+            found = found[part]
+        return found if "$ref" in value else value
+
+
+def _close(schema: Any) -> None:
+    """Allows an object no more than its declared fields."""
+    if "properties" in schema:
+        schema.setdefault("additionalProperties", False)
+    for part in schema.get("properties", {}).values():
+        _close(part)
+    if isinstance(schema.get("items"), dict):
+        _close(schema["items"])

@@ -1,0 +1,30 @@
+"""The application in process, and the document of its live API."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driving import Api, settings_for
+from portico.app import V1
+from portico.domain.limits import DEFAULT_PLANS
+from portico.http.openapi import document
+
+ADDRESS = "https://localhost:8443/v1"
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application on SQLite, with nobody in it."""
+    api = Api(settings_for(tmp_path, {}))
+    await api.start()
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+@pytest.fixture(scope="session")
+def described() -> dict[str, Any]:
+    """The document of the whole of version 1."""
+    return document(ADDRESS, V1, DEFAULT_PLANS)

@@ -1,0 +1,186 @@
+"""The OpenAPI document says what the declarations say, all of it, and is well formed."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from driving import Api
+from portico.app import V1
+from portico.contract.reading import decode
+from portico.domain import errors
+from portico.domain.limits import DEFAULT_PLANS
+from portico.http.openapi import TAGS, document
+from portico.http.openapi_responses import EXAMPLES, possible_errors
+from portico.http.problems import STATUS
+from portico.http.routing import Route
+from portico.http.versions import superseded
+
+ADDRESS = "https://localhost:8443/v1"
+
+
+def operations(described: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in described["paths"].items():
+        for method, operation in item.items():
+            yield path, method.upper(), operation
+
+
+def resolved(described: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    found = described
+    for part in value["$ref"].removeprefix("#/").split("/") if "$ref" in value else ():
+        found = found[part]
+    return found if "$ref" in value else value
+
+
+def test_it_is_a_valid_openapi_3_1_document(described: dict[str, Any]) -> None:
+    OpenAPIV31SpecValidator(described).validate()
+    assert described["servers"] == [{"url": ADDRESS}]
+
+
+def test_every_route_is_in_it_and_nothing_else(described: dict[str, Any]) -> None:
+    documented = {(method, path) for path, method, _ in operations(described)}
+    assert documented == {(route.method, route.path) for route in V1}
+
+
+def test_every_operation_has_a_name_of_its_own(described: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(described)]
+    assert len(set(names)) == len(names)
+    assert {"list_users", "read_me", "create_product", "rotate_key"} <= set(names)
+
+
+def test_every_tag_is_described(described: dict[str, Any]) -> None:
+    used = {tag for _, _, operation in operations(described) for tag in operation["tags"]}
+    assert used == {tag["name"] for tag in described["tags"]} == set(TAGS)
+
+
+@pytest.mark.parametrize("route", V1, ids=lambda route: f"{route.method} {route.path}")
+def test_every_error_of_a_route_is_in_it_with_its_code(
+    route: Route, described: dict[str, Any]
+) -> None:
+    answers = described["paths"][route.path][route.method.lower()]["responses"]
+    for error in possible_errors(route):
+        answer = resolved(described, answers[str(STATUS[error])])
+        schema = answer["content"]["application/json"]["schema"]
+        codes = schema["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"]
+        assert error.code in codes
+    assert {"400", "401", "406", "429", "500", "503"} <= answers.keys()
+    assert ("403" in answers) == (route.scope is not None or route.method != "GET")
+    assert ("413" in answers) == ("415" in answers) == ("408" in answers) == bool(route.body)
+    assert ("404" in answers) == route.path.endswith("{id}")
+    assert ("412" in answers) == route.conditional
+    assert ("304" in answers) == (route.method == "GET")
+
+
+def test_every_error_has_an_example_of_its_own() -> None:
+    assert EXAMPLES.keys() == STATUS.keys()
+
+
+def test_headers_of_errors_are_those_that_they_are_answered_with(
+    described: dict[str, Any],
+) -> None:
+    responses = described["components"]["responses"]
+    always = {"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+    own = {
+        "AuthenticationRequired": {"WWW-Authenticate"},
+        "MethodNotAllowed": {"Allow"},
+        "RateLimited": {"Retry-After"},
+        "Unavailable": {"Retry-After"},
+    }
+    for name, answer in responses.items():
+        assert answer["headers"].keys() == always | own.get(name, set()), name
+        counted = name not in ("Internal", "Unavailable")
+        limit = resolved(described, answer["headers"]["X-RateLimit-Limit"])
+        assert limit["required"] is counted, name
+
+
+def test_every_example_keeps_its_schema(described: dict[str, Any]) -> None:
+    components = described["components"]
+    checked = 0
+    for _, _, operation in operations(described):
+        bodies = [operation["requestBody"]] if "requestBody" in operation else []
+        bodies += [resolved(described, answer) for answer in operation["responses"].values()]
+        for body in bodies:
+            for media in body.get("content", {}).values():
+                shown = [example["value"] for example in media.get("examples", {}).values()]
+                schema = {**media["schema"], "components": components}
+                validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+                for value in [*shown, *([media["example"]] if "example" in media else [])]:
+                    assert validator.is_valid(value), value
+                    checked += 1
+    assert checked > 100
+
+
+@pytest.mark.parametrize("shape", {route.body for route in V1 if route.body}, ids=str)
+def test_the_example_of_a_body_can_be_sent(shape: type[msgspec.Struct]) -> None:
+    decode(shape, json.dumps(getattr(shape, "EXAMPLE")).encode())  # noqa: B009 - not of every Struct
+
+
+def test_a_scope_is_named_where_it_is_needed(described: dict[str, Any]) -> None:
+    assert described["paths"]["/users"]["post"]["security"] == [{"bearer": ["write:users"]}]
+    assert "security" not in described["paths"]["/users/me"]["get"]
+    assert described["security"] == [{"bearer": []}]
+
+
+def test_links_lead_from_what_was_made_to_reading_changing_and_deleting_it(
+    described: dict[str, Any],
+) -> None:
+    made = described["paths"]["/products"]["post"]["responses"]["201"]["links"]
+    assert made.keys() == {"read_product", "change_product", "delete_product"}
+    assert made["read_product"]["parameters"] == {"id": "$response.body#/data/id"}
+    read = described["paths"]["/products/{id}"]["get"]["responses"]["200"]["links"]
+    assert read["delete_product"]["parameters"] == {
+        "id": "$request.path.id",
+        "If-Match": "$response.header.ETag",
+    }
+
+
+def test_a_superseded_version_is_deprecated_on_every_answer() -> None:
+    since, until = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)
+    headers = superseded(since, until, "https://localhost:8443/v2")
+    described = document(ADDRESS, V1, DEFAULT_PLANS, headers)
+    OpenAPIV31SpecValidator(described).validate()
+    for _, _, operation in operations(described):
+        assert operation["deprecated"] is True
+        for answer in operation["responses"].values():
+            named = resolved(described, answer)["headers"].keys()
+            assert {"Deprecation", "Sunset", "Link"} <= named
+    link = described["components"]["headers"]["Link"]["schema"]
+    assert link["const"] == '<https://localhost:8443/v2>; rel="successor-version"'
+
+
+def test_the_present_version_is_not_deprecated(described: dict[str, Any]) -> None:
+    assert not any("deprecated" in operation for _, _, operation in operations(described))
+
+
+async def test_both_environments_serve_their_document_to_anyone(
+    api: Api, described: dict[str, Any]
+) -> None:
+    stranger = api.stranger()
+    live = await stranger.get("/openapi.json")
+    sandbox = await stranger.get("https://localhost:8443/sandbox/v1/openapi.json")
+    assert live.status_code == sandbox.status_code == 200
+    assert live.headers["content-type"] == "application/json"
+    assert "x-ratelimit-limit" not in live.headers
+    assert live.json()["paths"] == sandbox.json()["paths"] == described["paths"]
+    assert sandbox.json()["servers"] == [{"url": "https://localhost:8443/sandbox/v1"}]
+    again = await stranger.get("/openapi.json", headers={"if-none-match": live.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_the_document_can_be_read_and_not_be_written(api: Api) -> None:
+    stranger = api.stranger()
+    head = await stranger.head("/openapi.json")
+    assert (head.status_code, head.content) == (200, b"")
+    refusal = await stranger.post("/openapi.json")
+    assert refusal.status_code == STATUS[errors.MethodNotAllowed]
+    assert refusal.headers["allow"] == "GET, HEAD"
+
+
+async def test_the_document_is_refused_over_plain_http(api: Api) -> None:
+    refusal = await api.stranger().get("http://localhost:8443/v1/openapi.json")
+    assert refusal.status_code == STATUS[errors.PermissionDenied]

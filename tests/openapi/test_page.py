@@ -1,0 +1,193 @@
+"""The reference page: complete, valid, of one piece with the document, and closed to the world."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driving import Api, settings_for
+from portico.app import V1
+from portico.domain.limits import DEFAULT_PLANS
+from portico.http.openapi import document
+from portico.pages.docs import ASSETS
+from portico.pages.reference import coloured, page, prose
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+STYLE = Path(__file__).parents[2] / "src/portico/pages/docs.css"
+
+
+class Reading(HTMLParser):
+    """Reads a page and sees that every element is closed where it should be."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def values(self, *names: str) -> list[str]:
+        """The values of attributes of these names."""
+        return [value for _, name, value in self.attributes if name in names]
+
+
+@pytest.fixture(scope="module")
+def shown(described: dict[str, Any]) -> Reading:
+    return Reading(page(described, {name: name for name in ASSETS}))
+
+
+def operations(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for item in described["paths"].values():
+        yield from item.values()
+
+
+def test_it_shows_every_operation_error_and_plan(shown: Reading, described: dict[str, Any]) -> None:
+    for operation in operations(described):
+        assert operation["operationId"] in shown.values("id")
+        assert operation["summary"] in shown.text
+    for path in described["paths"]:
+        assert path in shown.text
+    for error in described["x-errors"]:
+        assert error["code"] in shown.text
+    assert "100,000" in shown.text
+    assert 'curl -X PATCH \\\n  -H "Authorization: Bearer $API_KEY"' in shown.text
+
+
+def test_it_loads_and_links_nothing_of_another_host(shown: Reading) -> None:
+    links = shown.values("href", "src")
+    assert links
+    for link in links:
+        assert re.match(r"(#|openapi\.json$|docs\.css$|icon\.svg$)", link), link
+    assert not shown.tags & {"script", "style", "iframe", "object", "form", "base"}
+    assert not shown.values("style", "onclick", "onload")
+    assert not re.search(r"url\(|@import", STYLE.read_text())
+
+
+def test_every_link_into_the_page_leads_somewhere(shown: Reading) -> None:
+    anchors = [link[1:] for link in shown.values("href") if link.startswith("#")]
+    ids = shown.values("id")
+    assert len(set(ids)) == len(ids)
+    assert len(anchors) > 20
+    assert set(anchors) <= set(ids)
+
+
+def test_it_can_be_walked_by_keyboard_and_read_aloud(shown: Reading) -> None:
+    assert ("html", "lang", "en") in shown.attributes
+    first = next(value for tag, name, value in shown.attributes if tag == "a" and name == "href")
+    assert first == "#main"
+    assert {"main", "nav", "header", "footer", "h1", "h2", "h3"} <= shown.tags
+    assert all(value in ("0", "-1") for value in shown.values("tabindex"))
+
+
+def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]) -> None:
+    hostile = "<script>alert(1)</script>`<b>`"
+    text = page(
+        {**described, "info": {**described["info"], "title": hostile, "description": hostile}},
+        {name: name for name in ASSETS},
+    )
+    assert "<script" not in text
+    assert "<code>&lt;b&gt;</code>" in text
+    assert "<script" not in prose(f"```\n{hostile}\n```")
+    assert "<script" not in coloured(f'{{"a": "{hostile}"}}')
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_its_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
+    style = STYLE.read_text()
+    light, dark = style.split("@media (prefers-color-scheme: dark)", 1)
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light))
+    if scheme == "dark":
+        colours |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", dark))
+    on_ground = ("text", "quiet", "accent", "get", "post", "patch", "delete")
+    pairs = [(name, "ground") for name in on_ground]
+    pairs += [("text", "code"), ("quiet", "code"), ("ground", "accent")]
+    pairs += [(name, "panel") for name in ("panel-text", "key", "string", "literal")]
+    for front, back in pairs:
+        ratio = contrast(colours[front], colours[back])
+        assert ratio >= 4.5, f"{front} on {back}: {ratio:.2f}"
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours (WCAG 2.2, 1.4.3)."""
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+async def test_it_is_served_to_anyone_with_all_that_it_needs(api: Api) -> None:
+    stranger = api.stranger()
+    answer = await stranger.get("/docs")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "x-ratelimit-limit" not in answer.headers
+    links = Reading(answer.text).values("href", "src")
+    for link in {link for link in links if not link.startswith("#")}:
+        file = await stranger.get(f"/{link}")
+        assert file.status_code == 200, link
+        forever = "public, max-age=31536000, immutable"
+        revalidated = "public, no-cache"
+        wanted = revalidated if link == "openapi.json" else forever
+        assert file.headers["cache-control"] == wanted
+    again = await stranger.get("/docs", headers={"if-none-match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_its_headers_forbid_what_it_does_not_need(api: Api) -> None:
+    answer = await api.stranger().get("/docs")
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'self'; img-src 'self';")
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+async def test_the_sandbox_has_a_page_of_its_own_address(api: Api) -> None:
+    answer = await api.stranger().get("https://localhost:8443/sandbox/v1/docs")
+    assert "https://localhost:8443/sandbox/v1/users/17" in answer.text
+
+
+async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_path: Path) -> None:
+    hosts = {
+        "PORTICO_BASE_URL": "https://api.test/v1",
+        "PORTICO_SANDBOX_URL": "https://try.test/v1",
+    }
+    api = Api(settings_for(tmp_path, hosts))
+    await api.start()
+    try:
+        stranger = api.stranger()
+        for host in ("api.test", "try.test"):
+            found = await stranger.get(f"https://{host}/v1/openapi.json")
+            assert found.json()["servers"] == [{"url": f"https://{host}/v1"}]
+        assert (await stranger.get("https://other.test/v1/docs")).status_code == 401
+    finally:
+        await api.aclose()
+        await api.stop()
+
+
+def test_a_superseded_version_says_so() -> None:
+    described = document("https://localhost:8443/v1", V1, DEFAULT_PLANS, [("deprecation", "@0")])
+    assert "This version is superseded." in page(described, {name: name for name in ASSETS})

@@ -1,0 +1,54 @@
+"""Schemathesis calls a real server by its document: every phase, every check (see `hooks.py`)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from operating import Installation
+from portico.app import V1
+from servers import PostgresServer
+
+ROOT = Path(__file__).parents[2]
+PLANS = "".join(
+    f"[plans.{name}]\nper_minute = 1_000_000_000\nper_day = 1_000_000_000\n"
+    for name in ("free", "enterprise")
+)
+"""Limits that no run reaches, for callers without a credential too."""
+
+EXAMPLES = 50
+"""Cases of each operation in the random phases; more are tried with `schemathesis run` by hand."""
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_schemathesis_finds_nothing(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    variables = {"log_requests": "off"}
+    if engine == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        variables["database_url"] = server.fresh_database()
+    (tmp_path / "portico.toml").write_text(PLANS)
+    empty = Installation(tmp_path, variables)
+    installation = Installation(tmp_path, variables, empty.told("init"), empty.port)
+    with installation.serving():
+        done = subprocess.run(
+            [
+                Path(sys.executable).with_name("schemathesis"),
+                *("run", f"{installation.facts['urls']['base']}/openapi.json"),
+                *("--tls-verify", installation.facts["ca_certificate"]),
+                *("--header", f"Authorization: Bearer {installation.key}"),
+                *("--max-examples", str(EXAMPLES), "--no-color"),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PORTICO_TEST_USER_ID": str(installation.facts["admin"]["id"])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
+        assert f"✅ {phase}" in done.stdout
+    assert f"Tested: {len(V1)}" in done.stdout
