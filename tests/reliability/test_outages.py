@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from operating import Installation, Service, until
-from portico.storage.sqlite import BUSY_SECONDS, connect
+from portico.storage.sqlite_connection import BUSY_SECONDS, connect
 from reliability.boundless import boundless
 from reliability.outage import Caller, nobody_else_waits
 

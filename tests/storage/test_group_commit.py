@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from portico.domain.errors import Unavailable
 from portico.storage.database import UniqueViolation
-from portico.storage.sqlite import GROUP_LIMIT, SqliteDatabase, connect
+from portico.storage.sqlite import GROUP_LIMIT, SqliteDatabase
+from portico.storage.sqlite_connection import connect
 
 ADD = "INSERT INTO numbers VALUES (:number)"
 

@@ -10,60 +10,28 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 
 from portico.domain.errors import PorticoError, Unavailable
 from portico.storage.database import NOTHING, Engine, Params, Reader, Row, UniqueViolation
+from portico.storage.sqlite_connection import (
+    BUSY_SECONDS,
+    OLDEST_SAFE,
+    OUTAGES,
+    connect,
+    sqlite_version,
+    translated,
+)
+from portico.storage.sqlite_reads import SlowReads
 
-OLDEST_SAFE = (3, 51, 3)
-"""Releases 3.7.0 to 3.51.2 can corrupt a WAL database that two connections write and checkpoint."""
-
-BUSY_SECONDS = 5.0
 BUSY_STEP_SECONDS = 0.01
 GROUP_LIMIT = 256
-READER_THREADS = 2
 
-T = TypeVar("T")
-
-
-def sqlite_version() -> tuple[int, ...]:
-    """The SQLite library's own version, such as (3, 51, 3)."""
-    return tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:3])
-
-
-def connect(path: Path, *, cache_kib: int = 8192) -> apsw.Connection:
-    """A connection with the settings that every connection of Portico's needs."""
-    connection = apsw.Connection(str(path))
-    connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
-    connection.execute(
-        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
-        f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
-    ).fetchall()  # apsw runs no further than the first row unless all are taken
-    return connection
-
-
-def _translated(error: apsw.Error) -> PorticoError:
-    if isinstance(error, apsw.FullError):
-        return Unavailable("The server's disk is full; nothing was changed.", retry_after=30)
-    return Unavailable("The database is busy or out of reach; nothing was changed.", retry_after=2)
-
-
-_OUTAGES = (
-    apsw.BusyError,
-    apsw.LockedError,
-    apsw.FullError,
-    apsw.IOError,
-    apsw.CantOpenError,
-    apsw.ReadOnlyError,
-    apsw.NoMemError,
-    apsw.InterruptError,
-    apsw.ProtocolError,
-)
 _UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 
 
@@ -99,107 +67,6 @@ class _Writes:
         self._execute(sql).fetchall()
 
 
-class _SlowReads:
-    """Reads in a few threads, on connections of their own."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._idle: list[apsw.Connection] = []
-        self._connections: list[apsw.Connection] = []
-        self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="sqlite-read")
-        self._snapshots = asyncio.Semaphore(READER_THREADS)
-        self.waiting = 0
-
-    def borrow(self) -> apsw.Connection:
-        """A connection that nobody uses; runs in a thread."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            connection = connect(self._path)
-            self._connections.append(connection)
-            return connection
-
-    def give_back(self, connection: apsw.Connection) -> None:
-        """Ends what `borrow` began, in any thread."""
-        self._idle.append(connection)
-
-    async def run(self, job: Future[T]) -> T:
-        """The result of a job of `submit`."""
-        self.waiting += 1
-        try:
-            return await asyncio.wrap_future(job)
-        except _OUTAGES as error:
-            raise _translated(error) from error
-        finally:
-            self.waiting -= 1
-
-    def submit(self, read: Callable[[str, Params], T], sql: str, params: Params) -> Future[T]:
-        """Begins a read in a thread."""
-        return self._threads.submit(read, sql, params)
-
-    def _read(self, sql: str, params: Params) -> list[Row]:
-        connection = self.borrow()
-        try:
-            return list(connection.execute(sql, params).fetchall())
-        finally:
-            self.give_back(connection)
-
-    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
-        return await self.run(self.submit(self._read, sql, params))
-
-    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
-        rows = await self.all(sql, params)
-        return rows[0] if rows else None
-
-    @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator["_Snapshot"]:
-        async with self._snapshots:
-            snapshot = _Snapshot(self)
-            try:
-                yield snapshot
-            finally:
-                snapshot.end()
-
-    def close(self) -> None:
-        self._threads.shutdown()
-        for connection in self._connections:
-            connection.close()
-
-
-class _Snapshot:
-    """Reads that all see the state in which the first of them found the database."""
-
-    def __init__(self, reads: _SlowReads) -> None:
-        self._reads = reads
-        self._connection: apsw.Connection | None = None
-        self._job: Future[list[Row]] | None = None
-
-    def _read(self, sql: str, params: Params) -> list[Row]:
-        if self._connection is None:
-            self._connection = self._reads.borrow()
-            self._connection.execute("BEGIN")
-        return list(self._connection.execute(sql, params).fetchall())
-
-    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
-        self._job = self._reads.submit(self._read, sql, params)
-        return await self._reads.run(self._job)
-
-    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
-        rows = await self.all(sql, params)
-        return rows[0] if rows else None
-
-    def end(self) -> None:
-        """Gives the connection back as soon as no thread uses it: a caller may have gone away."""
-        if self._job is not None:
-            self._job.add_done_callback(self._give_back)
-
-    def _give_back(self, _job: object) -> None:
-        if self._connection is not None:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            self._reads.give_back(self._connection)
-
-
 class SqliteDatabase:
     """One SQLite file as a `Database`."""
 
@@ -231,7 +98,7 @@ class SqliteDatabase:
         self._writes = _Writes(self._writer)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
-        self.slow = self._slow = _SlowReads(self._path)
+        self.slow = self._slow = SlowReads(self._path)
 
     async def prepare(self) -> None:
         """The file is place enough."""
@@ -246,15 +113,15 @@ class SqliteDatabase:
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         try:
             row: Row | None = self._read(sql, params).fetchone()
-        except _OUTAGES as error:
-            raise _translated(error) from error
+        except OUTAGES as error:
+            raise translated(error) from error
         return row
 
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
         try:
             return list(self._read(sql, params).fetchall())
-        except _OUTAGES as error:
-            raise _translated(error) from error
+        except OUTAGES as error:
+            raise translated(error) from error
 
     def version(self) -> int:
         # Whatever the event loop runs before `_expire` was queued before this was read, so one look
@@ -263,8 +130,8 @@ class SqliteDatabase:
         if self._version is None:
             try:
                 self._version = int(self._read("PRAGMA data_version").get)
-            except _OUTAGES as error:
-                raise _translated(error) from error
+            except OUTAGES as error:
+                raise translated(error) from error
             self._call_soon(self._expire)
         return self._version
 
@@ -292,8 +159,8 @@ class SqliteDatabase:
         except BaseException as error:
             self._undo(group)
             await self._finish(group)
-            if isinstance(error, _OUTAGES):
-                raise _translated(error) from error
+            if isinstance(error, OUTAGES):
+                raise translated(error) from error
             if isinstance(error, PorticoError | apsw.ConstraintError):
                 # What it refused for may be another member's write, not committed yet.
                 await asyncio.shield(group.committed)
@@ -320,7 +187,7 @@ class SqliteDatabase:
                 # The last member counted on this caller to commit the group.
                 self._orphan = asyncio.ensure_future(self._take_over())
             if isinstance(error, TimeoutError):
-                raise _translated(apsw.BusyError()) from error
+                raise translated(apsw.BusyError()) from error
             raise
         self._waiting -= 1
         if self._group is not None:
@@ -341,10 +208,10 @@ class SqliteDatabase:
                 self._writer.execute("BEGIN IMMEDIATE")
             except apsw.BusyError as error:
                 if asyncio.get_running_loop().time() >= deadline:
-                    raise _translated(error) from error
+                    raise translated(error) from error
                 await asyncio.sleep(BUSY_STEP_SECONDS)
-            except _OUTAGES as error:
-                raise _translated(error) from error
+            except OUTAGES as error:
+                raise translated(error) from error
             else:
                 return
 
@@ -399,7 +266,7 @@ class SqliteDatabase:
             await self._in_committer(functools.partial(self._writer.execute, "COMMIT"))
         except apsw.Error as error:
             self._roll_back()
-            self._fail(group, _translated(error))
+            self._fail(group, translated(error))
         else:
             if not group.committed.done():
                 group.committed.set_result(None)

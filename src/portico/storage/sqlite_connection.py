@@ -1,0 +1,48 @@
+"""Connections to a SQLite file, and what their failures mean."""
+
+from pathlib import Path
+
+import apsw
+
+from portico.domain.errors import PorticoError, Unavailable
+
+OLDEST_SAFE = (3, 51, 3)
+"""Releases 3.7.0 to 3.51.2 can corrupt a WAL database that two connections write and checkpoint."""
+
+BUSY_SECONDS = 5.0
+"""How long a statement waits for a lock that another process holds."""
+
+
+def sqlite_version() -> tuple[int, ...]:
+    """The SQLite library's own version, such as (3, 51, 3)."""
+    return tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:3])
+
+
+def connect(path: Path, *, cache_kib: int = 8192) -> apsw.Connection:
+    """A connection with the settings that every connection of Portico's needs."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+    connection.execute(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+        f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
+    ).fetchall()  # apsw runs no further than the first row unless all are taken
+    return connection
+
+
+def translated(error: apsw.Error) -> PorticoError:
+    if isinstance(error, apsw.FullError):
+        return Unavailable("The server's disk is full; nothing was changed.", retry_after=30)
+    return Unavailable("The database is busy or out of reach; nothing was changed.", retry_after=2)
+
+
+OUTAGES = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.CantOpenError,
+    apsw.ReadOnlyError,
+    apsw.NoMemError,
+    apsw.InterruptError,
+    apsw.ProtocolError,
+)

@@ -1,0 +1,119 @@
+"""Reads of a SQLite file that may take long: in a few threads, on connections of their own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import apsw
+
+from portico.storage.database import NOTHING, Params, Row
+from portico.storage.sqlite_connection import OUTAGES, connect, translated
+
+READER_THREADS = 2
+
+_Read = Callable[[str, Params], list[Row]]
+
+
+class SlowReads:
+    """Reads in a few threads, on connections of their own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._idle: list[apsw.Connection] = []
+        self._connections: list[apsw.Connection] = []
+        self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="sqlite-read")
+        self._snapshots = asyncio.Semaphore(READER_THREADS)
+        self.waiting = 0
+
+    def borrow(self) -> apsw.Connection:
+        """A connection that nobody uses; runs in a thread."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            connection = connect(self._path)
+            self._connections.append(connection)
+            return connection
+
+    def give_back(self, connection: apsw.Connection) -> None:
+        """Ends what `borrow` began, in any thread."""
+        self._idle.append(connection)
+
+    async def run(self, job: Future[list[Row]]) -> list[Row]:
+        """The result of a job of `submit`."""
+        self.waiting += 1
+        try:
+            return await asyncio.wrap_future(job)
+        except OUTAGES as error:
+            raise translated(error) from error
+        finally:
+            self.waiting -= 1
+
+    def submit(
+        self, read: Callable[[str, Params], list[Row]], sql: str, params: Params
+    ) -> Future[list[Row]]:
+        """Begins a read in a thread."""
+        return self._threads.submit(read, sql, params)
+
+    def _read(self, sql: str, params: Params) -> list[Row]:
+        connection = self.borrow()
+        try:
+            return list(connection.execute(sql, params).fetchall())
+        finally:
+            self.give_back(connection)
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        return await self.run(self.submit(self._read, sql, params))
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        rows = await self.all(sql, params)
+        return rows[0] if rows else None
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator["_Snapshot"]:
+        async with self._snapshots:
+            snapshot = _Snapshot(self)
+            try:
+                yield snapshot
+            finally:
+                snapshot.end()
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        for connection in self._connections:
+            connection.close()
+
+
+class _Snapshot:
+    """Reads that all see the state in which the first of them found the database."""
+
+    def __init__(self, reads: SlowReads) -> None:
+        self._reads = reads
+        self._connection: apsw.Connection | None = None
+        self._job: Future[list[Row]] | None = None
+
+    def _read(self, sql: str, params: Params) -> list[Row]:
+        if self._connection is None:
+            self._connection = self._reads.borrow()
+            self._connection.execute("BEGIN")
+        return list(self._connection.execute(sql, params).fetchall())
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        self._job = self._reads.submit(self._read, sql, params)
+        return await self._reads.run(self._job)
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        rows = await self.all(sql, params)
+        return rows[0] if rows else None
+
+    def end(self) -> None:
+        """Gives the connection back as soon as no thread uses it: a caller may have gone away."""
+        if self._job is not None:
+            self._job.add_done_callback(self._give_back)
+
+    def _give_back(self, _job: object) -> None:
+        if self._connection is not None:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            self._reads.give_back(self._connection)
