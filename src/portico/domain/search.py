@@ -9,7 +9,6 @@ import re
 from unicodedata import category, normalize
 
 MAX_WORD_LENGTH = 48
-MAX_QUERY_WORDS = 16
 
 _WORD = re.compile(r"[^\W_]+")  # a run of what str.isalnum accepts
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -21,18 +20,13 @@ def tokens(text: str) -> list[str]:
     return [word if word.isascii() else _NOT_ASCII.sub(_escaped, word) for word in words]
 
 
-def query_words(text: str, limit: int = MAX_QUERY_WORDS) -> list[str]:
-    """Split what was searched for into different tokens, at most `limit`, the last one last.
+def query_words(text: str) -> list[str]:
+    """Split what was searched for into tokens: the last one last, the others once each.
 
     The last word matches as a prefix, the others whole. Empty where there is nothing to look for.
     """
     words = tokens(text)
-    if not words:
-        return []
-    last = words.pop()
-    whole = dict.fromkeys(words)
-    whole.pop(last, None)
-    return [*list(whole)[: limit - 1], last]
+    return [*dict.fromkeys(words[:-1]), *words[-1:]]
 
 
 def _folded(text: str) -> str:
