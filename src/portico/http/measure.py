@@ -17,7 +17,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 FLUSH_SECONDS = 0.1
 
-_encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class Series:
@@ -49,25 +49,23 @@ class RequestLog:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._lines: list[bytes] = []
+        self._lines: list[_Line] = []
 
     def add(self, request: Request, status: int, seconds: float) -> None:
         """Notes one request. Method and path are redacted; all else that it sent is left out."""
         caller = request.caller
         self._lines.append(
-            _encode(
-                _Line(
-                    timestamp(request.now),
-                    request.id,
-                    redact(request.method),
-                    redact(request.path),
-                    status,
-                    int(seconds * 1e6) / 1000,
-                    request.address,
-                    caller.user_id if caller else None,
-                    caller.credential if caller else None,
-                    caller.credential_id if caller else None,
-                )
+            _Line(
+                timestamp(request.now),
+                request.id,
+                redact(request.method),
+                redact(request.path),
+                status,
+                int(seconds * 1e6) / 1000,
+                request.address,
+                caller.user_id if caller else None,
+                caller.credential if caller else None,
+                caller.credential_id if caller else None,
             )
         )
 
@@ -82,7 +80,7 @@ class RequestLog:
         if self._lines:
             lines, self._lines = self._lines, []
             with suppress(OSError):
-                self._stream.write(b"\n".join(lines).decode() + "\n")
+                self._stream.write(_encode_lines(lines).decode())
                 self._stream.flush()
 
 
