@@ -9,7 +9,12 @@ import asyncpg
 import pytest
 
 from operating import Service, until
-from portico.storage.postgres import CONNECT_SECONDS, POOL_SIZE, STATEMENT_SECONDS
+from portico.storage.postgres import (
+    CONNECT_SECONDS,
+    POOL_SIZE,
+    STATEMENT_SECONDS,
+    PostgresDatabase,
+)
 from reliability.boundless import boundless
 from reliability.outage import READS, Caller, nobody_else_waits
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
@@ -98,6 +103,15 @@ def test_a_table_of_postgresqls_may_be_locked(caller: Caller) -> None:
 
     asyncio.run(lock_while(ask))
     assert caller.slowest < LONGEST_SECONDS
+
+
+async def test_a_database_that_froze_can_be_closed(postgres: PostgresServer) -> None:
+    database = PostgresDatabase(postgres.fresh_database(), "frozen")
+    await database.open()
+    assert await database.one("SELECT 1")
+    with postgres.frozen():
+        async with asyncio.timeout(2 * CONNECT_SECONDS):
+            await database.close()
 
 
 def test_redis_may_stop_and_come_back(caller: Caller, redis: RedisServer) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import asyncpg
@@ -162,7 +162,9 @@ class PostgresDatabase:
     async def close(self) -> None:
         if self._listener is not None:
             self._listener.cancel()
-        await self._pool.close()
+        with suppress(*_OUTAGES):  # whoever does not answer is left without a farewell
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._pool.close()
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         text, values = _call(sql, params)
