@@ -46,6 +46,7 @@ class Series:
     """How much of the day's count a kill may forget."""
     there: dict[Kind, dict[str, Resource]] = field(default_factory=lambda: {k: {} for k in KINDS})
     chains: list[Chain] = field(default_factory=list)
+    rounds: int = 0
     acknowledged: int = 0
     counted: tuple[str, int] = ("", 0)
     """A day, and how many requests were counted in it when the server last started."""
@@ -108,6 +109,7 @@ class Series:
 
     def check(self) -> None:
         """Sees that what was acknowledged is there, once, and nothing is there by half."""
+        self.rounds += 1
         self._check_count()
         for kind in KINDS:
             made = [one for client in self.clients for one in client.resources if one.kind == kind]
@@ -168,8 +170,8 @@ class Series:
     def told(self) -> str:
         """What the series did, for people."""
         return (
-            f"{len(self.starts) - 1} kills amid {self.acknowledged} acknowledged writes; serving"
-            f" again after {statistics.median(self.starts):.2f} s (median)"
+            f"{self.rounds} rounds, {self.acknowledged} acknowledged writes; after a kill serving"
+            f" again in {statistics.median(self.starts):.2f} s (median)"
             f" and {max(self.starts):.2f} s (longest)"
         )
 
