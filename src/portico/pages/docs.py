@@ -15,7 +15,6 @@ from portico.http.conditions import entity_tag, matches
 from portico.http.messages import JSON, Reply, Scope
 from portico.http.openapi import document
 from portico.http.routing import Mount
-from portico.pages.reference import page
 
 HTML = "text/html; charset=utf-8"
 ASSETS = {"docs.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
@@ -94,6 +93,9 @@ def _json(made: Callable[[], dict[str, object]]) -> File:
 
 
 def _page(made: Callable[[], dict[str, object]], assets: Mapping[str, str]) -> File:
+    # The template engine takes a tenth of a second to load, and most servers are never asked.
+    from portico.pages.reference import page
+
     return File(HTML, page(made(), assets).encode(), _REVALIDATED)
 
 

@@ -57,7 +57,6 @@ class Operation(msgspec.Struct, frozen=True):
     summary: str
     description: str
     deprecated: bool
-    access: str
     parameters: dict[str, list[Field]]
     body: list[Field]
     answers: list[Answer]
@@ -133,8 +132,6 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Opera
     for parameter in operation.get("parameters", []):
         field = _field(parameter["name"], parameter["schema"], parameter, document)
         parameters.setdefault(parameter["in"], []).append(field)
-    security = operation.get("security", document["security"])
-    scopes = [scope for scheme in security for scope in scheme["bearer"]]
     return Operation(
         id=operation["operationId"],
         method=method,
@@ -142,7 +139,6 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Opera
         summary=operation["summary"],
         description=operation["description"],
         deprecated=operation.get("deprecated", False),
-        access=scopes[0] if scopes else ("any caller" if security else "anyone"),
         parameters=parameters,
         body=list(_body_fields(body["schema"], document)) if body else [],
         answers=[
