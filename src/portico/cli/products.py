@@ -3,11 +3,12 @@
 import asyncio
 import os
 import shutil
+import signal
 import stat
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -78,6 +79,8 @@ class _Import:
         self._source = source
         self._form = form
         self._line = 0
+        self._reading = False
+        self._stopping = False
         self.inserted = 0
         self.stored_to_line = 0
         self.faulty = 0
@@ -88,13 +91,32 @@ class _Import:
         status = os.fstat(self._source.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         with _progress("Reading", size, "B") as bar:
-            for row in read_products(self._source, self._form):
+            rows = read_products(self._source, self._form)
+            while (row := self._next(rows)) is not None:
                 if row.faults:
                     self._refuse(row)
                 else:
                     self._line = row.line
                     yield row.values
                 bar.update(row.end - bar.n)
+
+    def _next(self, rows: Iterator[FileRow]) -> FileRow | None:
+        self._check()
+        self._reading = True
+        row = next(rows, None)
+        self._reading = False
+        return row
+
+    def stop(self, *_: object) -> None:
+        """Ends it soon: what is being stored is stored first, so that what is told of it is true.
+        Standard input may keep a reader waiting, so reading ends at once."""
+        self._stopping = True
+        if self._reading:
+            self._check()
+
+    def _check(self) -> None:
+        if self._stopping:
+            raise KeyboardInterrupt
 
     def _refuse(self, row: FileRow) -> None:
         self.faulty += 1
@@ -108,11 +130,15 @@ class _Import:
 
     async def run(self, env: Environment, directory: Path | None, *, strict: bool) -> None:
         """Stores the good rows; with `strict` all rows, or none where one is faulty."""
-        if not strict:
-            async for count in insert_in_batches(env, self.good_rows()):
+        if strict:
+            await self._all_or_nothing(env, directory)
+            return
+        async with aclosing(insert_in_batches(env, self.good_rows())) as batches:
+            async for count in batches:
                 self.inserted += count
                 self.stored_to_line = self._line
-            return
+
+    async def _all_or_nothing(self, env: Environment, directory: Path | None) -> None:
         with Spool(directory) as spool:
             now = env.clock()
             for values in self.good_rows():
@@ -120,8 +146,10 @@ class _Import:
             if self.faulty:
                 return
             with _progress("Storing", spool.size, " products") as bar:
-                async for count in insert_at_once(env, spool):
-                    bar.update(count)
+                async with aclosing(insert_at_once(env, spool)) as batches:
+                    async for count in batches:
+                        bar.update(count)
+                        self._check()
             self.inserted = spool.size
 
     def facts(self) -> dict[str, Any]:
@@ -141,6 +169,7 @@ def _import(settings: Settings, chosen: Namespace) -> int:
     with _source(chosen.file) as source:
         form = chosen.format or format_of(chosen.file) or sniff(source.peek(1))
         job = _Import(source, form)
+        signal.signal(signal.SIGINT, job.stop)
         try:
             asyncio.run(_store(settings, job, chosen))
         except (Exception, KeyboardInterrupt):

@@ -6,7 +6,7 @@ it takes one long transaction, for which other writers wait.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,7 +24,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 async def insert_in_batches(
     env: Environment, products: Iterable[dict[str, Any]]
-) -> AsyncIterator[int]:
+) -> AsyncGenerator[int, None]:
     """Stores products, given as values that their rules have passed; yields the size of every batch
     once it is on disk. What was yielded stays, whatever happens afterwards."""
     now = env.clock()
@@ -34,7 +34,7 @@ async def insert_in_batches(
         yield len(batch)
 
 
-async def insert_at_once(env: Environment, spool: "Spool") -> AsyncIterator[int]:
+async def insert_at_once(env: Environment, spool: "Spool") -> AsyncGenerator[int, None]:
     """Stores all products or, where it is not iterated to its end, none; yields the size of every
     batch that the transaction holds."""
     async with env.db.transaction() as tx:

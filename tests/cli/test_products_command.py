@@ -1,0 +1,430 @@
+"""`portico products`: files into the catalog and out of it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beside import Running
+from operating import COMMAND, Installation, in_database, until
+
+MIB = 2**20
+GOOD = {"name": "Lamp", "category": "light", "price": 1}
+FULL = {
+    "name": "Lampe « Été »",
+    "category": "light",
+    "price": 12.3456,
+    "description": 'Two lines,\n"quoted"; and a comma, \U0001f4a1',
+    "currency": "EUR",
+    "stock_quantity": 7,
+    "status": "active",
+    "images": [{"url": "https://example.com/a.png", "alt": "from the side"}],
+    "metadata": {"sku": "L-1", "größe": "3 m"},
+}
+MEASURED = """
+import sys
+from portico.cli.main import main
+code = main(sys.argv[1:])
+status = open("/proc/self/status").read()
+print(status.split("VmHWM:")[1].split()[0], file=sys.stderr)
+sys.exit(code)
+"""
+"""Runs a command and tells the most memory, in KiB, that its process ever had."""
+
+
+def written(directory: Path, name: str, *rows: dict[str, Any]) -> str:
+    """An NDJSON file's path."""
+    path = directory / name
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return str(path)
+
+
+def with_input(installation: Installation, text: bytes, *words: str) -> tuple[int, bytes, bytes]:
+    done = subprocess.run(
+        [*COMMAND, *words],
+        cwd=installation.directory,
+        env=installation.environment,
+        input=text,
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def stored(installation: Installation, environment: str = "live") -> int:
+    """How many products a SQLite installation has."""
+    count = in_database(installation.data / f"{environment}.db", "SELECT count(*) FROM products")
+    return int(count)
+
+
+@pytest.fixture(scope="session")
+def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """50,000 products, 20 MB."""
+    words = ["oak", "steel", "lamp", "river", "stone", "linen", "brass", "chair", "paper"]
+    path = tmp_path_factory.mktemp("large") / "large.ndjson"
+    with path.open("w") as file:
+        for n in range(50_000):
+            row = {
+                "name": f"{words[n % 9]} {words[n * 7 % 9]} {n}",
+                "category": words[n % 7],
+                "price": n * 7919 % 100_003 / 100,
+                "description": " ".join(words[n * k % 9] for k in range(1, 40)),
+                "status": "active",
+                "metadata": {"sku": f"S-{n}"},
+            }
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def test_imported_products_are_there_for_the_next_request(on_each: Running, tmp_path: Path) -> None:
+    before = on_each.total("search=lampe%20ete")
+
+    told = on_each.installation.told("products", "import", written(tmp_path, "a.ndjson", FULL))
+
+    assert told == {"inserted": 1, "faulty": 0, "rejected": []}
+    found = on_each.get("/products?search=lampe%20ete").json
+    assert found["pagination"]["total_items"] == before + 1
+    product = on_each.get(f"/products/{found['data'][0]['id']}").json["data"]
+    assert {name: product[name] for name in FULL} == FULL
+    assert on_each.total("search=lampe%20ete", sandbox=True) == 0
+
+
+@pytest.mark.parametrize("ending", ["ndjson", "csv"])
+def test_what_was_exported_imports_as_the_same(
+    on_each: Running, tmp_path: Path, ending: str
+) -> None:
+    installation = on_each.installation
+    installation.told("sandbox", "reset")
+    installation.told("products", "import", written(tmp_path, "f.ndjson", FULL), "--sandbox")
+    first, second = tmp_path / f"first.{ending}", tmp_path / f"second.{ending}"
+
+    told = installation.told("products", "export", str(first), "--sandbox")
+    installation.told("sandbox", "reset")
+    imported = installation.told("products", "import", str(first), "--sandbox")
+    installation.told("products", "export", str(second), "--sandbox")
+
+    assert told == {"exported": 61}
+    assert imported == {"inserted": 61, "faulty": 0, "rejected": []}
+    head = ending == "csv"
+    records = first.read_bytes().splitlines(keepends=True)
+    samples = b"".join(records[head : 60 + head])
+    assert second.read_bytes() == b"".join(records[:head]) + samples + b"".join(records[head:])
+
+
+def test_faulty_rows_are_told_by_line_and_the_rest_goes_in(
+    installation: Installation, tmp_path: Path
+) -> None:
+    path = tmp_path / "catalog.csv"
+    path.write_text(
+        "name,category,price,stock_quantity\n"
+        "Lamp,light,1,5\n"
+        ",light,-1,x\n"
+        'Oak,"wood\nfine",3,\n'
+        "Torn,light\n"
+    )
+
+    done = installation.run("products", "import", str(path))
+
+    assert done.returncode == 1
+    assert done.stdout == "Inserted 2 products; 2 rows are faulty.\n"
+    assert done.stderr == (
+        "line 3: name is required; price must not be negative;"
+        " stock_quantity must be an integer\n"
+        "line 6: must have 4 cells like the header, not 2\n"
+    )
+    assert stored(installation) == 2
+
+
+def test_json_tells_the_faulty_rows_too(installation: Installation, tmp_path: Path) -> None:
+    path = written(tmp_path, "a.ndjson", GOOD, {**GOOD, "price": "1", "colour": "red"}, GOOD)
+
+    done = installation.run("products", "import", path, "--json")
+
+    assert done.returncode == 1
+    faults = [
+        {"field": "price", "message": "must be a number"},
+        {"field": "colour", "message": "unknown field"},
+    ]
+    assert json.loads(done.stdout) == {
+        "inserted": 2,
+        "faulty": 1,
+        "rejected": [{"line": 2, "faults": faults}],
+    }
+
+
+def test_json_lists_no_more_than_a_hundred_faulty_rows(
+    installation: Installation, tmp_path: Path
+) -> None:
+    done = installation.run(
+        "products", "import", written(tmp_path, "a.ndjson", *[{}] * 150), "--json"
+    )
+
+    told = json.loads(done.stdout)
+    assert (told["inserted"], told["faulty"], len(told["rejected"])) == (0, 150, 100)
+    assert done.stderr.count("\n") == 150
+
+
+def test_what_a_file_says_cannot_steer_the_terminal(
+    installation: Installation, tmp_path: Path
+) -> None:
+    path = written(tmp_path, "a.ndjson", {**GOOD, "\x1b]0;owned\x07": 1})
+
+    done = installation.run("products", "import", path)
+
+    assert done.stderr == "line 1: \\x1b]0;owned\\x07 unknown field\n"
+
+
+def test_strict_takes_all_or_nothing(on_each: Running, tmp_path: Path) -> None:
+    row = {**GOOD, "name": "Strictly", "status": "active"}
+    bad = written(tmp_path, "bad.ndjson", *[row] * 3, {**row, "price": -1})
+    good = written(tmp_path, "good.ndjson", *[row] * 3)
+
+    done = on_each.installation.run("products", "import", bad, "--strict")
+    assert (done.returncode, done.stdout) == (1, "Nothing was inserted; 1 row is faulty.\n")
+    assert done.stderr == "line 4: price must not be negative\n"
+    assert on_each.total("search=strictly") == 0
+
+    told = on_each.installation.told("products", "import", good, "--strict")
+    assert told == {"inserted": 3, "faulty": 0, "rejected": []}
+    assert on_each.total("search=strictly") == 3
+
+
+def test_standard_input_is_read_in_the_format_that_it_begins_in(installation: Installation) -> None:
+    words = ["products", "import", "-", "--sandbox"]
+    table = b"\xef\xbb\xbfname,category,price\r\nLamp,light,1\r\n"
+    lines = b'\n  {"name":"Lamp","category":"light","price":1}'
+
+    assert with_input(installation, table, *words) == (0, b"Inserted 1 product.\n", b"")
+    assert with_input(installation, lines, *words) == (0, b"Inserted 1 product.\n", b"")
+    assert with_input(installation, lines, *words, "--strict")[0] == 0
+    assert with_input(installation, b"", *words, "--format", "ndjson")[0] == 0
+    assert with_input(installation, lines, *words, "--format", "csv")[0] == 1
+    assert stored(installation, "sandbox") == 3
+    assert stored(installation) == 0
+
+
+def test_a_file_that_is_no_catalog_is_one_clear_error(
+    installation: Installation, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("Name;Price\n")
+    array = tmp_path / "array.json"
+    array.write_text("[]")
+
+    code, line = installation.refused("products", "import", str(bad))
+    assert code == 1
+    assert "'Name;Price' is no field, name is missing, category is missing" in line
+    code, line = installation.refused("products", "import", str(array))
+    assert code == 1
+    assert "one product a line" in line
+    assert stored(installation) == 0
+
+
+def test_files_that_cannot_be_opened_are_misuse(installation: Installation, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere" / "a.csv")
+
+    for words in (["import", nowhere], ["import", str(tmp_path)], ["export", nowhere]):
+        code, line = installation.refused("products", *words)
+        assert code == 2
+        assert "cannot be" in line
+    assert installation.refused("products", "export", "-", "--json")[0] == 2
+
+
+def test_standard_output_takes_an_export_and_nothing_else(
+    installation: Installation, tmp_path: Path
+) -> None:
+    installation.told("products", "import", written(tmp_path, "a.ndjson", FULL, GOOD))
+
+    lines = installation.run("products", "export", "-")
+    table = installation.run("products", "export", "-", "--format", "csv")
+
+    assert lines.stderr == table.stderr == "Exported 2 products.\n"
+    full, plain = map(json.loads, lines.stdout.splitlines())
+    assert full == FULL
+    assert plain.items() > GOOD.items()
+    assert table.stdout.startswith("name,category,price,description,")
+    assert os.listdir(tmp_path / "data") == os.listdir(installation.data)  # noqa: PTH208
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(
+    installation: Installation, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.ndjson"
+    kept.write_text("before")
+    (installation.data / "live.db").write_bytes(b"no database" * 1_000)
+
+    done = installation.run("products", "export", str(kept))
+
+    assert done.returncode == 1
+    assert kept.read_text() == "before"
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_reader_that_has_had_enough_ends_an_export_quietly(
+    installation: Installation, large_file: Path
+) -> None:
+    installation.told("products", "import", str(large_file))
+    with subprocess.Popen(
+        [*COMMAND, "products", "export", "-"],
+        cwd=installation.directory,
+        env=installation.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as export:
+        assert export.stdout is not None
+        assert export.stderr is not None
+        first = json.loads(export.stdout.readline())
+        export.stdout.close()
+        complaint = export.stderr.read()
+
+    assert first["name"] == "oak oak 0"
+    assert (export.returncode, complaint) == (1, b"")
+
+
+def test_a_large_import_takes_little_memory_and_lets_the_server_write(
+    on_sqlite: Running, large_file: Path
+) -> None:
+    installation = on_sqlite.installation
+    before = on_sqlite.total("status=active")
+    waits: list[float] = []
+    over = threading.Event()
+
+    def write() -> None:
+        with on_sqlite.service.connect() as connection:
+            while not over.is_set():
+                started = time.monotonic()
+                answer = on_sqlite.service.ask(
+                    "/v1/products",
+                    method="POST",
+                    key=installation.key,
+                    body=GOOD,
+                    connection=connection,
+                )
+                assert answer.status == 201, answer.text
+                waits.append(time.monotonic() - started)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURED, "products", "import", str(large_file), "--json"],
+            cwd=installation.directory,
+            env=installation.environment,
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+    finally:
+        over.set()
+        writer.join()
+
+    assert json.loads(done.stdout)["inserted"] == 50_000
+    assert int(done.stderr) * 1024 < 120 * MIB
+    assert on_sqlite.total("status=active") == before + 50_000
+    assert len(waits) > 25
+    assert max(waits) < 3.0
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_a_strict_import_that_is_ended_has_stored_nothing(
+    installation: Installation, large_file: Path, how: signal.Signals, code: int
+) -> None:
+    log = installation.data / "live.db-wal"
+    with subprocess.Popen(
+        [*COMMAND, "products", "import", str(large_file), "--strict"],
+        cwd=installation.directory,
+        env=installation.environment,
+        stdout=subprocess.DEVNULL,
+    ) as importing:
+        # The transaction outgrows the cache and flows into the log before it is committed.
+        until(lambda: log.exists() and log.stat().st_size > 4 * MIB, "the transaction")
+        importing.send_signal(how)
+
+    assert importing.returncode == code
+    assert stored(installation) == 0
+    assert in_database(installation.data / "live.db", "PRAGMA integrity_check") == "ok"
+    assert {path.name for path in installation.data.iterdir()} >= {"live.db", "sandbox.db", "tls"}
+
+
+def test_an_import_that_is_interrupted_tells_what_it_stored(
+    installation: Installation, large_file: Path
+) -> None:
+    with large_file.open("rb") as file:
+        lines = list(islice(file, 4_500))
+    with subprocess.Popen(
+        [*COMMAND, "products", "import", "-"],
+        cwd=installation.directory,
+        env=installation.environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as importing:
+        assert importing.stdin is not None
+        assert importing.stderr is not None
+        importing.stdin.writelines(lines)
+        importing.stdin.flush()
+        until(lambda: stored(installation) == 4_000, "the second batch")
+        importing.send_signal(signal.SIGINT)  # while it waits for more
+        told = importing.stderr.read().decode()
+
+    assert importing.returncode == 130
+    assert told == "Inserted 4,000 products, up to line 4,000, before it ended.\n"
+    assert stored(installation) == 4_000
+
+
+def seen_on_a_terminal(installation: Installation, *words: str) -> tuple[int, str, str]:
+    """The exit code, standard output, and what a terminal shows of standard error."""
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=installation.directory,
+        env=installation.environment,
+        stdout=subprocess.PIPE,
+        stderr=end,
+    ) as process:
+        os.close(end)
+        seen = b""
+        try:
+            while piece := os.read(terminal, 4096):
+                seen += piece
+        except OSError:  # the other end is closed
+            pass
+        assert process.stdout is not None
+        said = process.stdout.read().decode()
+    os.close(terminal)
+    return process.returncode, said, seen.decode()
+
+
+@pytest.mark.parametrize("strict", [[], ["--strict"]])
+def test_a_terminal_shows_progress_and_faults(
+    installation: Installation, tmp_path: Path, strict: list[str]
+) -> None:
+    path = written(tmp_path, "a.ndjson", GOOD, {}, GOOD)
+
+    code, said, seen = seen_on_a_terminal(installation, "products", "import", path, *strict)
+
+    assert code == 1
+    assert "2 products" in said or strict
+    assert "Reading: 100%" in seen
+    assert "line 2: name is required; category is required; price is required\r\n" in seen
+    assert "Reading" not in said
+
+
+def test_progress_is_for_terminals_alone(installation: Installation, tmp_path: Path) -> None:
+    path = written(tmp_path, "a.ndjson", GOOD)
+
+    code, said, seen = seen_on_a_terminal(
+        installation, "products", "import", path, "--strict", "--json"
+    )
+    assert (code, json.loads(said)["inserted"]) == (0, 1)
+    assert "Storing: 100%" in seen
+    done = installation.run("products", "import", path)
+    assert (done.stdout, done.stderr) == ("Inserted 1 product.\n", "")
