@@ -126,7 +126,7 @@ def on_disk(path: Path) -> dict[Any, Any]:
 
 @given(rounds=st.lists(st.tuples(WRITES, TROUBLE), min_size=1, max_size=3))
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 async def test_whatever_write_fails_only_what_was_promised_is_there(
     disk: FailingDisk,
