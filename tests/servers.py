@@ -11,8 +11,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 READY_SECONDS = 30.0
@@ -62,16 +62,15 @@ class Server:
         """The process and its children are there and do nothing: connections are accepted and
         never answered."""
         assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)  # first, so that it gets no more children
         tree = [self._process.pid]
         for children in Path("/proc").glob(f"{self._process.pid}/task/*/children"):
             tree += map(int, children.read_text().split())
-        for pid in tree:
-            os.kill(pid, signal.SIGSTOP)
         try:
+            _signal(tree, signal.SIGSTOP)
             yield
         finally:
-            for pid in tree:
-                os.kill(pid, signal.SIGCONT)
+            _signal(tree, signal.SIGCONT)
 
     def _command(self) -> list[str]:
         raise NotImplementedError
@@ -197,6 +196,13 @@ def postgres_server(*, fsync: bool = False) -> Iterator[PostgresServer]:
             yield server
         finally:
             server.stop()
+
+
+def _signal(processes: Iterable[int], number: signal.Signals) -> None:
+    """Sends a signal to those of the processes that are still there."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
 
 
 def _free_port() -> int:
