@@ -14,6 +14,8 @@ from operating import Answer, Service, until
 PROMPT_SECONDS = 0.5
 """How long a request may take that needs no store."""
 
+TICK_SECONDS = 0.02
+
 PRODUCT = {"name": "Lamp", "description": "A lamp", "category": "light", "price": 1}
 READS = ("/v1/products/1", "/v1/products?status=draft&page=2", "/v1/products?search=lamp")
 
@@ -100,23 +102,32 @@ class Caller:
 
 @contextmanager
 def nobody_else_waits(service: Service) -> Iterator[None]:
-    """Sees that requests which need no store are answered promptly all the while."""
+    """Sees that requests which need no store are answered promptly all the while; a machine that
+    has no time for this process either is forgiven."""
     done = threading.Event()
-    slowest = 0.0
 
-    def watch() -> None:
-        nonlocal slowest
+    def lateness() -> float:
+        late = 0.0
+        asleep = time.monotonic()
+        while not done.wait(TICK_SECONDS):
+            awake = time.monotonic()
+            late = max(late, awake - asleep - TICK_SECONDS)
+            asleep = awake
+        return late
+
+    def slowness() -> float:
+        slowest = 0.0
         with service.connect() as connection:
-            while not done.wait(0.02):
+            while not done.wait(TICK_SECONDS):
                 asked = time.monotonic()
                 assert service.ask("/healthz", connection=connection).status == 200
                 slowest = max(slowest, time.monotonic() - asked)
+        return slowest
 
-    with ThreadPoolExecutor(1) as pool:
-        watching = pool.submit(watch)
+    with ThreadPoolExecutor(2) as pool:
+        slow, late = pool.submit(slowness), pool.submit(lateness)
         try:
             yield
         finally:
             done.set()
-        watching.result()
-    assert slowest < PROMPT_SECONDS
+        assert slow.result() < PROMPT_SECONDS + late.result()
