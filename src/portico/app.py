@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from portico.api import api_keys, products, users
 from portico.domain.errors import MethodNotAllowed, PermissionDenied, Unavailable
 from portico.domain.times import Clock
+from portico.http.api_way import ApiWay
 from portico.http.authenticate import Authenticators
 from portico.http.measure import Measure, RequestLog
 from portico.http.messages import Reply, Scope
@@ -21,8 +22,9 @@ from portico.http.operations import Operations
 from portico.http.peers import Peers, is_within, plain_http
 from portico.http.pipeline import Pipeline
 from portico.http.problems import problem
-from portico.http.routing import Mount, Route, Router
+from portico.http.routing import Mount, Route, Router, Way
 from portico.http.tally import Sheets
+from portico.http.throttle import Throttle
 from portico.pages.docs import Docs
 from portico.services.api_keys import KeyRing
 from portico.services.environment import Addresses, Environment, Random
@@ -167,17 +169,17 @@ class Server:
             for environment in portico.environments
         ]
         self._operations = Operations(portico.environments, portico.passwords, measure, sheets)
-        mounts = [_mount(environment, V1, "v1") for environment in portico.environments]
+        throttle = Throttle(measure)
+        api = ApiWay(Authenticators(rings), throttle, body_limit=settings.body_limit)
+        mounts = [_mount(environment, V1, "v1", api) for environment in portico.environments]
         self._docs = Docs(mounts, settings.plans)
         self._outside = OPERATIONS | self._docs.paths
         pipeline = partial(
             Pipeline,
             Router(mounts),
-            Authenticators(rings),
             measure=measure,
             clock=portico.clock,
             random=portico.random,
-            body_limit=settings.body_limit,
             secure_address=settings.base_url,
         )
         self._pipeline = pipeline(peers=self._peers)
@@ -264,6 +266,6 @@ class Server:
         return self._operations.metrics()
 
 
-def _mount(environment: Environment, routes: tuple[Route, ...], version: str) -> Mount:
+def _mount(environment: Environment, routes: tuple[Route, ...], version: str, way: Way) -> Mount:
     base = urlsplit(environment.addresses.base)
-    return Mount(base.netloc, base.path, environment, routes, version)
+    return Mount(base.netloc, base.path, environment, routes, version, way)

@@ -9,12 +9,14 @@ import pytest
 from driving import UNMETERED, Api, Caller, InProcess, refused
 from portico.app import V1
 from portico.contract.envelope import Single
+from portico.http.api_way import ApiWay
 from portico.http.authenticate import Authenticators
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, json_reply
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
 from portico.http.routing import Access, Mount, Route, Router
+from portico.http.throttle import Throttle
 from portico.http.versions import KEPT, superseded
 from portico.services.api_keys import KeyRing
 
@@ -49,18 +51,22 @@ class BothVersions:
     def __init__(self, api: Api) -> None:
         news = superseded(SINCE, UNTIL, "https://localhost:8443/v2")
         host = "localhost:8443"
+        measure = Measure(None)
+        way = ApiWay(
+            Authenticators({"live": KeyRing(api.live)}),
+            Throttle(measure),
+            body_limit=api.settings.body_limit,
+        )
         mounts = [
-            Mount(host, "/v1", api.live, V1, "v1", news),
-            Mount(host, "/v2", api.live, V2, "v2"),
+            Mount(host, "/v1", api.live, V1, "v1", way, news),
+            Mount(host, "/v2", api.live, V2, "v2", way),
         ]
         self._pipeline = Pipeline(
             Router(mounts),
-            Authenticators({"live": KeyRing(api.live)}),
             Peers(()),
-            Measure(None),
+            measure,
             clock=api.clock,
             random=api.portico.random,
-            body_limit=api.settings.body_limit,
             secure_address=api.settings.base_url,
         )
 

@@ -43,6 +43,7 @@ class User(msgspec.Struct, frozen=True):
     last_login_at: int | None
     created_at: int
     updated_at: int
+    email_verified_at: int | None = None
 
 
 def name(text: str) -> str:

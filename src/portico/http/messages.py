@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import msgspec
 
 from portico.contract.envelope import encode
+from portico.domain.audit import Actor
 from portico.domain.caller import Principal
 from portico.domain.errors import PayloadTooLarge, RequestTimeout
 from portico.domain.limits import Verdict
@@ -97,6 +98,21 @@ class Request:
         self.now = 0
         self.resource_id = 0
         self.verdict: Verdict | None = None
+
+    @property
+    def actor(self) -> Actor:
+        """Whoever makes this request, as the audit log names them."""
+        caller = self.caller
+        if caller is None:
+            return Actor(address=self.address, request_id=self.id)
+        return Actor(
+            caller.user_id,
+            caller.email,
+            caller.credential,
+            caller.credential_id,
+            self.address,
+            self.id,
+        )
 
     def header(self, name: str) -> str | None:
         """The first header of this (lower-case) name."""

@@ -5,7 +5,7 @@ Dispatch, access, validation and the OpenAPI document all come from it.
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -85,21 +85,37 @@ Methods = dict[str, Endpoint]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a path leads: an environment, the methods there, and the headers of every response.
+    """Where a path leads: an environment, the way that its requests go, the methods there, and the
+    headers of every response.
 
     `methods` is empty where there is nothing.
     """
 
     environment: Any
+    way: "Way"
     methods: Methods
     extra_headers: Sequence[tuple[str, str]] = ()
+
+
+class Way(Protocol):
+    """How the requests of a mount are answered: as an API, as OAuth, as pages."""
+
+    async def answer(
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
+    ) -> Reply:
+        """The reply to a request that was routed. Raises `PorticoError`."""
+        ...
+
+    def problem(self, request: Request, error: PorticoError) -> Reply:
+        """An error as a reply."""
+        ...
 
 
 class Mount(msgspec.Struct, frozen=True):
     """Routes at a base address: `host` (with port where it is not 443) and path `prefix`.
 
-    `name` is the version. `extra_headers` stand on every response: a superseded version's
-    `Deprecation` and `Sunset`.
+    `name` is the version, or what stands in its place. `extra_headers` stand on every response: a
+    superseded version's `Deprecation` and `Sunset`.
     """
 
     host: str
@@ -107,6 +123,7 @@ class Mount(msgspec.Struct, frozen=True):
     environment: Any
     routes: Sequence[Route]
     name: str
+    way: Way
     extra_headers: Sequence[tuple[str, str]] = ()
 
 
@@ -130,7 +147,9 @@ class Router:
             with_id = route.path.endswith(f"/{ID}")
             table = self._with_id if with_id else self._exact
             key = host + mount.prefix + route.path.removesuffix(f"/{ID}")
-            place = table.setdefault(key, Place(mount.environment, {}, mount.extra_headers))
+            place = table.setdefault(
+                key, Place(mount.environment, mount.way, {}, mount.extra_headers)
+            )
             endpoint = Endpoint(route, mount.environment.name, f"/{mount.name}{route.path}")
             place.methods[route.method] = endpoint
             if route.method == "GET":
@@ -156,4 +175,4 @@ class Router:
             base = (mount.host if self._by_host else "") + mount.prefix
             if len(base) > longest and (where == base or where.startswith(f"{base}/")):
                 best, longest = mount, len(base)
-        return Place(best.environment, {}, best.extra_headers if longest >= 0 else ())
+        return Place(best.environment, best.way, {}, best.extra_headers if longest >= 0 else ())

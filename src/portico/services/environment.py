@@ -12,9 +12,16 @@ from portico.domain.times import Clock
 from portico.services.passwords import Passwords
 from portico.state.protocol import Limiter
 from portico.storage.api_keys import ApiKeys
+from portico.storage.audit import Audit
+from portico.storage.clients import Clients
+from portico.storage.daily_use import DailyUse
 from portico.storage.database import Database
+from portico.storage.email_tokens import EmailTokens
+from portico.storage.grants import Grants
 from portico.storage.products import Products
 from portico.storage.rate_counters import RateCounters
+from portico.storage.sessions import Sessions
+from portico.storage.signing_keys import SigningKeys
 from portico.storage.users import Users
 
 Random = Callable[[int], bytes]
@@ -58,10 +65,19 @@ class Environment:
         self.random = random
         self.mirror = mirror
         self.mirror_is_behind = False
+        self.use: dict[tuple[int, int], int] = {}
+        """Requests by account and UTC day that are not stored yet."""
         self.users = Users(db)
         self.products = Products(db)
         self.api_keys = ApiKeys(db)
         self.rate_counters = RateCounters(db)
+        self.daily_use = DailyUse(db)
+        self.audit = Audit(db)
+        self.signing_keys = SigningKeys(db)
+        self.clients = Clients(db)
+        self.grants = Grants(db)
+        self.sessions = Sessions(db)
+        self.email_tokens = EmailTokens(db)
 
     def plan(self, name: str) -> Plan:
         """The plan of this name; Free where the configuration no longer has it."""

@@ -39,7 +39,8 @@ class Upkeep:
         if self._limiter is not None:
             self._counters.update((row[0], row) for row in self._limiter.changes())
         self._used.update(self._keys.take_used())
-        if not self._counters and not self._used:
+        use, self._env.use = self._env.use, {}
+        if not self._counters and not self._used and not use:
             return
         counters, self._counters = self._counters, {}
         used, self._used = self._used, {}
@@ -47,9 +48,12 @@ class Upkeep:
             async with self._env.db.transaction() as tx:
                 await self._env.rate_counters.save(tx, counters.values(), day=self._oldest_day())
                 await self._env.api_keys.record_use(tx, used)
+                await self._env.daily_use.add(tx, use)
         except BaseException:  # also when it is cancelled; whatever is written twice stays the same
             self._counters = counters | self._counters
             self._used = used | self._used
+            for day, count in use.items():
+                self._env.use[day] = self._env.use.get(day, 0) + count
             raise
 
     async def run(self) -> None:

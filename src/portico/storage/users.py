@@ -7,7 +7,7 @@ from portico.storage.listing import Listing, Order, Page
 
 COLUMNS = (
     "id, name, email, role, plan, avatar_url, theme, language, notifications, account_id,"
-    " password_hash, last_login_at, created_at, updated_at"
+    " password_hash, last_login_at, created_at, updated_at, email_verified_at"
 )
 
 SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
@@ -26,15 +26,18 @@ _COUNT_ADMINS = "SELECT count(*) FROM users WHERE role = 'admin' AND id <> :id"
 _FIRST_ADMIN = f"SELECT {COLUMNS} FROM users WHERE role = 'admin' ORDER BY id LIMIT 1"
 _INSERT = f"""
 INSERT INTO users (name, name_key, email, email_key, role, plan, avatar_url, theme, language,
-    notifications, account_id, password_hash, last_login_at, created_at, updated_at)
+    notifications, account_id, password_hash, last_login_at, created_at, updated_at,
+    email_verified_at)
 VALUES (:name, :name_key, :email, :email_key, :role, :plan, :avatar_url, :theme, :language,
-    :notifications, :account_id, :password_hash, :last_login_at, :created_at, :updated_at)
+    :notifications, :account_id, :password_hash, :last_login_at, :created_at, :updated_at,
+    :email_verified_at)
 RETURNING {COLUMNS}"""
 _UPDATE = """
 UPDATE users SET name = :name, name_key = :name_key, email = :email, email_key = :email_key,
     role = :role, plan = :plan, avatar_url = :avatar_url, theme = :theme, language = :language,
     notifications = :notifications, password_hash = :password_hash,
-    last_login_at = :last_login_at, updated_at = :updated_at
+    last_login_at = :last_login_at, updated_at = :updated_at,
+    email_verified_at = :email_verified_at
 WHERE id = :id"""
 _DELETE = "DELETE FROM users WHERE id = :id"
 _DELETE_ALL_BUT_MIRRORS = "DELETE FROM users WHERE account_id IS NULL"

@@ -1,0 +1,179 @@
+"""OAuth 2.0 and OpenID Connect: clients, what they may ask for, and PKCE.
+
+RFC 6749, 7636, 8252 and 9700; OpenID Connect Core 1.0.
+"""
+
+import re
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from hmac import compare_digest
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from portico.domain.errors import BrokenRule, PorticoError
+from portico.domain.scopes import SCOPES
+from portico.domain.text import trimmed
+
+ACCESS_SECONDS = 3_600
+REFRESH_SECONDS = 30 * 86_400
+CODE_SECONDS = 60
+
+OPENID_SCOPES = ("openid", "profile", "email")
+"""Open to every client; they give no access to the API."""
+
+NAME_LENGTH = (1, 100)
+MAX_URIS = 20
+MAX_URI_LENGTH = 2_000
+
+_LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
+_FORBIDDEN_SCHEMES = frozenset({"javascript", "data", "vbscript", "file", "blob", "about"})
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*\Z")
+_URI = re.compile(r"[!-~]+\Z")
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}\Z")
+_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}\Z")
+
+
+class Refused(PorticoError):
+    """An OAuth request was refused; `error` is the code of RFC 6749 §4.1.2.1 or §5.2."""
+
+    code: ClassVar[str] = "VALIDATION_ERROR"
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class Client(msgspec.Struct, frozen=True):
+    """A registered application. `secret_hash` is None for a public client, `user_id` for one
+    whose owner is gone. `id` is the row's, `client_id` what the application calls itself."""
+
+    id: int
+    client_id: str
+    secret_hash: bytes | None
+    user_id: int | None
+    name: str
+    redirect_uris: tuple[str, ...]
+    scopes: frozenset[str]
+    created_at: int
+
+    @property
+    def public(self) -> bool:
+        """Whether it has no secret: a native or single-page application."""
+        return self.secret_hash is None
+
+
+def client_name(text: str) -> str:
+    """Trim a client's name of 1 to 100 characters; raises `BrokenRule`."""
+    return trimmed(text, *NAME_LENGTH)
+
+
+def client_scopes(text: str) -> frozenset[str]:
+    """Read the space-separated scopes that a client may ask for; raises `BrokenRule`."""
+    scopes = frozenset(text.split()) - frozenset(OPENID_SCOPES)
+    if unknown := sorted(scopes - frozenset(SCOPES)):
+        raise BrokenRule(f"must be some of {', '.join(SCOPES)}, not {', '.join(unknown)}")
+    return scopes
+
+
+def redirect_uri(text: str) -> str:
+    """Accept an address that codes may be sent to: https, http on a loopback address, or a native
+    application's own scheme (RFC 8252 §7); no fragment, no user; raises `BrokenRule`."""
+    if len(text) > MAX_URI_LENGTH or not _URI.match(text):
+        raise BrokenRule(f"must be an absolute URI of at most {MAX_URI_LENGTH} ASCII characters")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise BrokenRule("must be an absolute URI") from None
+    if not _SCHEME.match(parts.scheme) or parts.scheme in _FORBIDDEN_SCHEMES:
+        raise BrokenRule("must begin with https://")
+    if "#" in text or "\\" in text or "@" in parts.netloc:
+        raise BrokenRule("must have no fragment, no user and no backslash")
+    if parts.scheme == "https" and parts.hostname:
+        return text
+    if parts.scheme == "http":
+        if _host(text) in _LOOPBACK and port != 0:
+            return text
+        raise BrokenRule("must begin with https://; http:// is for loopback addresses alone")
+    if "." not in parts.scheme:
+        raise BrokenRule("must begin with https://, or a scheme such as com.example.app:")
+    return text
+
+
+def redirect_allowed(client: Client, uri: str) -> bool:
+    """Tell whether a code may be sent to this address: it is registered, character by character,
+    but for the port of a loopback address (RFC 8252 §7.3)."""
+    if uri in client.redirect_uris:
+        return True
+    bare = _without_loopback_port(uri)
+    return bare is not None and any(
+        _without_loopback_port(known) == bare for known in client.redirect_uris
+    )
+
+
+def _host(uri: str) -> str:
+    authority = re.split(r"[/?#]", uri.partition("://")[2], maxsplit=1)[0]
+    return re.sub(r":\d{0,5}\Z", "", authority)
+
+
+_LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::(\d{1,5}))?(?=[/?]|\Z)")
+
+
+def _without_loopback_port(uri: str) -> str | None:
+    """The address without its port, if it is one on a loopback address."""
+    found = _LOOPBACK_URI.match(uri)
+    if found is None or not 0 < int(found[2] or 80) < 65_536 or not _URI.match(uri) or "#" in uri:
+        return None
+    return f"http://{found[1]}{uri[found.end() :]}"
+
+
+def asked_scopes(client: Client, text: str | None) -> frozenset[str]:
+    """Read the scopes of an authorization request: those of the client where none is named.
+
+    Raises `Refused` (`invalid_scope`) for one that the client is not registered for.
+    """
+    if not text:
+        return client.scopes
+    asked = frozenset(text.split())
+    if beyond := sorted(asked - client.scopes - frozenset(OPENID_SCOPES)):
+        raise Refused(
+            "invalid_scope", f"This client is not registered for {' '.join(beyond)[:200]}."
+        )
+    return asked
+
+
+def narrowed(scopes: frozenset[str], role_scopes: frozenset[str]) -> frozenset[str]:
+    """What of the asked scopes a user of some role can give."""
+    return scopes & (role_scopes | frozenset(OPENID_SCOPES))
+
+
+def spelled(scopes: frozenset[str]) -> str:
+    """Scopes as OAuth writes them: space-separated, in one order."""
+    return " ".join(scope for scope in (*OPENID_SCOPES, *SCOPES) if scope in scopes)
+
+
+def code_challenge(challenge: str | None, method: str | None, *, required: bool) -> str | None:
+    """Accept the challenge of an authorization request (RFC 7636 §4.3): S256 alone, `required` of
+    public clients. Raises `Refused` (`invalid_request`)."""
+    if challenge is None:
+        if required or method is not None:
+            raise Refused("invalid_request", "This client must send a code_challenge (PKCE).")
+        return None
+    if method != "S256":
+        raise Refused("invalid_request", "code_challenge_method must be S256.")
+    if not _CHALLENGE.match(challenge):
+        raise Refused("invalid_request", "code_challenge must be 43 characters of base64url.")
+    return challenge
+
+
+def verified(challenge: str | None, verifier: str | None) -> bool:
+    """Tell whether a verifier belongs to a challenge (RFC 7636 §4.6); where there was none, there
+    must be none (RFC 9700 §4.8.2)."""
+    if challenge is None or verifier is None:
+        return challenge is None and verifier is None
+    if not _VERIFIER.match(verifier):
+        return False
+    hashed = urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
+    return compare_digest(hashed, challenge)

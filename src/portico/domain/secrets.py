@@ -1,0 +1,26 @@
+"""Opaque secrets: how tokens, codes and client secrets look, and what is stored of them.
+
+Each is a prefix that tells its kind and 256 random bits in base64url.
+"""
+
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+
+ACCESS_TOKEN = "oat_"  # noqa: S105 - the prefix of one
+REFRESH_TOKEN = "ort_"  # noqa: S105 - the prefix of one
+AUTHORIZATION_CODE = "oac_"
+CLIENT_SECRET = "ocs_"  # noqa: S105 - the prefix of one
+
+RANDOM_BYTES = 32
+
+
+def mint(prefix: str, random: bytes) -> str:
+    """Make a secret of 32 random bytes."""
+    if len(random) != RANDOM_BYTES:
+        raise ValueError(f"a secret is made of {RANDOM_BYTES} bytes, not {len(random)}")
+    return prefix + urlsafe_b64encode(random).decode().rstrip("=")
+
+
+def digest(secret: str) -> bytes:
+    """Give what is stored instead of a secret: SHA-256, enough for 256 random bits."""
+    return sha256(secret.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,30 @@
+"""Cookie sessions: how long they hold (specification §5.4)."""
+
+import msgspec
+
+from portico.domain.times import SECOND
+
+IDLE_SECONDS = 1_800
+MAX_SECONDS = 86_400
+
+
+class Session(msgspec.Struct, frozen=True):
+    """What is kept of a session; times are epoch milliseconds, `expires_at` the absolute end."""
+
+    id: int
+    user_id: int
+    address: str
+    user_agent: str
+    created_at: int
+    last_seen_at: int
+    expires_at: int
+
+
+def idle_end(last_seen_at: int) -> int:
+    """When a session ends that nobody uses any more."""
+    return last_seen_at + IDLE_SECONDS * SECOND
+
+
+def alive(session: Session, now_ms: int) -> bool:
+    """Tell whether a session holds at this time."""
+    return now_ms < session.expires_at and now_ms < idle_end(session.last_seen_at)

@@ -1,0 +1,98 @@
+"""How the JSON API answers: authenticate → throttle → permission → Accept → query → body
+→ [idempotency] → endpoint → entity tag, and errors as specification §7 has them.
+"""
+
+from portico.contract.reading import decode, decode_query
+from portico.domain.caller import require
+from portico.domain.errors import (
+    AuthenticationRequired,
+    MethodNotAllowed,
+    NotFound,
+    PorticoError,
+)
+from portico.domain.ids import parse_id
+from portico.http.authenticate import Authenticators
+from portico.http.conditions import entity_tag, matches
+from portico.http.content import check_accept, check_content
+from portico.http.messages import NoQuery, Reply, Request
+from portico.http.problems import problem
+from portico.http.routing import Endpoint, Place
+from portico.http.throttle import Throttle
+
+CACHE = ("cache-control", "private, no-cache")
+"""A caller's answers are theirs alone, and fresh: caches ask with the entity tag."""
+
+
+class ApiWay:
+    """The way of every request of the JSON API."""
+
+    def __init__(
+        self, authenticators: Authenticators, throttle: Throttle, *, body_limit: int
+    ) -> None:
+        """`body_limit` is in bytes."""
+        self._authenticators = authenticators
+        self._throttle = throttle
+        self._body_limit = body_limit
+
+    def problem(self, _request: Request, error: PorticoError) -> Reply:
+        """The error body of specification §7."""
+        return problem(error)
+
+    async def answer(
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
+    ) -> Reply:
+        """Everything between the route and the reply."""
+        if endpoint is not None and endpoint.public:
+            await self._throttle.address(request)
+        else:
+            await self._admit(request)
+        if endpoint is None:
+            require(request.caller, None, request.method)
+            raise nowhere(request, place)
+        if not endpoint.public:
+            require(request.caller, endpoint.scope, request.method)
+        if id_text is not None:
+            request.resource_id = parse_id(id_text)
+        check_accept(request)
+        if endpoint.query is not None:
+            request.query = decode_query(endpoint.query, request.query_string)
+        elif request.query_string:
+            decode_query(NoQuery, request.query_string)
+        if endpoint.body is not None:
+            check_content(request)
+            request.body = decode(endpoint.body, await request.read_body(self._body_limit))
+        reply = await endpoint.handler(request)
+        if reply.status == 200 and request.method in ("GET", "HEAD"):
+            return _tagged(request, reply)
+        return reply
+
+    async def _admit(self, request: Request) -> None:
+        """Authenticates and counts the request, against its account or else its address."""
+        try:
+            caller = await self._authenticators.caller(request)
+        except AuthenticationRequired:
+            await self._throttle.address(request)
+            raise
+        request.caller = caller
+        await self._throttle.account(request, caller.user_id, caller.plan)
+
+
+def nowhere(request: Request, place: Place) -> PorticoError:
+    """Why a path or its method leads nowhere."""
+    if place.methods:
+        allowed = sorted(place.methods)
+        return MethodNotAllowed(
+            f"{request.method} is not possible here; use {', '.join(allowed)}.", allowed
+        )
+    return NotFound("There is nothing at this path.")
+
+
+def _tagged(request: Request, reply: Reply) -> Reply:
+    """The reply with its entity tag, or 304 where the caller has that representation."""
+    tag = entity_tag(reply.body)
+    known = request.listed("if-none-match")
+    if known is not None and matches(known, tag, weak=True):
+        return Reply(304, b"", [("etag", tag), CACHE])
+    reply.headers.append(("etag", tag))
+    reply.headers.append(CACHE)
+    return reply

@@ -1,0 +1,57 @@
+"""Single-use tokens that were sent by e-mail: their digests, and what each is good for."""
+
+import msgspec
+
+from portico.storage.database import Database, Transaction
+
+_COLUMNS = "user_id, purpose, email, expires_at"
+_BY_HASH = f"SELECT {_COLUMNS} FROM email_tokens WHERE token_hash = :hash"
+_INSERT = """
+INSERT INTO email_tokens (token_hash, user_id, purpose, email, expires_at)
+VALUES (:hash, :user_id, :purpose, :email, :expires_at)"""
+# Single use: of concurrent uses exactly one finds the row.
+_TAKE = f"""
+DELETE FROM email_tokens WHERE token_hash = :hash AND purpose = :purpose AND expires_at > :now
+RETURNING {_COLUMNS}"""
+_DELETE_OF_USER = "DELETE FROM email_tokens WHERE user_id = :user_id AND purpose = :purpose"
+_DELETE_EXPIRED = "DELETE FROM email_tokens WHERE expires_at <= :now"
+
+
+class EmailToken(msgspec.Struct, frozen=True):
+    """What a token is good for; `email` is where it was sent."""
+
+    user_id: int
+    purpose: str
+    email: str
+    expires_at: int
+
+
+class EmailTokens:
+    """The e-mailed tokens of one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def by_hash(self, token_hash: bytes) -> EmailToken | None:
+        """The token with this digest, whether it has expired or not; it stays usable."""
+        row = await self._db.one(_BY_HASH, {"hash": token_hash})
+        return EmailToken(*row) if row else None
+
+    async def insert(self, tx: Transaction, token_hash: bytes, token: EmailToken) -> None:
+        """Stores a new token by its digest."""
+        await tx.run(_INSERT, {"hash": token_hash, **msgspec.structs.asdict(token)})
+
+    async def take(
+        self, tx: Transaction, token_hash: bytes, *, purpose: str, now: int
+    ) -> EmailToken | None:
+        """Uses a token up, if it is there, for this purpose and not expired."""
+        row = await tx.one(_TAKE, {"hash": token_hash, "purpose": purpose, "now": now})
+        return EmailToken(*row) if row else None
+
+    async def delete_of_user(self, tx: Transaction, user_id: int, *, purpose: str) -> None:
+        """Makes a user's tokens of one purpose useless."""
+        await tx.run(_DELETE_OF_USER, {"user_id": user_id, "purpose": purpose})
+
+    async def delete_expired(self, tx: Transaction, now: int) -> None:
+        """Forgets what nobody can use any more."""
+        await tx.run(_DELETE_EXPIRED, {"now": now})

@@ -1,0 +1,122 @@
+"""Cookie sessions, and the addresses that accounts have signed in from."""
+
+import msgspec
+
+from portico.domain.sessions import IDLE_SECONDS, Session
+from portico.domain.times import SECOND
+from portico.storage.database import LOCKED, Database, Transaction
+
+_COLUMNS = "id, user_id, address, user_agent, created_at, last_seen_at, expires_at"
+_SESSION = ", ".join(f"s.{name}" for name in _COLUMNS.split(", "))
+_BY_HASH = f"""
+SELECT {_SESSION}, u.email, u.name, u.role, u.plan
+FROM sessions AS s JOIN users AS u ON u.id = s.user_id WHERE s.token_hash = :hash"""
+_BY_ID = f"SELECT {_COLUMNS} FROM sessions WHERE id = :id"
+_OF_USER = f"""
+SELECT {_COLUMNS} FROM sessions
+WHERE user_id = :user_id AND expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
+_ALL = f"""
+SELECT {_COLUMNS} FROM sessions
+WHERE expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
+_INSERT = f"""
+INSERT INTO sessions (user_id, token_hash, address, user_agent, created_at, last_seen_at,
+    expires_at)
+VALUES (:user_id, :hash, :address, :user_agent, :now, :now, :expires_at)
+RETURNING {_COLUMNS}"""
+_SEEN = "UPDATE sessions SET last_seen_at = :at WHERE id = :id AND last_seen_at < :at"
+_DELETE = "DELETE FROM sessions WHERE id = :id RETURNING id"
+_DELETE_OF_USER = "DELETE FROM sessions WHERE user_id = :user_id AND id <> :except RETURNING id"
+_DELETE_ENDED = "DELETE FROM sessions WHERE expires_at <= :now OR last_seen_at <= :idle"
+_KNOWN = "SELECT 1 FROM known_addresses WHERE user_id = :user_id AND address = :address"
+_KNOW = """
+INSERT INTO known_addresses (user_id, address, last_at) VALUES (:user_id, :address, :now)
+ON CONFLICT (user_id, address) DO UPDATE SET last_at = excluded.last_at"""
+
+
+class OwnedSession(msgspec.Struct, frozen=True):
+    """A session together with what its user may do at present."""
+
+    session: Session
+    email: str
+    name: str
+    role: str
+    plan: str
+
+
+def _living(now: int) -> dict[str, int]:
+    return {"now": now, "idle": now - IDLE_SECONDS * SECOND}
+
+
+class Sessions:
+    """The cookie sessions of one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def by_hash(self, token_hash: bytes) -> OwnedSession | None:
+        """The session with this digest, whether it has expired or not."""
+        row = await self._db.one(_BY_HASH, {"hash": token_hash})
+        return OwnedSession(Session(*row[:7]), *row[7:]) if row else None
+
+    async def get(self, session_id: int, tx: Transaction) -> Session | None:
+        """The session with this id; nobody else ends it until `tx` does."""
+        row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": session_id})
+        return Session(*row) if row else None
+
+    async def of_user(self, user_id: int, now: int) -> list[Session]:
+        """A user's living sessions, newest first."""
+        rows = await self._db.all(_OF_USER, {"user_id": user_id, **_living(now)})
+        return [Session(*row) for row in rows]
+
+    async def all(self, now: int) -> list[Session]:
+        """Every living session, newest first."""
+        return [Session(*row) for row in await self._db.slow.all(_ALL, _living(now))]
+
+    async def insert(
+        self,
+        tx: Transaction,
+        *,
+        user_id: int,
+        token_hash: bytes,
+        address: str,
+        user_agent: str,
+        now: int,
+        expires_at: int,
+    ) -> Session:
+        """Stores a new session by its digest."""
+        row = await tx.one(
+            _INSERT,
+            {
+                "user_id": user_id,
+                "hash": token_hash,
+                "address": address,
+                "user_agent": user_agent,
+                "now": now,
+                "expires_at": expires_at,
+            },
+        )
+        return Session(*row)  # type: ignore[misc]  # INSERT … RETURNING always has a row
+
+    async def record_seen(self, tx: Transaction, seen: dict[int, int]) -> None:
+        """Moves the last-seen times of sessions forward: session id to milliseconds."""
+        await tx.run_many(_SEEN, [{"id": session, "at": at} for session, at in seen.items()])
+
+    async def delete(self, tx: Transaction, session_id: int) -> bool:
+        """Ends a session; tells whether there was one."""
+        return await tx.one(_DELETE, {"id": session_id}) is not None
+
+    async def delete_of_user(self, tx: Transaction, user_id: int, *, but: int = 0) -> int:
+        """Ends a user's sessions, but for one; tells how many there were."""
+        return len(await tx.all(_DELETE_OF_USER, {"user_id": user_id, "except": but}))
+
+    async def delete_ended(self, tx: Transaction, now: int) -> None:
+        """Forgets what has expired."""
+        await tx.run(_DELETE_ENDED, _living(now))
+
+    async def knows_address(self, user_id: int, address: str) -> bool:
+        """Whether the user has signed in from this address before."""
+        return await self._db.one(_KNOWN, {"user_id": user_id, "address": address}) is not None
+
+    async def know_address(self, tx: Transaction, user_id: int, address: str, now: int) -> None:
+        """Remembers that the user signed in from this address."""
+        await tx.run(_KNOW, {"user_id": user_id, "address": address, "now": now})
