@@ -141,6 +141,18 @@ async def test_a_change_of_plan_keeps_the_counts(limiter: Limiter) -> None:
     assert admitted(await take(limiter, 10, large, NOON)) == 6
 
 
+async def test_a_look_at_the_counts_counts_nothing(limiter: Limiter) -> None:
+    assert await limiter.used("user:1", NOON) == (0, 0)
+    await take(limiter, 3, Plan("any", 30, 1_000), NOON)
+    for _ in range(2):
+        assert await limiter.used("user:1", NOON) == (3, 3)
+    assert await limiter.used("user:1", NOON + MINUTE) == (0, 3)
+    assert await limiter.used("user:1", NOON + DAY) == (0, 0)
+    assert await limiter.used("user:2", NOON) == (0, 0)
+    (verdict,) = await take(limiter, 1, Plan("any", 30, 1_000), NOON)
+    assert verdict.remaining == 26
+
+
 async def test_callers_count_apart(limiter: Limiter) -> None:
     plan = Plan("any", 1, 10)
     callers = ["user:1", "user:11", "address:192.0.2.1", "address:2001:db8::/64"]

@@ -35,17 +35,22 @@ class _Counter:
         self.day_used = day_used
         self.earlier_minute_used = self.earlier_day_used = 0
 
+    def used(self, minute: int, day: int) -> tuple[int, int]:
+        """The counts of these windows."""
+        minutes = {self.earlier_minute: self.earlier_minute_used, self.minute: self.minute_used}
+        days = {self.earlier_day: self.earlier_day_used, self.day: self.day_used}
+        return minutes.get(minute, 0), days.get(day, 0)
+
     def turn_to(self, minute: int, day: int) -> None:
         """Makes these windows the present ones. A window just left keeps its count, so that a
         clock which is set back and forth over a boundary gives nothing away."""
+        minute_used, day_used = self.used(minute, day)
         if minute != self.minute:
-            used = self.earlier_minute_used if minute == self.earlier_minute else 0
             self.earlier_minute, self.earlier_minute_used = self.minute, self.minute_used
-            self.minute, self.minute_used = minute, used
+            self.minute, self.minute_used = minute, minute_used
         if day != self.day:
-            used = self.earlier_day_used if day == self.earlier_day else 0
             self.earlier_day, self.earlier_day_used = self.day, self.day_used
-            self.day, self.day_used = day, used
+            self.day, self.day_used = day, day_used
 
 
 class MemoryLimiter:
@@ -71,6 +76,11 @@ class MemoryLimiter:
             counter.day_used = day_used = day_used + 1
             self._changed.add(caller)
         return judge(plan, minute_used, day_used, now_ms, admitted)
+
+    async def used(self, caller: str, now_ms: int) -> tuple[int, int]:
+        """See `protocol.Limiter`."""
+        counter = self._counters.get(caller)
+        return counter.used(now_ms // MINUTE, now_ms // DAY) if counter else (0, 0)
 
     async def ping(self) -> None:
         """Memory always answers."""

@@ -19,6 +19,11 @@ class Limiter(Protocol):
         """
         ...
 
+    async def used(self, caller: str, now_ms: int) -> tuple[int, int]:
+        """How many requests of `caller` count in the minute and in the day of `now_ms`; counts
+        none. Raises `errors.Unavailable` when the store does not answer."""
+        ...
+
     async def ping(self) -> None:
         """Returns when the store answers. Raises `errors.Unavailable` when it does not."""
         ...

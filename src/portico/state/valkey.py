@@ -63,8 +63,7 @@ class ValkeyLimiter:
     async def take(self, caller: str, plan: Plan, now_ms: int) -> Verdict:
         """See `protocol.Limiter`. What is asked while the server answers others is sent together,
         over one connection: under load that halves the time that a request takes."""
-        owner = f"portico:{{{self._environment}:{caller}}}"  # the braces keep both keys in one slot
-        minute, day = f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
+        minute, day = self._keys(caller, now_ms)
         told = asyncio.get_running_loop().create_future()
         self._asked.append((told, (2, minute, day, plan.per_minute, plan.per_day)))
         if self._sender is None or self._sender.done():
@@ -74,6 +73,15 @@ class ValkeyLimiter:
             raise Unavailable(NO_ANSWER) from answer
         admitted, minute_used, day_used = answer
         return judge(plan, minute_used, day_used, now_ms, bool(admitted))
+
+    async def used(self, caller: str, now_ms: int) -> tuple[int, int]:
+        """See `protocol.Limiter`."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                minute, day = await self._client.mget(self._keys(caller, now_ms))
+        except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
+            raise Unavailable(NO_ANSWER) from error
+        return int(minute or 0), int(day or 0)
 
     async def ping(self) -> None:
         """See `protocol.Limiter`."""
@@ -88,6 +96,11 @@ class ValkeyLimiter:
         if self._sender is not None:
             await self._sender
         await self._client.aclose()
+
+    def _keys(self, caller: str, now_ms: int) -> tuple[str, str]:
+        """The keys of the minute's and the day's count."""
+        owner = f"portico:{{{self._environment}:{caller}}}"  # the braces keep both in one slot
+        return f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
 
     async def _send(self) -> None:
         """Asks the server until nobody waits, and tells those who do: an answer, or why none."""
