@@ -25,7 +25,8 @@ from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router, Way
 from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
-from portico.pages.docs import Docs
+from portico.pages.docs import add_docs
+from portico.pages.files import Files
 from portico.services.api_keys import KeyRing
 from portico.services.environment import Addresses, Environment, Random
 from portico.services.passwords import Passwords
@@ -172,8 +173,10 @@ class Server:
         throttle = Throttle(measure)
         api = ApiWay(Authenticators(rings), throttle, body_limit=settings.body_limit)
         mounts = [_mount(environment, V1, "v1", api) for environment in portico.environments]
-        self._docs = Docs(mounts, settings.plans)
-        self._outside = OPERATIONS | self._docs.paths
+        self._files = Files(mounts)
+        for mount in mounts:
+            add_docs(self._files, mount, settings.plans)
+        self._outside = OPERATIONS | self._files.paths
         pipeline = partial(
             Pipeline,
             Router(mounts),
@@ -248,7 +251,7 @@ class Server:
 
     async def _beside(self, scope: Scope) -> Reply | None:
         """What is outside the limits and versions; None where a path is the API's after all."""
-        file = self._docs.file(scope)
+        file = self._files.file(scope)
         if file is None and scope.path not in OPERATIONS:
             return None
         if scope.method not in ("GET", "HEAD"):

@@ -12,11 +12,13 @@ from driving import Api, settings_for
 from portico.app import V1
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import document
-from portico.pages.docs import ASSETS
-from portico.pages.reference import coloured, page, prose
+from portico.pages.filters import coloured, prose
+from portico.pages.reference import page
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
-STYLE = Path(__file__).parents[2] / "src/portico/pages/docs.css"
+STATIC = Path(__file__).parents[2] / "src/portico/pages/static"
+BASE = STATIC / "base.css"
+LOCAL = r"(#|openapi\.json$|static/[0-9a-f]{16}-(docs\.css|icon\.svg)$)"
 
 
 class Reading(HTMLParser):
@@ -51,7 +53,7 @@ class Reading(HTMLParser):
 
 @pytest.fixture(scope="module")
 def shown(described: dict[str, Any]) -> Reading:
-    return Reading(page(described, {name: name for name in ASSETS}))
+    return Reading(page(described))
 
 
 def operations(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -75,10 +77,11 @@ def test_it_loads_and_links_nothing_of_another_host(shown: Reading) -> None:
     links = shown.values("href", "src")
     assert links
     for link in links:
-        assert re.match(r"(#|openapi\.json$|docs\.css$|icon\.svg$)", link), link
+        assert re.match(LOCAL, link), link
     assert not shown.tags & {"script", "style", "iframe", "object", "form", "base"}
     assert not shown.values("style", "onclick", "onload")
-    assert not re.search(r"url\(|@import", STYLE.read_text())
+    for style in STATIC.glob("*.css"):
+        assert not re.search(r"url\(|@import", style.read_text())
 
 
 def test_every_link_into_the_page_leads_somewhere(shown: Reading) -> None:
@@ -100,8 +103,7 @@ def test_it_can_be_walked_by_keyboard_and_read_aloud(shown: Reading) -> None:
 def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]) -> None:
     hostile = "<script>alert(1)</script>`<b>`"
     text = page(
-        {**described, "info": {**described["info"], "title": hostile, "description": hostile}},
-        {name: name for name in ASSETS},
+        {**described, "info": {**described["info"], "title": hostile, "description": hostile}}
     )
     assert "<script" not in text
     assert "<code>&lt;b&gt;</code>" in text
@@ -111,18 +113,21 @@ def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_its_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
-    style = STYLE.read_text()
-    light, dark = style.split("@media (prefers-color-scheme: dark)", 1)
-    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light))
-    if scheme == "dark":
-        colours |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", dark))
-    on_ground = ("text", "quiet", "accent", "get", "post", "patch", "delete")
-    pairs = [(name, "ground") for name in on_ground]
-    pairs += [("text", "code"), ("quiet", "code"), ("ground", "accent")]
+    number = ["light", "dark"].index(scheme)
+    found = re.findall(r"--([\w-]+): (?:light-dark\((.+?), (.+?)\)|(#.+?));", BASE.read_text())
+    colours = {name: both[number] or both[2] for name, *both in found}
+    on_ground = ("text", "quiet", "accent", "get", "post", "patch", "delete", "good", "warn", "bad")
+    pairs = [(name, back) for name in on_ground for back in ("ground", "card")]
+    pairs += [(name, back) for name in ("text", "quiet", "accent") for back in ("code", "tint")]
+    pairs += [("ground", "accent"), ("ground", "accent-strong"), ("ground", "bad")]
+    pairs += [(name, f"{name}-tint") for name in ("good", "warn", "bad")]
+    pairs += [("text", f"{name}-tint") for name in ("good", "warn", "bad")]
     pairs += [(name, "panel") for name in ("panel-text", "key", "string", "literal")]
     for front, back in pairs:
         ratio = contrast(colours[front], colours[back])
         assert ratio >= 4.5, f"{front} on {back}: {ratio:.2f}"
+    for back in ("ground", "card"):
+        assert contrast(colours["edge"], colours[back]) >= 3, back
 
 
 def contrast(one: str, other: str) -> float:
@@ -190,4 +195,4 @@ async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_pat
 
 def test_a_superseded_version_says_so() -> None:
     described = document("https://localhost:8443/v1", V1, DEFAULT_PLANS, [("deprecation", "@0")])
-    assert "This version is superseded." in page(described, {name: name for name in ASSETS})
+    assert "This version is superseded." in page(described)

@@ -4,22 +4,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+
+from portico.pages.html import template
 
 Json = Mapping[str, Any]
 
 _FEW = 8
 """So many values of an enumeration are listed; of more, their description must tell."""
-
-_TOKEN = re.compile(
-    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")'
-    r"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)"
-)
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -63,22 +57,13 @@ class Operation(msgspec.Struct, frozen=True):
     curl: str
 
 
-def page(document: Json, assets: Mapping[str, str]) -> str:
-    """The page of a document. `assets` are the addresses of the files that it needs, by name."""
+def page(document: Json) -> str:
+    """The page of a document."""
     introduction, *sections = re.split(r"^## ", document["info"]["description"], flags=re.MULTILINE)
     guide = [section.split("\n", 1) for section in sections]
     operations = list(_operations(document))
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"prose": prose, "inline": inline, "coloured": coloured}
-    return environment.get_template("docs.html").render(
+    return template("docs.html").render(
         document=document,
-        assets=assets,
         introduction=introduction,
         guide=[(_anchor(title), title, text) for title, text in guide],
         tags=[
@@ -86,34 +71,6 @@ def page(document: Json, assets: Mapping[str, str]) -> str:
             for tag in document["tags"]
         ],
     )
-
-
-def prose(text: str) -> Markup:
-    """Markdown, as far as the guide and the declarations use it: paragraphs and code."""
-    parts = []
-    for block in re.split(r"\n{2,}", text.strip()):
-        if block.startswith("```"):
-            code = block.strip("`").strip("\n")
-            parts.append(Markup("<pre><code>{}</code></pre>").format(code))
-        else:
-            parts.append(Markup("<p>{}</p>").format(inline(block)))
-    return Markup("\n").join(parts)
-
-
-def inline(text: str) -> Markup:
-    """A paragraph's text, with its code."""
-    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
-    return Markup(marked)  # noqa: S704 - escaped above
-
-
-def coloured(text: str) -> Markup:
-    """JSON text with its tokens marked for the style sheet."""
-    parts, end = [], 0
-    for token in _TOKEN.finditer(text):
-        parts.append(escape(text[end : token.start()]))
-        parts.append(Markup('<span class="{}">{}</span>').format(token.lastgroup, token[0]))
-        end = token.end()
-    return Markup("").join([*parts, escape(text[end:])])
 
 
 def _anchor(title: str) -> str:

@@ -1,0 +1,100 @@
+"""Static files, each made when it is first asked for: outside the limits, for anyone, over HTTPS."""
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from hashlib import sha256
+from pathlib import Path
+
+from portico.http.conditions import entity_tag, matches
+from portico.http.messages import Reply, Scope
+from portico.http.routing import Mount
+
+HTML = "text/html; charset=utf-8"
+_CSS = "text/css; charset=utf-8"
+_SCRIPT = "text/javascript; charset=utf-8"
+
+ASSETS: dict[str, tuple[str, Sequence[str]]] = {
+    "icon.svg": ("image/svg+xml", ("icon.svg",)),
+    "docs.css": (_CSS, ("base.css", "docs.css")),
+    "pages.css": (_CSS, ("base.css", "pages.css")),
+    "pages.js": (_SCRIPT, ("htmx.js", "pages.js")),
+}
+"""What pages need: their type, and the files in `static` that they consist of."""
+
+REVALIDATED = "public, no-cache"
+_FOREVER = "public, max-age=31536000, immutable"
+
+_PLACE = Path(__file__).parent / "static"
+
+_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+SECURITY = (
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("content-security-policy", _POLICY),
+)
+"""Headers of every file. Nothing here loads what another host serves, nor runs a script."""
+
+
+class File:
+    """One static file, with its headers."""
+
+    def __init__(self, content_type: str, body: bytes, cache_control: str) -> None:
+        self.body = body
+        self.tag = entity_tag(body)
+        self.headers = (("etag", self.tag), ("cache-control", cache_control), *SECURITY)
+        self.content_type = ("content-type", content_type)
+
+    def reply(self, if_none_match: str | None) -> Reply:
+        """The file, or 304 where the caller has it."""
+        if if_none_match is not None and matches(if_none_match, self.tag, weak=True):
+            return Reply(304, b"", list(self.headers))
+        return Reply(200, self.body, [self.content_type, *self.headers])
+
+
+class Files:
+    """Every file, by host and path."""
+
+    def __init__(self, mounts: Sequence[Mount]) -> None:
+        """`mounts` are all that the server has: at one host, its name is not looked at."""
+        self._by_host = len({mount.host for mount in mounts}) > 1
+        self._made: dict[tuple[str, str], Callable[[], File]] = {}
+
+    def add(self, mount: Mount, name: str, make: Callable[[], File]) -> None:
+        """Serves what `make` makes at a path below a mount."""
+        host = mount.host if self._by_host else ""
+        self._made[host, f"{mount.prefix}/{name}"] = cache(make)
+
+    def add_assets(self, mount: Mount, *names: str) -> None:
+        """Serves these of `ASSETS` below a mount, at their `asset_path`."""
+        for name in names:
+            self.add(mount, asset_path(name), partial(_asset, name))
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The paths that may be one of these files."""
+        return frozenset(path for _, path in self._made)
+
+    def file(self, scope: Scope) -> File | None:
+        """The file that a request asks for, None where its host has none at this path."""
+        host = (scope.headers.get("host") or "") if self._by_host else ""
+        make = self._made.get((host, scope.path))
+        return make() if make else None
+
+
+@cache
+def asset_path(name: str) -> str:
+    """Where an asset is, below its mount: a path that changes with the content, so that it may be
+    kept for ever."""
+    return f"static/{sha256(_content(name)).hexdigest()[:16]}-{name}"
+
+
+def _content(name: str) -> bytes:
+    return b"".join(_PLACE.joinpath(part).read_bytes() for part in ASSETS[name][1])
+
+
+def _asset(name: str) -> File:
+    return File(ASSETS[name][0], _content(name), _FOREVER)

@@ -1,0 +1,33 @@
+"""The templates, and what they may use."""
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from portico.pages import filters
+from portico.pages.files import asset_path
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.globals["asset"] = asset_path
+    environment.filters |= {
+        "coloured": filters.coloured,
+        "inline": filters.inline,
+        "prose": filters.prose,
+    }
+    return environment
+
+
+def template(name: str) -> Template:
+    """The template of this file name; its values are escaped, and a missing one is an error."""
+    return _environment().get_template(name)
