@@ -6,18 +6,22 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from portico.api import api_keys, products, users
+from portico.api import api_keys, oauth, products, sessions, sign_in, users
 from portico.domain.errors import MethodNotAllowed, PermissionDenied, Unavailable
+from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.api_way import ApiWay
 from portico.http.authenticate import Authenticators
+from portico.http.cookies import Origins, session_cookie
 from portico.http.measure import Measure, RequestLog
 from portico.http.messages import Reply, Scope
+from portico.http.oauth_way import OAuthWay
 from portico.http.operations import Operations
 from portico.http.peers import Peers, is_within, plain_http
 from portico.http.pipeline import Pipeline
@@ -27,10 +31,12 @@ from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
 from portico.pages.docs import add_docs
 from portico.pages.files import Files
-from portico.services.api_keys import KeyRing
-from portico.services.environment import Addresses, Environment, Random
+from portico.secret_file import installation_secret
+from portico.services.credentials import Credentials
+from portico.services.environment import Addresses, Environment
 from portico.services.passwords import Passwords
 from portico.services.upkeep import Upkeep
+from portico.services.vault import Vault
 from portico.settings import SettingError, Settings
 from portico.state.memory import MemoryLimiter
 from portico.state.protocol import Limiter
@@ -42,7 +48,7 @@ LIVE = "live"
 SANDBOX = "sandbox"
 OPERATIONS = frozenset({"/healthz", "/readyz", "/metrics"})
 
-V1: tuple[Route, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES)
+V1: tuple[Route, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES, *sessions.ROUTES)
 
 log = logging.getLogger(__name__)
 
@@ -93,15 +99,16 @@ class Portico:
         self.clock = clock
         self.random = random
         self.passwords = Passwords()
+        self.vault = Vault(partial(installation_secret, settings.data, random), random)
         self.sandbox = self._environment(
             SANDBOX,
-            Addresses(settings.sandbox_url, settings.sandbox_auth_url),
-            foreign_keys={"live": settings.base_url, "read": settings.base_url},
+            Addresses(settings.sandbox_url, settings.sandbox_auth_url, settings.cookie_domain),
+            foreign=dict.fromkeys(("live", "read", settings.auth_url), settings.base_url),
         )
         self.live = self._environment(
             LIVE,
-            Addresses(settings.base_url, settings.auth_url),
-            foreign_keys={"test": settings.sandbox_url},
+            Addresses(settings.base_url, settings.auth_url, settings.cookie_domain),
+            foreign=dict.fromkeys(("test", settings.sandbox_auth_url), settings.sandbox_url),
             mirror=self.sandbox,
         )
         self.environments = (self.live, self.sandbox)
@@ -111,7 +118,7 @@ class Portico:
         name: str,
         addresses: Addresses,
         *,
-        foreign_keys: dict[str, str],
+        foreign: dict[str, str],
         mirror: Environment | None = None,
     ) -> Environment:
         return Environment(
@@ -120,8 +127,9 @@ class Portico:
             limiter=_limiter(self.settings, name),
             plans=self.settings.plans,
             addresses=addresses,
-            foreign_keys=foreign_keys,
+            foreign=foreign,
             passwords=self.passwords,
+            vault=self.vault,
             clock=self.clock,
             random=self.random,
             mirror=mirror,
@@ -138,6 +146,7 @@ class Portico:
         applied: list[Migration] = []
         for environment in self.environments:
             applied += await migrate(environment.db, self.clock)
+            await environment.signer.ready()
         return applied
 
     async def close(self) -> None:
@@ -159,22 +168,31 @@ class Server:
         self._peers = Peers(settings.trusted_proxies)
         self._log = RequestLog(sys.stderr) if settings.log_requests else None
         measure = Measure(self._log)
-        rings = {environment.name: KeyRing(environment) for environment in portico.environments}
+        credentials = {env.name: Credentials(env) for env in portico.environments}
         self._limiter = portico.live.limiter
         self._upkeeps = [
             Upkeep(
                 environment,
-                rings[environment.name],
+                credentials[environment.name],
                 environment.limiter if isinstance(environment.limiter, MemoryLimiter) else None,
             )
             for environment in portico.environments
         ]
         self._operations = Operations(portico.environments, portico.passwords, measure, sheets)
         throttle = Throttle(measure)
-        api = ApiWay(Authenticators(rings), throttle, body_limit=settings.body_limit)
-        mounts = [_mount(environment, V1, "v1", api) for environment in portico.environments]
+        origins = Origins(settings.addresses)
+        authenticators = Authenticators(
+            credentials, session_cookie(settings.cookie_domain), origins
+        )
+        api = ApiWay(authenticators, origins, throttle, body_limit=settings.body_limit)
+        bases = [_base(environment, api) for environment in portico.environments]
+        oauth_way = OAuthWay(throttle)
+        mounts = [
+            *bases,
+            *(mount for env in portico.environments for mount in _auth(env, api, oauth_way)),
+        ]
         self._files = Files(mounts)
-        for mount in mounts:
+        for mount in bases:
             add_docs(self._files, mount, settings.plans)
         self._outside = OPERATIONS | self._files.paths
         pipeline = partial(
@@ -269,6 +287,14 @@ class Server:
         return self._operations.metrics()
 
 
-def _mount(environment: Environment, routes: tuple[Route, ...], version: str, way: Way) -> Mount:
+def _base(environment: Environment, way: Way) -> Mount:
     base = urlsplit(environment.addresses.base)
-    return Mount(base.netloc, base.path, environment, routes, version, way)
+    return Mount(base.netloc, base.path, environment, V1, "v1", way)
+
+
+def _auth(environment: Environment, api: Way, oauth_way: Way) -> Iterator[Mount]:
+    """The authorization server of an environment."""
+    auth = urlsplit(environment.addresses.auth)
+    yield Mount(auth.netloc, auth.path, environment, sign_in.ROUTES, "auth", api)
+    yield Mount(auth.netloc, auth.path, environment, oauth.ROUTES, "auth", oauth_way)
+    yield Mount(auth.netloc, "", environment, sign_in.inserted(auth.path), "", api)

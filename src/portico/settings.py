@@ -200,9 +200,14 @@ class Settings:
     plans: Mapping[str, Plan]
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """The five addresses."""
+        return tuple(getattr(self, name) for name in _ADDRESSES)
+
+    @property
     def host_names(self) -> frozenset[str]:
         """The hosts of the five addresses, as a certificate names them: no port, no brackets."""
-        return frozenset(urlsplit(getattr(self, name)).hostname or "" for name in _ADDRESSES)
+        return frozenset(urlsplit(address).hostname or "" for address in self.addresses)
 
     def __repr__(self) -> str:
         values = (

@@ -11,6 +11,7 @@ from portico.app import V1
 from portico.contract.envelope import Single
 from portico.http.api_way import ApiWay
 from portico.http.authenticate import Authenticators
+from portico.http.cookies import Origins, SessionCookie
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, json_reply
 from portico.http.peers import Peers
@@ -18,7 +19,7 @@ from portico.http.pipeline import Pipeline
 from portico.http.routing import Access, Mount, Route, Router
 from portico.http.throttle import Throttle
 from portico.http.versions import KEPT, superseded
-from portico.services.api_keys import KeyRing
+from portico.services.credentials import Credentials
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
 UNTIL = datetime(2027, 3, 31, 12, 30, tzinfo=UTC)
@@ -53,7 +54,8 @@ class BothVersions:
         host = "localhost:8443"
         measure = Measure(None)
         way = ApiWay(
-            Authenticators({"live": KeyRing(api.live)}),
+            Authenticators({"live": Credentials(api.live)}, SessionCookie(None), Origins(())),
+            Origins(()),
             Throttle(measure),
             body_limit=api.settings.body_limit,
         )

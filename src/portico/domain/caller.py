@@ -3,7 +3,7 @@
 import msgspec
 
 from portico.domain.errors import PermissionDenied
-from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.scopes import ROLE_SCOPES, SCOPES
 
 READING_METHODS = ("GET", "HEAD")
 
@@ -12,7 +12,8 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """The user behind a request, as far as the credential lets that user act.
 
     `scopes` are the effective ones; `read_only` allows GET and HEAD alone; `credential` is the
-    kind ("api_key") and `credential_id` its id; `expires_at` is in epoch milliseconds.
+    kind ("api_key", "session", "jwt", "oauth") and `credential_id` the id of the key, the session
+    or the grant; `expires_at` is in epoch milliseconds.
     """
 
     user_id: int
@@ -39,7 +40,7 @@ def require(principal: Principal, scope: str | None, method: str) -> None:
         )
     if scope is None or scope in principal.scopes:
         return
-    if scope in ROLE_SCOPES[principal.role]:
+    if scope in ROLE_SCOPES[principal.role] or scope not in SCOPES:
         raise PermissionDenied(
             f"This credential does not carry the scope {scope}. Use one that does."
         )

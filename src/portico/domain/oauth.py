@@ -7,12 +7,11 @@ import re
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from hmac import compare_digest
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from portico.domain.errors import BrokenRule, PorticoError
+from portico.domain.errors import BrokenRule, Unreadable
 from portico.domain.scopes import SCOPES
 from portico.domain.text import trimmed
 
@@ -35,10 +34,8 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}\Z")
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}\Z")
 
 
-class Refused(PorticoError):
+class Refused(Unreadable):
     """An OAuth request was refused; `error` is the code of RFC 6749 §4.1.2.1 or §5.2."""
-
-    code: ClassVar[str] = "VALIDATION_ERROR"
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)

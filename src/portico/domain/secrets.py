@@ -4,6 +4,7 @@ Each is a prefix that tells its kind and 256 random bits in base64url.
 """
 
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from hashlib import sha256
 
 ACCESS_TOKEN = "oat_"  # noqa: S105 - the prefix of one
@@ -12,6 +13,9 @@ AUTHORIZATION_CODE = "oac_"
 CLIENT_SECRET = "ocs_"  # noqa: S105 - the prefix of one
 
 RANDOM_BYTES = 32
+
+Random = Callable[[int], bytes]
+"""Gives so many random bytes, unpredictable. Only `app` makes a real one."""
 
 
 def mint(prefix: str, random: bytes) -> str:

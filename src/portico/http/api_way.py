@@ -8,12 +8,14 @@ from portico.domain.errors import (
     AuthenticationRequired,
     MethodNotAllowed,
     NotFound,
+    PermissionDenied,
     PorticoError,
 )
 from portico.domain.ids import parse_id
 from portico.http.authenticate import Authenticators
 from portico.http.conditions import entity_tag, matches
 from portico.http.content import check_accept, check_content
+from portico.http.cookies import Origins
 from portico.http.messages import NoQuery, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import Endpoint, Place
@@ -27,10 +29,16 @@ class ApiWay:
     """The way of every request of the JSON API."""
 
     def __init__(
-        self, authenticators: Authenticators, throttle: Throttle, *, body_limit: int
+        self,
+        authenticators: Authenticators,
+        origins: Origins,
+        throttle: Throttle,
+        *,
+        body_limit: int,
     ) -> None:
         """`body_limit` is in bytes."""
         self._authenticators = authenticators
+        self._origins = origins
         self._throttle = throttle
         self._body_limit = body_limit
 
@@ -44,6 +52,8 @@ class ApiWay:
         """Everything between the route and the reply."""
         if endpoint is not None and endpoint.public:
             await self._throttle.address(request)
+            if endpoint.route.same_origin:
+                self._origins.check(request.headers)
         else:
             await self._admit(request)
         if endpoint is None:
@@ -70,7 +80,7 @@ class ApiWay:
         """Authenticates and counts the request, against its account or else its address."""
         try:
             caller = await self._authenticators.caller(request)
-        except AuthenticationRequired:
+        except (AuthenticationRequired, PermissionDenied):
             await self._throttle.address(request)
             raise
         request.caller = caller
@@ -88,7 +98,10 @@ def nowhere(request: Request, place: Place) -> PorticoError:
 
 
 def _tagged(request: Request, reply: Reply) -> Reply:
-    """The reply with its entity tag, or 304 where the caller has that representation."""
+    """The reply with its entity tag, or 304 where the caller has that representation. Whoever sets
+    `Cache-Control` has said what holds."""
+    if any(name == "cache-control" for name, _ in reply.headers):
+        return reply
     tag = entity_tag(reply.body)
     known = request.listed("if-none-match")
     if known is not None and matches(known, tag, weak=True):

@@ -4,26 +4,48 @@ from collections.abc import Mapping
 
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired
+from portico.http.cookies import SAFE_METHODS, Origins, SessionCookie
 from portico.http.messages import Request
-from portico.services.api_keys import KeyRing
+from portico.services.credentials import Credentials
 
 
 class Authenticators:
     """Every environment's ways to authenticate a request."""
 
-    def __init__(self, key_rings: Mapping[str, KeyRing]) -> None:
-        """`key_rings` by the environment's name."""
-        self._key_rings = key_rings
+    def __init__(
+        self, credentials: Mapping[str, Credentials], cookie: SessionCookie, origins: Origins
+    ) -> None:
+        """`credentials` by the environment's name."""
+        self._credentials = credentials
+        self._cookie = cookie
+        self._origins = origins
 
     async def caller(self, request: Request) -> Principal:
-        """Whoever makes this request. Raises `AuthenticationRequired`."""
+        """Whoever makes this request. Raises `AuthenticationRequired`, and `PermissionDenied` for a
+        cookie that another site's page makes use of."""
         header = request.headers.get("authorization")
         if header is None:
-            raise AuthenticationRequired(
-                "Authenticate with the header 'Authorization: Bearer YOUR_API_KEY'."
-            )
+            return await self._of_cookie(request)
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise AuthenticationRequired("The Authorization header must be 'Bearer TOKEN'.")
-        ring = self._key_rings[request.environment.name]
-        return ring.known(token, request.now) or await ring.look_up(token, request.now)
+        credentials = self._credentials[request.environment.name]
+        known = credentials.known(token, request.now)
+        return known or await credentials.look_up(token, request.now)
+
+    async def _of_cookie(self, request: Request) -> Principal:
+        cookie = self._cookie.read(request.headers)
+        if cookie is None:
+            raise AuthenticationRequired(
+                "Authenticate with the header 'Authorization: Bearer TOKEN', TOKEN being an API key"
+                " or an access token, or with a session cookie."
+            )
+        if request.method not in SAFE_METHODS:
+            self._origins.check(request.headers)
+        return await self.of_session(request, cookie)
+
+    async def of_session(self, request: Request, cookie: str) -> Principal:
+        """Whose session this is. Raises `AuthenticationRequired`."""
+        credentials = self._credentials[request.environment.name]
+        known = credentials.known_session(cookie, request.now)
+        return known or await credentials.look_up_session(cookie, request.now)

@@ -10,6 +10,7 @@ from portico.domain.audit import Actor
 from portico.domain.caller import Principal
 from portico.domain.errors import PayloadTooLarge, RequestTimeout
 from portico.domain.limits import Verdict
+from portico.domain.oauth import Client
 from portico.services.environment import Environment
 
 BODY_SECONDS = 20.0
@@ -57,8 +58,8 @@ def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> 
 class Request:
     """One request on its way through the pipeline.
 
-    `environment`, `caller`, `query`, `body` and `id` are there once the pipeline has passed the
-    step that makes them.
+    `environment`, `caller`, `client` (of OAuth), `query`, `body` and `id` are there once the way
+    has passed the step that makes them.
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class Request:
         "address",
         "body",
         "caller",
+        "client",
         "environment",
         "headers",
         "id",
@@ -82,6 +84,7 @@ class Request:
     caller: Principal
     query: Any
     body: Any
+    client: Client
     address: str
 
     def __init__(self, scope: Scope, proto: Any, request_id: str) -> None:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from portico.domain.errors import Internal, PorticoError
+from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.measure import Measure
 from portico.http.messages import Request, Scope
 from portico.http.peers import Peers, limited_as, plain_http
 from portico.http.problems import problem
 from portico.http.routing import Endpoint, Router, Way
-from portico.services.environment import Random
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from portico.domain.errors import PorticoError
+from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.scopes import SCOPES
 from portico.http.messages import Reply, Request
 
@@ -49,11 +50,13 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a success carries `Location`."""
     conditional: bool = False
     """Whether it honours `If-Match`."""
+    same_origin: bool = False
+    """Whether a page of another site is refused, also where no cookie came with the request."""
     no_store: bool = False
     """Whether a success carries `Cache-Control: no-store`, because it shows a secret."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.access, Access) and self.access not in SCOPES:
+        if not isinstance(self.access, Access) and self.access not in (*SCOPES, *OPENID_SCOPES):
             raise ValueError(f"{self.method} {self.path}: {self.access} is no scope.")
         if "{" in self.path.removesuffix(f"/{ID}"):
             raise ValueError(f"{self.path}: only the last part of a path can be a parameter.")

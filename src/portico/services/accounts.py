@@ -5,11 +5,14 @@ from base64 import urlsafe_b64encode
 import msgspec
 
 from portico.domain.api_keys import ApiKey, KeyType
+from portico.domain.audit import Actor
 from portico.domain.errors import Conflict, NotFound
+from portico.domain.secrets import Random
 from portico.domain.users import User
 from portico.services.api_keys import create_key
-from portico.services.environment import Environment, Random
+from portico.services.environment import Environment
 from portico.services.mirrors import follow, mirror_of
+from portico.services.users import store_change
 
 
 def random_password(random: Random) -> str:
@@ -29,7 +32,7 @@ async def account(env: Environment, email: str) -> User:
     return user
 
 
-async def set_plan(env: Environment, email: str, plan: str) -> User:
+async def set_plan(env: Environment, email: str, plan: str, by: Actor) -> User:
     """Moves an account to a plan. Raises `NotFound` for an unknown account or plan, `Conflict` for
     a mirror user, whose plan is its account's."""
     if plan not in env.plans:
@@ -41,22 +44,38 @@ async def set_plan(env: Environment, email: str, plan: str) -> User:
             raise NotFound(f"There is no user with the e-mail {email}.")
         if user.account_id is not None:
             raise Conflict("This user mirrors a live account; move that to another plan.")
-        user = msgspec.structs.replace(user, plan=plan, updated_at=env.clock())
-        await env.users.update(tx, user)
+        if user.plan != plan:
+            changed = msgspec.structs.replace(user, plan=plan)
+            user = await store_change(env, tx, user, changed, by)
     await follow(env, user.id)
     return user
 
 
 async def give_key(
-    env: Environment, owner: User, *, name: str, key_type: KeyType, expires_at: int | None
+    env: Environment,
+    owner: User,
+    *,
+    name: str,
+    key_type: KeyType,
+    expires_at: int | None,
+    by: Actor,
 ) -> tuple[ApiKey, str]:
     """Makes a key for an account of `env`; a type that belongs to the mirror is made there, for
     the account's mirror user. Returns it with its secret."""
     user_id = owner.id
-    if key_type in env.foreign_keys and env.mirror is not None:
+    if key_type in env.foreign and env.mirror is not None:
         user_id = (await mirror_of(env.mirror, owner)).id
         await follow(env, owner.id)  # the account may have changed since it was read
+        by = await _mirrored(env.mirror, by)
         env = env.mirror
     return await create_key(
-        env, user_id=user_id, name=name, key_type=key_type, expires_at=expires_at
+        env, user_id=user_id, name=name, key_type=key_type, expires_at=expires_at, by=by
     )
+
+
+async def _mirrored(env: Environment, by: Actor) -> Actor:
+    """An account's actor as the mirroring environment `env` knows it; its e-mail stays."""
+    if by.user_id is None:
+        return by
+    mirror = await env.users.by_account(by.user_id)
+    return msgspec.structs.replace(by, user_id=mirror and mirror.id)

@@ -3,23 +3,18 @@
 import msgspec
 
 from portico.domain.api_keys import (
-    READ_SCOPES,
     ROTATION_OVERLAP_SECONDS,
     ApiKey,
     KeyType,
     digest,
     hint,
     mint,
-    usable,
-    well_formed,
 )
+from portico.domain.audit import Actor
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
-from portico.domain.scopes import effective
 from portico.domain.times import SECOND
 from portico.services.environment import Environment
-
-CACHED_KEYS = 100_000
 
 _INVALID = "This API key is not valid."
 
@@ -33,10 +28,17 @@ class Rotation(msgspec.Struct, frozen=True):
 
 
 async def create_key(
-    env: Environment, *, user_id: int, name: str, key_type: KeyType, expires_at: int | None
+    env: Environment,
+    *,
+    user_id: int,
+    name: str,
+    key_type: KeyType,
+    expires_at: int | None,
+    by: Actor,
 ) -> tuple[ApiKey, str]:
     """Makes a key for a user and returns it with its secret, which is not kept."""
     secret = mint(key_type, env.random(32))
+    now = env.clock()
     async with env.db.transaction() as tx:
         key = await env.api_keys.insert(
             tx,
@@ -45,13 +47,17 @@ async def create_key(
             key_type=key_type,
             hint=hint(secret),
             key_hash=digest(secret),
-            now=env.clock(),
+            now=now,
             expires_at=expires_at,
+        )
+        facts = {"name": name, "type": key_type, "user_id": user_id}
+        await env.audit.record(
+            tx, by, now, "key.created", target="api_key", target_id=key.id, details=facts
         )
     return key, secret
 
 
-async def rotate_key(env: Environment, caller: Principal) -> Rotation:
+async def rotate_key(env: Environment, caller: Principal, by: Actor) -> Rotation:
     """Issues a successor for the caller's own key, which ends 24 hours later.
 
     Raises `PermissionDenied` for other credentials, `Conflict` when it was rotated before.
@@ -78,80 +84,25 @@ async def rotate_key(env: Environment, caller: Principal) -> Rotation:
             now=now,
             expires_at=before.expires_at,
         )
+        facts = {"name": before.name, "successor": successor.id}
+        await env.audit.record(
+            tx, by, now, "key.rotated", target="api_key", target_id=before.id, details=facts
+        )
     return Rotation(successor, secret, end)
 
 
-async def revoke_key(env: Environment, key_id: int) -> ApiKey:
+async def revoke_key(env: Environment, key_id: int, by: Actor) -> ApiKey:
     """Ends a key at once; a key that was revoked before stays as it is. Raises `NotFound`."""
+    now = env.clock()
     async with env.db.transaction() as tx:
-        await env.api_keys.revoke(tx, key_id, now=env.clock())
         key = await env.api_keys.get(key_id, tx)
-    if key is None:
-        raise NotFound(f"There is no key {key_id}.")
-    return key
-
-
-class KeyRing:
-    """Tells who presents a key. What it read is kept for as long as the data's version stays."""
-
-    def __init__(self, env: Environment) -> None:
-        self._env = env
-        self._version = -1
-        self._known: dict[bytes, Principal] = {}
-        self.used: dict[int, int] = {}
-        """Key ids and when they were last used, since `take_used`."""
-
-    def known(self, key: str, now: int) -> Principal | None:
-        """Whose key this is, if that was read before and still holds. Runs for every request."""
-        version = self._env.db.version()
-        if version != self._version:
-            self._known.clear()
-            self._version = version
-            return None
-        principal = self._known.get(digest(key))
-        if principal is None or (principal.expires_at is not None and now >= principal.expires_at):
-            return None
-        self.used[principal.credential_id] = now
-        return principal
-
-    async def look_up(self, key: str, now: int) -> Principal:
-        """Whose key this is. Raises `AuthenticationRequired` with a message that helps."""
-        version = self._version
-        key_hash = digest(key)
-        principal = await self._read(key, key_hash, now)
-        if self._version == version and len(self._known) < CACHED_KEYS:
-            self._known[key_hash] = principal
-        self.used[principal.credential_id] = now
-        return principal
-
-    def take_used(self) -> dict[int, int]:
-        """The uses since the last call."""
-        used, self.used = self.used, {}
-        return used
-
-    async def _read(self, key: str, key_hash: bytes, now: int) -> Principal:
-        key_type = well_formed(key)
-        if key_type is None:
-            raise AuthenticationRequired("This is not an API key: check for a typo.")
-        if where := self._env.foreign_keys.get(key_type):
-            raise AuthenticationRequired(f"A key of type {key_type} belongs to {where}.")
-        owned = await self._env.api_keys.by_hash(key_hash)
-        if owned is None:
-            raise AuthenticationRequired(_INVALID)
-        if owned.key.revoked_at is not None:
-            raise AuthenticationRequired("This API key was revoked.")
-        if not usable(owned.key, now):
-            raise AuthenticationRequired("This API key has expired.")
-        read_only = key_type == "read"
-        return Principal(
-            user_id=owned.key.user_id,
-            email=owned.email,
-            name=owned.name,
-            role=owned.role,
-            plan=owned.plan,
-            scopes=effective(owned.role, READ_SCOPES if read_only else None),
-            read_only=read_only,
-            credential="api_key",
-            credential_id=owned.key.id,
-            expires_at=owned.key.expires_at,
+        if key is None:
+            raise NotFound(f"There is no key {key_id}.")
+        if key.revoked_at is not None:
+            return key
+        await env.api_keys.revoke(tx, key_id, now=now)
+        facts = {"name": key.name, "user_id": key.user_id}
+        await env.audit.record(
+            tx, by, now, "key.revoked", target="api_key", target_id=key_id, details=facts
         )
+    return msgspec.structs.replace(key, revoked_at=now)

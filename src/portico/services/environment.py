@@ -3,13 +3,16 @@
 `app` builds two of them. Nothing that is handed one ever asks which one it is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from portico.domain.limits import Plan
+from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.services.passwords import Passwords
+from portico.services.signing import Signer
+from portico.services.vault import Vault
 from portico.state.protocol import Limiter
 from portico.storage.api_keys import ApiKeys
 from portico.storage.audit import Audit
@@ -24,15 +27,14 @@ from portico.storage.sessions import Sessions
 from portico.storage.signing_keys import SigningKeys
 from portico.storage.users import Users
 
-Random = Callable[[int], bytes]
-"""So many random bytes, unpredictable."""
-
 
 class Addresses(msgspec.Struct, frozen=True):
     """The public addresses of one environment."""
 
     base: str
     auth: str
+    cookie_domain: str | None = None
+    """The domain whose hosts share the session cookie."""
 
 
 class Environment:
@@ -46,20 +48,21 @@ class Environment:
         limiter: Limiter,
         plans: Mapping[str, Plan],
         addresses: Addresses,
-        foreign_keys: Mapping[str, str],
+        foreign: Mapping[str, str],
         passwords: Passwords,
+        vault: Vault,
         clock: Clock,
         random: Random,
         mirror: "Environment | None" = None,
     ) -> None:
-        """`foreign_keys` tells where the key types that do not belong here do: type to address.
-        `mirror` is the environment in which this one's accounts have mirror users."""
+        """`foreign` tells where the key types and issuers that do not belong here do: to which
+        address. `mirror` is the environment in which this one's accounts have mirror users."""
         self.name = name
         self.db = db
         self.limiter = limiter
         self.plans = plans
         self.addresses = addresses
-        self.foreign_keys = foreign_keys
+        self.foreign = foreign
         self.passwords = passwords
         self.clock = clock
         self.random = random
@@ -78,6 +81,15 @@ class Environment:
         self.grants = Grants(db)
         self.sessions = Sessions(db)
         self.email_tokens = EmailTokens(db)
+        self.signer = Signer(
+            db,
+            self.signing_keys,
+            self.audit,
+            vault,
+            issuer=addresses.auth,
+            clock=clock,
+            random=random,
+        )
 
     def plan(self, name: str) -> Plan:
         """The plan of this name; Free where the configuration no longer has it."""

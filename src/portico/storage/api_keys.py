@@ -114,4 +114,4 @@ class ApiKeys:
 
     async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
         """Moves the last-used times of keys forward: key id to milliseconds."""
-        await tx.run_many(_USED, [{"id": key, "at": at} for key, at in used.items()])
+        await tx.run_many(_USED, [{"id": key, "at": at} for key, at in sorted(used.items())])

@@ -239,7 +239,7 @@ class Grants:
 
     async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
         """Moves the last-used times of grants forward: grant id to milliseconds."""
-        await tx.run_many(_USED, [{"id": grant, "at": at} for grant, at in used.items()])
+        await tx.run_many(_USED, [{"id": grant, "at": at} for grant, at in sorted(used.items())])
 
     async def add_code(self, tx: Transaction, code_hash: bytes, code: Code) -> None:
         """Stores a new authorization code by its digest."""

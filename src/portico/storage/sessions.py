@@ -99,7 +99,9 @@ class Sessions:
 
     async def record_seen(self, tx: Transaction, seen: dict[int, int]) -> None:
         """Moves the last-seen times of sessions forward: session id to milliseconds."""
-        await tx.run_many(_SEEN, [{"id": session, "at": at} for session, at in seen.items()])
+        await tx.run_many(
+            _SEEN, [{"id": session, "at": at} for session, at in sorted(seen.items())]
+        )
 
     async def delete(self, tx: Transaction, session_id: int) -> bool:
         """Ends a session; tells whether there was one."""

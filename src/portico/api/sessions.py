@@ -1,0 +1,65 @@
+"""The endpoints of cookie sessions (specification §5.4)."""
+
+from portico.contract.envelope import Created
+from portico.contract.sign_in import SessionBody, SignIn, session_body
+from portico.domain.errors import AuthenticationRequired, PermissionDenied
+from portico.http.cookies import session_cookie
+from portico.http.messages import Reply, Request, json_reply
+from portico.http.routing import Access, Route
+from portico.services.sessions import close_session, open_session
+from portico.services.sign_in import Attempt
+
+
+async def create_session(request: Request) -> Reply:
+    """POST /sessions."""
+    body: SignIn = request.body
+    cookie = session_cookie(request.environment.addresses.cookie_domain)
+    opened = await open_session(
+        request.environment,
+        Attempt(body.email, body.password, request.actor),
+        user_agent=request.header("user-agent") or "",
+        instead_of=cookie.read(request.headers),
+    )
+    return json_reply(
+        201,
+        Created(session_body(opened.session, opened.user), "You are signed in."),
+        cookie.set(opened.secret),
+        ("cache-control", "no-store"),
+    )
+
+
+async def delete_session(request: Request) -> Reply:
+    """DELETE /sessions."""
+    if request.caller.credential != "session":
+        raise PermissionDenied("Only a session can be ended here: call this with its cookie.")
+    await close_session(request.environment, request.actor)
+    cookie = session_cookie(request.environment.addresses.cookie_domain)
+    return Reply(204, b"", [cookie.clear()])
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/sessions",
+        handler=create_session,
+        access=Access.ANYONE,
+        summary="Sign in with a session cookie",
+        description="Sets the cookie. It holds 24 hours, and 30 minutes without a request. A "
+        "session that the request already has ends.",
+        status=201,
+        body=SignIn,
+        answer=Created[SessionBody],
+        errors=(AuthenticationRequired, PermissionDenied),
+        same_origin=True,
+        no_store=True,
+    ),
+    Route(
+        method="DELETE",
+        path="/sessions",
+        handler=delete_session,
+        access=Access.ANY_CALLER,
+        summary="Sign out",
+        description="Ends the session of the cookie, and clears it.",
+        status=204,
+    ),
+)

@@ -1,0 +1,173 @@
+"""The endpoints of the authorization server that are not OAuth's own: JWT login, the published
+keys and metadata, and what a client may know of its user.
+"""
+
+from portico.contract.envelope import encode
+from portico.contract.sign_in import (
+    KeySet,
+    LoginTokens,
+    Refresh,
+    SignIn,
+    UserInfo,
+    user_info,
+)
+from portico.domain.errors import AuthenticationRequired, PermissionDenied
+from portico.domain.oauth import ACCESS_SECONDS, OPENID_SCOPES
+from portico.domain.scopes import SCOPES
+from portico.http.messages import JSON, Reply, Request, json_reply
+from portico.http.routing import Access, Route
+from portico.services.environment import Addresses
+from portico.services.sign_in import Attempt
+from portico.services.signing import ALGORITHM, PUBLISHED_SECONDS
+from portico.services.tokens import Pair, log_in, refresh_login
+from portico.services.users import read_user
+
+_NO_STORE = ("cache-control", "no-store")
+_PUBLISHED = (
+    ("cache-control", f"public, max-age={PUBLISHED_SECONDS}"),
+    ("access-control-allow-origin", "*"),
+)
+
+
+async def login(request: Request) -> Reply:
+    """POST /login."""
+    body: SignIn = request.body
+    pair = await log_in(
+        request.environment,
+        Attempt(body.email, body.password, request.actor),
+        user_agent=request.header("user-agent") or "",
+    )
+    return _tokens(pair)
+
+
+async def refresh(request: Request) -> Reply:
+    """POST /refresh."""
+    body: Refresh = request.body
+    return _tokens(await refresh_login(request.environment, body.refresh_token, request.actor))
+
+
+def _tokens(pair: Pair) -> Reply:
+    tokens = LoginTokens(pair.access_token, pair.refresh_token, ACCESS_SECONDS, "Bearer")
+    return json_reply(200, tokens, _NO_STORE)
+
+
+async def read_keys(request: Request) -> Reply:
+    """GET /.well-known/jwks.json."""
+    return json_reply(200, KeySet(await request.environment.signer.published()), *_PUBLISHED)
+
+
+async def read_user_info(request: Request) -> Reply:
+    """GET and POST /userinfo."""
+    user = await read_user(request.environment, request.caller.user_id)
+    return json_reply(200, user_info(user, request.caller.scopes), _NO_STORE)
+
+
+async def read_metadata(request: Request) -> Reply:
+    """GET /.well-known/openid-configuration and /.well-known/oauth-authorization-server."""
+    body = encode(metadata(request.environment.addresses))
+    return Reply(200, body, [("content-type", JSON), *_PUBLISHED])
+
+
+def metadata(addresses: Addresses) -> dict[str, object]:
+    """What a client must know of the server (RFC 8414, OpenID Connect Discovery 1.0)."""
+    auth = addresses.auth
+    methods = ["client_secret_basic", "client_secret_post"]
+    return {
+        "issuer": auth,
+        "authorization_endpoint": f"{auth}/authorize",
+        "token_endpoint": f"{auth}/token",
+        "userinfo_endpoint": f"{auth}/userinfo",
+        "jwks_uri": f"{auth}/.well-known/jwks.json",
+        "revocation_endpoint": f"{auth}/revoke",
+        "introspection_endpoint": f"{auth}/introspect",
+        "scopes_supported": [*OPENID_SCOPES, *SCOPES],
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": [*methods, "none"],
+        "revocation_endpoint_auth_methods_supported": [*methods, "none"],
+        "introspection_endpoint_auth_methods_supported": methods,
+        "authorization_response_iss_parameter_supported": True,
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [ALGORITHM],
+        "claims_supported": [
+            *("sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash"),
+            *("name", "picture", "locale", "updated_at", "email", "email_verified"),
+        ],
+        "prompt_values_supported": ["none", "login", "consent"],
+        "request_parameter_supported": False,
+        "request_uri_parameter_supported": False,
+        "claims_parameter_supported": False,
+    }
+
+
+def _published(path: str, summary: str, answer: object) -> Route:
+    handler = read_keys if path.endswith("jwks.json") else read_metadata
+    return Route(
+        method="GET",
+        path=path,
+        handler=handler,
+        access=Access.ANYONE,
+        summary=summary,
+        answer=answer,
+    )
+
+
+WELL_KNOWN = ("openid-configuration", "oauth-authorization-server")
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/login",
+        handler=login,
+        access=Access.ANYONE,
+        summary="Sign in for a JSON Web Token",
+        description="The access token holds an hour, the refresh token 30 days and one use.",
+        body=SignIn,
+        answer=LoginTokens,
+        errors=(AuthenticationRequired, PermissionDenied),
+        same_origin=True,
+        no_store=True,
+    ),
+    Route(
+        method="POST",
+        path="/refresh",
+        handler=refresh,
+        access=Access.ANYONE,
+        summary="Rotate the tokens of a login",
+        description="A refresh token that comes a second time ends the whole login.",
+        body=Refresh,
+        answer=LoginTokens,
+        errors=(AuthenticationRequired,),
+        no_store=True,
+    ),
+    _published("/.well-known/jwks.json", "Read the public signing keys", KeySet),
+    *(
+        _published(f"/.well-known/{name}", "Read the server's metadata", dict[str, object])
+        for name in WELL_KNOWN
+    ),
+    *(
+        Route(
+            method=method,
+            path="/userinfo",
+            handler=read_user_info,
+            access="openid",
+            summary="Read who granted the access token",
+            answer=UserInfo,
+            no_store=True,
+        )
+        for method in ("GET", "POST")
+    ),
+)
+
+
+def inserted(auth_path: str) -> tuple[Route, ...]:
+    """The metadata where RFC 8414 §3.1 has it: with the well-known part before the path of the
+    address. For a server without a path that is where it is anyway."""
+    if not auth_path:
+        return ()
+    return tuple(
+        _published(f"/.well-known/{name}{auth_path}", "Read the server's metadata", dict)
+        for name in WELL_KNOWN
+    )

@@ -1,0 +1,96 @@
+"""Signing in on the wire: sessions, logins, and what clients may know of the server and users."""
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from portico.contract import patterns
+from portico.contract.envelope import Timestamp, timestamp
+from portico.contract.kinds import Text
+from portico.contract.users import UserItem, user_item
+from portico.domain.oauth import ACCESS_SECONDS
+from portico.domain.sessions import Session, idle_end
+from portico.domain.users import User
+
+_EXAMPLE = {"email": "ada@example.com", "password": "Analytical1"}
+
+
+def _any_text(text: str) -> str:
+    return text
+
+
+class SignIn(msgspec.Struct):
+    """The body of POST /sessions and POST /login."""
+
+    EXAMPLE: ClassVar = _EXAMPLE
+
+    email: Annotated[str, Text(_any_text, pattern=patterns.TEXT)]
+    password: Annotated[str, Text(_any_text, pattern=patterns.TEXT, writeOnly=True)]
+
+
+class Refresh(msgspec.Struct):
+    """The body of POST /refresh."""
+
+    EXAMPLE: ClassVar = {"refresh_token": "ort_…"}
+
+    refresh_token: Annotated[str, Text(_any_text, pattern=patterns.TEXT, writeOnly=True)]
+
+
+class SessionBody(msgspec.Struct, frozen=True):
+    """A session that was just opened; its secret is in the cookie alone."""
+
+    user: UserItem
+    expires_at: Annotated[Timestamp, Meta(description="24 hours after it was opened.")]
+    idle_expires_at: Annotated[
+        Timestamp, Meta(description="30 minutes after its last request, so far.")
+    ]
+
+
+class LoginTokens(msgspec.Struct, frozen=True):
+    """What POST /login and POST /refresh answer (specification §4.3)."""
+
+    access_token: Annotated[str, Meta(description="A JSON Web Token.", examples=["eyJ…"])]
+    refresh_token: Annotated[str, Meta(description="Good for one use.", examples=["ort_…"])]
+    expires_in: Annotated[int, Meta(description="Seconds.", examples=[ACCESS_SECONDS])]
+    token_type: Annotated[str, Meta(examples=["Bearer"])]
+
+
+class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The claims of OpenID Connect Core §5.1 that the token's scopes open."""
+
+    sub: Annotated[str, Meta(examples=["17"])]
+    name: Annotated[str, Meta(examples=["Ada Lovelace"])] | UnsetType = UNSET
+    picture: Annotated[str, Meta(examples=["https://example.com/ada.png"])] | UnsetType = UNSET
+    locale: Annotated[str, Meta(examples=["en"])] | UnsetType = UNSET
+    updated_at: Annotated[int, Meta(examples=[1_767_225_600])] | UnsetType = UNSET
+    email: Annotated[str, Meta(examples=["ada@example.com"])] | UnsetType = UNSET
+    email_verified: bool | UnsetType = UNSET
+
+
+class KeySet(msgspec.Struct, frozen=True):
+    """A JSON Web Key Set (RFC 7517)."""
+
+    keys: list[dict[str, Any]]
+
+
+def session_body(session: Session, user: User) -> SessionBody:
+    """What POST /sessions answers."""
+    return SessionBody(
+        user_item(user), timestamp(session.expires_at), timestamp(idle_end(session.last_seen_at))
+    )
+
+
+def user_info(user: User, scopes: frozenset[str]) -> UserInfo:
+    """The claims of a user that `scopes` open."""
+    claims: dict[str, Any] = {"sub": str(user.id)}
+    if "profile" in scopes:
+        claims |= {
+            "name": user.name,
+            "picture": user.avatar_url or UNSET,
+            "locale": user.language,
+            "updated_at": user.updated_at // 1000,
+        }
+    if "email" in scopes:
+        claims |= {"email": user.email, "email_verified": user.email_verified_at is not None}
+    return UserInfo(**claims)

@@ -1,0 +1,69 @@
+"""The session cookie (specification §5.4, decisions §5), and whose pages may make use of it."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from portico.domain.errors import PermissionDenied
+from portico.domain.sessions import MAX_SECONDS
+
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+_LONGEST = 100
+
+
+class SessionCookie:
+    """How the cookie is named, read and set."""
+
+    def __init__(self, domain: str | None) -> None:
+        """`domain` is that whose hosts share the cookie, None where none do: browsers then hold it
+        to this one host by its name alone."""
+        self.name = "__Secure-session" if domain else "__Host-session"
+        shared = f"; Domain={domain}" if domain else ""
+        self._attributes = f"; Path=/{shared}; Secure; HttpOnly; SameSite=Strict"
+        self._start = f"{self.name}="
+
+    def read(self, headers: Any) -> str | None:
+        """The cookie's value, where one was sent that can be ours."""
+        sent = headers.get("cookie")
+        if sent is None:
+            return None
+        for pair in sent.split(";"):
+            cookie = pair.strip()
+            if cookie.startswith(self._start) and len(cookie) <= _LONGEST:
+                return str(cookie[len(self._start) :])
+        return None
+
+    def set(self, secret: str) -> tuple[str, str]:
+        """The header that sets it."""
+        value = f"{self._start}{secret}{self._attributes}; Max-Age={MAX_SECONDS}"
+        return ("set-cookie", value)
+
+    def clear(self) -> tuple[str, str]:
+        """The header that clears it."""
+        return ("set-cookie", f"{self._start}{self._attributes}; Max-Age=0")
+
+
+@cache
+def session_cookie(domain: str | None) -> SessionCookie:
+    """The cookie of this domain."""
+    return SessionCookie(domain)
+
+
+class Origins:
+    """The origins of our own pages."""
+
+    def __init__(self, addresses: Iterable[str]) -> None:
+        parts = (urlsplit(address) for address in addresses)
+        self._own = frozenset(f"{part.scheme}://{part.netloc}" for part in parts)
+
+    def check(self, headers: Any) -> None:
+        """Refuses what another site's page sends on a user's behalf; what is no browser sends no
+        `Origin`. Raises `PermissionDenied`."""
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._own:
+            raise PermissionDenied(
+                "This request comes from another site's page; send it from one of our own, or"
+                " from a program, which needs no Origin header."
+            )

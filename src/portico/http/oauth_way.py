@@ -1,0 +1,177 @@
+"""How the token endpoint and its neighbours answer: body → client → throttle → endpoint, and
+errors as RFC 6749 §5.2 has them.
+"""
+
+from base64 import b64decode
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, unquote_plus
+
+from portico.contract.envelope import encode
+from portico.contract.reading import read_json, text_fault
+from portico.domain.errors import (
+    PorticoError,
+    RateLimited,
+    Unavailable,
+    Unreadable,
+    UnsupportedMediaType,
+)
+from portico.domain.oauth import Client, Refused
+from portico.http.api_way import nowhere
+from portico.http.messages import JSON, Reply, Request
+from portico.http.problems import STATUS, problem
+from portico.http.routing import Endpoint, Place
+from portico.http.throttle import Throttle
+from portico.services.clients import authenticate_client
+
+FORM = "application/x-www-form-urlencoded"
+BODY_LIMIT = 65_536
+MAX_PARAMETERS = 50
+
+PARAMETERS = (
+    "grant_type",
+    "code",
+    "redirect_uri",
+    "code_verifier",
+    "client_id",
+    "client_secret",
+    "refresh_token",
+    "scope",
+    "token",
+)
+"""What is understood; anything else is ignored (RFC 6749 §3.2)."""
+
+NO_STORE = (("cache-control", "no-store"), ("pragma", "no-cache"))
+"""On every answer that may hold a token (RFC 6749 §5.1)."""
+
+
+class OAuthWay:
+    """The way of requests that clients make for themselves."""
+
+    def __init__(self, throttle: Throttle) -> None:
+        self._throttle = throttle
+
+    async def answer(
+        self, request: Request, place: Place, endpoint: Endpoint | None, _id_text: str | None
+    ) -> Reply:
+        """Everything between the route and the reply. `request.body` is the parameters."""
+        if endpoint is None:
+            await self._throttle.address(request)
+            raise nowhere(request, place)
+        try:
+            parameters = _parameters(request, await request.read_body(BODY_LIMIT))
+            client = await self._client(request, parameters)
+        except PorticoError:
+            await self._throttle.address(request)
+            raise
+        await self._count(request, client)
+        request.body = parameters
+        request.client = client
+        reply = await endpoint.handler(request)
+        reply.headers.extend(NO_STORE)
+        return reply
+
+    def problem(self, _request: Request, error: PorticoError) -> Reply:
+        """The error body of RFC 6749 §5.2, with the status and headers of any other."""
+        kind, status = _kind(error)
+        body = encode({"error": kind, "error_description": error.message})
+        headers = [("content-type", JSON), *NO_STORE]
+        if status == 401:
+            headers.append(("www-authenticate", 'Basic realm="Portico", charset="UTF-8"'))
+        elif not isinstance(error, Refused):
+            headers += [field for field in problem(error).headers if field[0] != "content-type"]
+        return Reply(status, body, headers)
+
+    async def _client(self, request: Request, parameters: Mapping[str, str]) -> Client:
+        """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1)."""
+        client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
+        header = request.header("authorization")
+        if header is not None:
+            if secret is not None:
+                raise Refused("invalid_request", "Authenticate in one way: Basic or in the body.")
+            named, secret = _basic(header)
+            if client_id not in (None, named):
+                raise Refused("invalid_request", "client_id differs from the one of HTTP Basic.")
+            client_id = named
+        if not client_id:
+            raise Refused("invalid_client", "Send client_id, and client_secret if you have one.")
+        return await authenticate_client(request.environment, client_id, secret)
+
+    async def _count(self, request: Request, client: Client) -> None:
+        """Counts a request against the client's owner; one of a public client, which anyone can
+        pretend to be, against the address."""
+        env = request.environment
+        if client.public:
+            await self._throttle.address(request)
+            return
+        owner = await env.users.get(client.user_id) if client.user_id else None
+        if owner is not None:
+            await self._throttle.account(request, owner.id, owner.plan)
+            return
+        await self._throttle.take(request, f"client:{client.id}", env.plan("free"))
+
+
+def _kind(error: PorticoError) -> tuple[str, int]:
+    if isinstance(error, Refused):
+        return error.error, 401 if error.error == "invalid_client" else 400
+    status = STATUS[type(error)]
+    if isinstance(error, RateLimited | Unavailable):
+        return "temporarily_unavailable", status
+    if status >= 500:
+        return "server_error", status
+    return "invalid_request", status
+
+
+def _basic(header: str) -> tuple[str, str]:
+    """Client id and secret of HTTP Basic, each form-encoded inside (RFC 6749 §2.3.1)."""
+    scheme, _, text = header.partition(" ")
+    try:
+        named, found, secret = b64decode(text, validate=True).decode().partition(":")
+    except ValueError:
+        found = ""
+    if scheme.lower() != "basic" or not found:
+        raise Refused("invalid_client", "The Authorization header must be HTTP Basic.")
+    return unquote_plus(named), unquote_plus(secret)
+
+
+def _parameters(request: Request, body: bytes) -> dict[str, str]:
+    """The parameters of a form or a JSON object; what is sent empty counts as left out
+    (RFC 6749 §3.2)."""
+    media = (request.header("content-type") or "").partition(";")[0].strip().lower()
+    if request.header("content-encoding"):
+        raise UnsupportedMediaType("Send the body without a content encoding.")
+    if media == FORM:
+        pairs = _form(body)
+    elif media == JSON:
+        pairs = _json(body)
+    else:
+        raise UnsupportedMediaType(f"Send the parameters as {FORM} or {JSON}.")
+    parameters: dict[str, str] = {}
+    for name, value in pairs:
+        if name in parameters:
+            raise Refused("invalid_request", "A parameter was sent more than once.")
+        if text_fault(value):
+            raise Refused("invalid_request", "A parameter holds a character that cannot be text.")
+        parameters[name] = value
+    return {name: value for name, value in parameters.items() if value}
+
+
+def _form(body: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS
+        )
+    except ValueError:
+        raise Refused("invalid_request", "The form cannot be read: send UTF-8.") from None
+
+
+def _json(body: bytes) -> list[tuple[str, str]]:
+    try:
+        members = read_json(body)
+    except Unreadable as error:
+        raise Refused("invalid_request", error.details[0].message) from None
+    if not isinstance(members, dict):
+        raise Refused("invalid_request", "The body must be a JSON object.")
+    for name in PARAMETERS:
+        if not isinstance(members.get(name, ""), str):
+            raise Refused("invalid_request", f"{name} must be a string.")
+    return [(name, value) for name, value in members.items() if isinstance(value, str)]

@@ -1,0 +1,151 @@
+"""Use cases of OAuth clients: register one, change it, tell which one calls."""
+
+from collections.abc import Sequence
+from hmac import compare_digest
+from typing import NamedTuple
+
+import msgspec
+
+from portico.domain.audit import Actor
+from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
+from portico.domain.oauth import MAX_URIS, Client, Refused, client_name, client_scopes, redirect_uri
+from portico.domain.secrets import CLIENT_SECRET, digest, mint
+from portico.domain.users import User
+from portico.services.environment import Environment
+
+_UNKNOWN = "The client is unknown or its secret is wrong."
+
+
+class Registered(NamedTuple):
+    """A client and its new secret, which is not kept; None for a public client."""
+
+    client: Client
+    secret: str | None
+
+
+class Registration(NamedTuple):
+    """What a client is registered with, as people write it. `scopes` are space-separated."""
+
+    name: str
+    redirect_uris: Sequence[str]
+    scopes: str
+
+
+async def register_client(
+    env: Environment, owner: User | None, wanted: Registration, *, public: bool, by: Actor
+) -> Registered:
+    """Registers a client. Raises `Invalid` with a fault for each rule that is broken."""
+    name, uris, scopes = _checked(wanted)
+    secret = None if public else mint(CLIENT_SECRET, env.random(32))
+    now = env.clock()
+    client = Client(
+        id=0,
+        client_id=f"client_{env.random(12).hex()}",
+        secret_hash=digest(secret) if secret else None,
+        user_id=owner.id if owner else None,
+        name=name,
+        redirect_uris=uris,
+        scopes=scopes,
+        created_at=now,
+    )
+    async with env.db.transaction() as tx:
+        client = await env.clients.insert(tx, client)
+        await env.audit.record(
+            tx, by, now, "client.created", target="client", target_id=client.client_id
+        )
+    return Registered(client, secret)
+
+
+async def change_client(
+    env: Environment, row_id: int, wanted: Registration, *, by: Actor
+) -> Client:
+    """Changes what a client is registered with. Raises `NotFound` and `Invalid`."""
+    name, uris, scopes = _checked(wanted)
+    async with env.db.transaction() as tx:
+        client = _found(await env.clients.get(row_id, tx))
+        client = msgspec.structs.replace(client, name=name, redirect_uris=uris, scopes=scopes)
+        await env.clients.update(tx, client)
+        await env.audit.record(
+            tx, by, env.clock(), "client.changed", target="client", target_id=client.client_id
+        )
+    return client
+
+
+async def renew_secret(env: Environment, row_id: int, *, by: Actor) -> Registered:
+    """Gives a confidential client another secret; the old one fails at once.
+
+    Raises `NotFound`, and `Invalid` for a public client.
+    """
+    secret = mint(CLIENT_SECRET, env.random(32))
+    async with env.db.transaction() as tx:
+        client = _found(await env.clients.get(row_id, tx))
+        if client.public:
+            raise Invalid("A public client has no secret.")
+        client = msgspec.structs.replace(client, secret_hash=digest(secret))
+        await env.clients.update(tx, client)
+        await env.audit.record(
+            tx,
+            by,
+            env.clock(),
+            "client.secret_renewed",
+            target="client",
+            target_id=client.client_id,
+        )
+    return Registered(client, secret)
+
+
+async def delete_client(env: Environment, row_id: int, *, by: Actor) -> Client:
+    """Removes a client; all that was granted to it ends. Raises `NotFound`."""
+    async with env.db.transaction() as tx:
+        client = _found(await env.clients.get(row_id, tx))
+        await env.clients.delete(tx, row_id)
+        await env.audit.record(
+            tx, by, env.clock(), "client.deleted", target="client", target_id=client.client_id
+        )
+    return client
+
+
+async def authenticate_client(env: Environment, client_id: str, secret: str | None) -> Client:
+    """The client that calls: with its secret, or a public one without (RFC 6749 §2.3).
+
+    Raises `Refused` (`invalid_client`).
+    """
+    client = await env.clients.by_client_id(client_id)
+    if client is None:
+        raise Refused("invalid_client", _UNKNOWN)
+    if client.secret_hash is None:
+        if secret:
+            raise Refused("invalid_client", "This client is public: it has no secret to send.")
+        return client
+    if not secret or not compare_digest(client.secret_hash, digest(secret)):
+        raise Refused("invalid_client", _UNKNOWN)
+    return client
+
+
+def _found(client: Client | None) -> Client:
+    if client is None:
+        raise NotFound("There is no such client.")
+    return client
+
+
+def _checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]]:
+    faults: list[Fault] = []
+    name, uris, scopes = "", [], frozenset[str]()
+    try:
+        name = client_name(wanted.name)
+    except BrokenRule as rule:
+        faults.append(Fault("name", str(rule)))
+    for uri in dict.fromkeys(wanted.redirect_uris):
+        try:
+            uris.append(redirect_uri(uri))
+        except BrokenRule as rule:
+            faults.append(Fault("redirect_uris", f"{uri[:100]} {rule}"))
+    if not 0 < len(wanted.redirect_uris) <= MAX_URIS:
+        faults.append(Fault("redirect_uris", f"must be 1 to {MAX_URIS} addresses"))
+    try:
+        scopes = client_scopes(wanted.scopes)
+    except BrokenRule as rule:
+        faults.append(Fault("scopes", str(rule)))
+    if faults:
+        raise Invalid("Some fields have values that are not allowed.", faults)
+    return name, tuple(uris), scopes

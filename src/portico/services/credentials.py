@@ -1,0 +1,222 @@
+"""Tells who presents a credential: an API key, an access token, a login JWT or a session cookie.
+
+Every credential is known by its SHA-256 digest. What was read of one is kept for as long as the
+data's version stays, so whatever ends a credential ends it at the very next request.
+"""
+
+import msgspec
+
+from portico.domain.api_keys import READ_SCOPES, usable, well_formed
+from portico.domain.caller import Principal
+from portico.domain.errors import AuthenticationRequired
+from portico.domain.oauth import OPENID_SCOPES
+from portico.domain.scopes import effective
+from portico.domain.secrets import ACCESS_TOKEN, digest
+from portico.domain.sessions import idle_end
+from portico.services.environment import Environment
+from portico.services.signing import claimed_issuer
+from portico.storage.grants import OwnedToken
+
+CACHED = 100_000
+
+_NOT_ONE = "This is not a credential of Portico's: check for a typo."
+_INVALID_KEY = "This API key is not valid."
+_INVALID_TOKEN = "This access token is not valid, has expired or was revoked."  # noqa: S105 - a message
+_ENDED = "This session has ended; sign in again."
+
+
+class Uses(msgspec.Struct):
+    """When credentials were last used, in milliseconds, by the ids of what carries them."""
+
+    keys: dict[int, int] = {}
+    grants: dict[int, int] = {}
+    sessions: dict[int, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.grants or self.sessions)
+
+    def update(self, later: "Uses") -> None:
+        """Adds later uses."""
+        self.keys.update(later.keys)
+        self.grants.update(later.grants)
+        self.sessions.update(later.sessions)
+
+
+class _Session:
+    """A session as this process last saw it. It outlives the data's version: when it was last seen
+    is stored later than it is known."""
+
+    __slots__ = ("expires_at", "idle_end", "last_seen_at", "principal", "version")
+
+    def __init__(self, principal: Principal, last_seen_at: int, expires_at: int) -> None:
+        self.principal = principal
+        self.last_seen_at = last_seen_at
+        self.idle_end = idle_end(last_seen_at)
+        self.expires_at = expires_at
+        self.version = -1
+
+
+class Credentials:
+    """The credentials of one environment."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._version = -1
+        self._known: dict[bytes, Principal] = {}
+        self._sessions: dict[bytes, _Session] = {}
+        self._uses = Uses()
+
+    def known(self, token: str, now: int) -> Principal | None:
+        """Whose bearer credential this is, if that was read before and still holds. Runs for every
+        request."""
+        version = self._env.db.version()
+        if version != self._version:
+            self._known.clear()
+            self._version = version
+            return None
+        principal = self._known.get(digest(token))
+        if principal is None or (principal.expires_at is not None and now >= principal.expires_at):
+            return None
+        self._use(principal, now)
+        return principal
+
+    async def look_up(self, token: str, now: int) -> Principal:
+        """Whose bearer credential this is. Raises `AuthenticationRequired`, and says why."""
+        version = self._version
+        if token.startswith("sk_"):
+            principal = await self._api_key(token, now)
+        elif token.startswith(ACCESS_TOKEN):
+            principal = await self._access_token(token, now, "oauth")
+        elif token.count(".") == 2:
+            await self._verify(token, now)
+            principal = await self._access_token(token, now, "jwt")
+        else:
+            raise AuthenticationRequired(_NOT_ONE)
+        if self._version == version and len(self._known) < CACHED:
+            self._known[digest(token)] = principal
+        self._use(principal, now)
+        return principal
+
+    def known_session(self, cookie: str, now: int) -> Principal | None:
+        """Whose session cookie this is, if that was read before and still holds."""
+        session = self._sessions.get(digest(cookie))
+        if session is None or session.version != self._env.db.version():
+            return None
+        if now >= session.idle_end or now >= session.expires_at:
+            return None
+        self._see(session, now)
+        return session.principal
+
+    async def look_up_session(self, cookie: str, now: int) -> Principal:
+        """Whose session cookie this is. Raises `AuthenticationRequired`."""
+        version = self._env.db.version()
+        token_hash = digest(cookie)
+        owned = await self._env.sessions.by_hash(token_hash)
+        before = self._sessions.pop(token_hash, None)
+        if owned is None:
+            raise AuthenticationRequired(_ENDED)
+        stored = owned.session
+        principal = Principal(
+            user_id=stored.user_id,
+            email=owned.email,
+            name=owned.name,
+            role=owned.role,
+            plan=owned.plan,
+            scopes=effective(owned.role, None),
+            read_only=False,
+            credential="session",
+            credential_id=stored.id,
+            expires_at=stored.expires_at,
+        )
+        last_seen_at = max(stored.last_seen_at, before.last_seen_at if before else 0)
+        session = _Session(principal, last_seen_at, stored.expires_at)
+        if now >= session.idle_end or now >= session.expires_at:
+            raise AuthenticationRequired(_ENDED)
+        session.version = version
+        if len(self._sessions) >= CACHED:
+            self._forget_sessions(now)
+        self._sessions[token_hash] = session
+        self._see(session, now)
+        return principal
+
+    def take_uses(self) -> Uses:
+        """The uses since the last call."""
+        uses, self._uses = self._uses, Uses()
+        return uses
+
+    def _use(self, principal: Principal, now: int) -> None:
+        used = self._uses.keys if principal.credential == "api_key" else self._uses.grants
+        used[principal.credential_id] = now
+
+    def _see(self, session: _Session, now: int) -> None:
+        if now > session.last_seen_at:
+            session.last_seen_at = now
+            session.idle_end = idle_end(now)
+            self._uses.sessions[session.principal.credential_id] = now
+
+    def _forget_sessions(self, now: int) -> None:
+        self._sessions = {
+            token_hash: session
+            for token_hash, session in self._sessions.items()
+            if now < session.idle_end
+        }
+        if len(self._sessions) >= CACHED:
+            self._sessions.clear()  # what is lost is at most half a second of idle time
+
+    async def _api_key(self, key: str, now: int) -> Principal:
+        key_type = well_formed(key)
+        if key_type is None:
+            raise AuthenticationRequired("This is not an API key: check for a typo.")
+        if where := self._env.foreign.get(key_type):
+            raise AuthenticationRequired(f"A key of type {key_type} belongs to {where}.")
+        owned = await self._env.api_keys.by_hash(digest(key))
+        if owned is None:
+            raise AuthenticationRequired(_INVALID_KEY)
+        if owned.key.revoked_at is not None:
+            raise AuthenticationRequired("This API key was revoked.")
+        if not usable(owned.key, now):
+            raise AuthenticationRequired("This API key has expired.")
+        read_only = key_type == "read"
+        return Principal(
+            user_id=owned.key.user_id,
+            email=owned.email,
+            name=owned.name,
+            role=owned.role,
+            plan=owned.plan,
+            scopes=effective(owned.role, READ_SCOPES if read_only else None),
+            read_only=read_only,
+            credential="api_key",
+            credential_id=owned.key.id,
+            expires_at=owned.key.expires_at,
+        )
+
+    async def _verify(self, token: str, now: int) -> None:
+        if await self._env.signer.verify(token, audience=self._env.addresses.base, now=now):
+            return
+        if where := self._env.foreign.get(claimed_issuer(token) or ""):
+            raise AuthenticationRequired(f"This token belongs to {where}.")
+        raise AuthenticationRequired(_INVALID_TOKEN)
+
+    async def _access_token(self, token: str, now: int, credential: str) -> Principal:
+        owned = await self._env.grants.by_access(digest(token))
+        if owned is None or not living(owned, now):
+            raise AuthenticationRequired(_INVALID_TOKEN)
+        granted = None if owned.grant.client_id is None else owned.token.scopes
+        openid = owned.token.scopes.intersection(OPENID_SCOPES)
+        return Principal(
+            user_id=owned.grant.user_id,
+            email=owned.email,
+            name=owned.name,
+            role=owned.role,
+            plan=owned.plan,
+            scopes=effective(owned.role, granted) | openid,
+            read_only=False,
+            credential=credential,
+            credential_id=owned.grant.id,
+            expires_at=owned.token.access_expires_at,
+        )
+
+
+def living(owned: OwnedToken, now: int) -> bool:
+    """Whether an access token holds: not expired, and its family not revoked."""
+    return owned.grant.revoked_at is None and now < owned.token.access_expires_at

@@ -1,0 +1,113 @@
+"""Signing in with e-mail and password: one answer and one cost for all that is wrong.
+
+Guessing is slowed by account and by address, before any password is hashed. Whoever signs in from
+an address that the account has signed in from before is counted apart, so that strangers who guess
+cannot keep them out.
+"""
+
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from portico.domain.audit import Actor
+from portico.domain.errors import AuthenticationRequired, RateLimited
+from portico.domain.limits import Plan
+from portico.domain.users import PASSWORD_LENGTH, User, email_key
+from portico.services.environment import Environment
+from portico.storage.database import Transaction
+
+PER_ACCOUNT = Plan("sign-ins to an account from new addresses", 10, 100)
+PER_ADDRESS = Plan("sign-ins from an address to accounts that are new to it", 20, 500)
+PER_ACQUAINTANCE = Plan("sign-ins to an account from an address that it knows", 10, 200)
+
+WRONG = "The e-mail or the password is wrong."
+
+# What an unknown e-mail is checked against: a hash with the parameters of every other.
+_NOBODYS_HASH = (
+    "$argon2id$v=19$m=19456,t=2,p=1"
+    "$bm9ib2R5J3MgcGFzc3dvcmQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+)
+
+
+class Attempt(NamedTuple):
+    """An e-mail and a password, and who says so."""
+
+    email: str
+    password: str
+    by: Actor
+
+    @property
+    def address(self) -> str:
+        """Where it comes from."""
+        return self.by.address or ""
+
+
+async def check_password(env: Environment, attempt: Attempt) -> User:
+    """The user whose e-mail and password these are.
+
+    Raises `AuthenticationRequired` with one message for all that is wrong, `RateLimited` for too
+    many attempts, and `Unavailable` where too many wait to be hashed.
+    """
+    user = await env.users.by_email(attempt.email)
+    await _slow_down(env, attempt, user)
+    password_hash = user.password_hash if user and user.password_hash else _NOBODYS_HASH
+    fits = len(attempt.password) <= PASSWORD_LENGTH[1]
+    right = await env.passwords.verify(attempt.password if fits else "", password_hash)
+    if user is None or not right or user.password_hash is None:
+        await _note_refusal(env, attempt, user)
+        raise AuthenticationRequired(WRONG)
+    return user
+
+
+async def note_sign_in(
+    env: Environment, tx: Transaction, user: User, attempt: Attempt, credential: str, row_id: int
+) -> User:
+    """Moves `last_login_at`, remembers the address and writes the audit log, in the transaction
+    that stores the credential (its kind and id). Returns the user as it now is."""
+    now = env.clock()
+    current = await env.users.get(user.id, tx)
+    if current is None or current.password_hash != user.password_hash:
+        raise AuthenticationRequired(WRONG)  # deleted, or the password changed, while it was hashed
+    current = msgspec.structs.replace(current, last_login_at=now)
+    await env.users.update(tx, current)
+    await env.sessions.know_address(tx, user.id, attempt.address, now)
+    by = msgspec.structs.replace(
+        attempt.by, user_id=user.id, email=user.email, credential=credential, credential_id=row_id
+    )
+    await env.audit.record(tx, by, now, "sign_in", target="user", target_id=user.id)
+    return current
+
+
+async def _slow_down(env: Environment, attempt: Attempt, user: User | None) -> None:
+    account = sha256(email_key(attempt.email).encode("utf-8", "replace")).hexdigest()[:32]
+    known = await env.sessions.knows_address(user.id if user else 0, attempt.address)
+    if known:
+        await _take(env, f"sign-in:{account}:{attempt.address}", PER_ACQUAINTANCE)
+        return
+    await _take(env, f"sign-in-from:{attempt.address}", PER_ADDRESS)
+    await _take(env, f"sign-in:{account}", PER_ACCOUNT)
+
+
+async def _take(env: Environment, key: str, plan: Plan) -> None:
+    verdict = await env.limiter.take(key, plan, env.clock())
+    if not verdict.admitted:
+        raise RateLimited(
+            f"Too many attempts to sign in; try again in {verdict.retry_after} seconds.",
+            retry_after=verdict.retry_after,
+        )
+
+
+async def _note_refusal(env: Environment, attempt: Attempt, user: User | None) -> None:
+    """Writes the audit log, also for an unknown e-mail: what is no e-mail of ours may well be a
+    password that was typed into the wrong field, so it is left out."""
+    by = msgspec.structs.replace(attempt.by, credential="password")
+    async with env.db.transaction() as tx:
+        await env.audit.record(
+            tx,
+            by,
+            env.clock(),
+            "sign_in.refused",
+            target="user",
+            target_id=user.id if user else None,
+        )

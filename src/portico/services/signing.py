@@ -1,0 +1,218 @@
+"""Signing of JSON Web Tokens (RFC 7519), with RS256 alone, and rotation of the keys.
+
+A new key is published at once, signs after everyone who keeps the published keys has had time to
+fetch it, and the keys before it stay published until the last token that they signed has expired.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any
+
+import msgspec
+from joserfc import jws, jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import RSAKey
+
+from portico.domain.audit import OPERATOR, Actor
+from portico.domain.oauth import ACCESS_SECONDS
+from portico.domain.secrets import Random
+from portico.domain.times import SECOND, Clock
+from portico.services.vault import Vault
+from portico.storage.audit import Audit
+from portico.storage.database import Database, Transaction
+from portico.storage.signing_keys import SigningKey, SigningKeys
+
+ALGORITHM = "RS256"
+KEY_BITS = 2048
+PUBLISHED_SECONDS = 900
+"""How long others may keep the published keys, and so how long a new one is only published."""
+
+MAX_LENGTH = 4_096
+"""The longest token that is looked at."""
+
+
+class Signer:
+    """The signing keys of one environment, at work.
+
+    Keys that another installation's secret encrypted are published like one's own, and sign there.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        keys: SigningKeys,
+        audit: Audit,
+        vault: Vault,
+        *,
+        issuer: str,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        """`issuer` is the authorization server's address."""
+        self._db = db
+        self._keys = keys
+        self._audit = audit
+        self._vault = vault
+        self._issuer = issuer
+        self._clock = clock
+        self._random = random
+        self._version = -1
+        self._rows: list[SigningKey] = []
+        self._public: dict[str, RSAKey] = {}
+        self._private: dict[str, RSAKey | None] = {}
+
+    async def ready(self) -> None:
+        """Sees that there is a key to sign with: where there is none, makes it."""
+        await self._refresh()
+        if self._signing() is None:
+            async with self._db.transaction() as tx:
+                self._take(await self._keys.locked(tx))
+                if self._signing() is None:
+                    now = self._clock()
+                    await self._add(tx, now, now)
+            await self._refresh()
+
+    def sign(self, claims: dict[str, Any], now: int) -> str:
+        """A token with these claims, and those that every token has: `iss`, `iat` and `exp`, an
+        hour on. After `ready`."""
+        row = self._signing()
+        key = self._unsealed(row) if row else None
+        if row is None or key is None:
+            raise RuntimeError("there is no key to sign with")
+        issued = now // SECOND
+        whole = {"iss": self._issuer, "iat": issued, "exp": issued + ACCESS_SECONDS, **claims}
+        header = {"alg": ALGORITHM, "typ": "JWT", "kid": row.kid}
+        return jwt.encode(header, whole, key, algorithms=[ALGORITHM])
+
+    async def verify(self, token: str, *, audience: str, now: int) -> bool:
+        """Whether a token is ours, for this audience, and has not expired (RFC 8725)."""
+        kid = _kid(token)
+        if kid is None:
+            return False
+        await self._refresh()
+        key = self._public.get(kid)
+        if key is None or kid not in {row.kid for row in self._published(now)}:
+            return False
+        try:
+            signed = jws.deserialize_compact(token, key, algorithms=[ALGORITHM])
+            claims = msgspec.json.decode(signed.payload, type=_Claims)
+        except (JoseError, ValueError):
+            return False
+        own = claims.iss == self._issuer and claims.aud == audience
+        return own and now < claims.exp * SECOND
+
+    async def published(self) -> list[dict[str, Any]]:
+        """The public keys as JWKs (RFC 7517), those that sign or will sign first."""
+        await self.ready()
+        return [msgspec.json.decode(row.public_key) for row in self._published(self._clock())][::-1]
+
+    async def rotate(self, by: Actor, *, at_once: bool = False) -> SigningKey:
+        """Makes the next key and lets the present ones run out.
+
+        With `at_once` it signs now and what the others signed fails now: for a key that leaked.
+        """
+        now = self._clock()
+        async with self._db.transaction() as tx:
+            await self._keys.locked(tx)
+            signs_at = now if at_once else now + PUBLISHED_SECONDS * SECOND
+            made = await self._add(tx, now, signs_at, by)
+            last = now if at_once else signs_at + ACCESS_SECONDS * SECOND
+            await self._keys.retire_others(tx, made.id, last)
+        return made
+
+    async def all(self) -> list[SigningKey]:
+        """Every key that there ever was."""
+        return await self._keys.all()
+
+    def can_sign(self, row: SigningKey) -> bool:
+        """Whether this installation's secret opens the private half."""
+        return self._vault.open(row.private_key, row.kid) is not None
+
+    async def _add(
+        self, tx: Transaction, now: int, signs_at: int, by: Actor = OPERATOR
+    ) -> SigningKey:
+        key = RSAKey.generate_key(KEY_BITS, private=True)
+        kid = urlsafe_b64encode(self._random(12)).decode()
+        public = {**key.as_dict(private=False), "kid": kid, "use": "sig", "alg": ALGORITHM}
+        made = await self._keys.insert(
+            tx,
+            kid=kid,
+            public_key=msgspec.json.encode(public).decode(),
+            private_key=self._vault.seal(key.as_pem(private=True), kid),
+            created_at=now,
+            signs_at=signs_at,
+        )
+        await self._audit.record(
+            tx, by, now, "signing_key.created", target="signing_key", target_id=kid
+        )
+        return made
+
+    async def _refresh(self) -> None:
+        version = self._db.version()
+        if version != self._version:
+            self._take(await self._keys.all())
+            self._version = version
+
+    def _take(self, rows: list[SigningKey]) -> None:
+        self._rows = rows
+        for row in rows:
+            if row.kid not in self._public:
+                self._public[row.kid] = RSAKey.import_key(msgspec.json.decode(row.public_key))
+
+    def _published(self, now: int) -> list[SigningKey]:
+        return [row for row in self._rows if row.retires_at is None or now < row.retires_at]
+
+    def _signing(self) -> SigningKey | None:
+        """The newest key whose time to sign has come and that can be decrypted here."""
+        now = self._clock()
+        for row in reversed(self._published(now)):
+            if row.signs_at <= now and self._unsealed(row) is not None:
+                return row
+        return None
+
+    def _unsealed(self, row: SigningKey) -> RSAKey | None:
+        if row.kid not in self._private:
+            pem = self._vault.open(row.private_key, row.kid)
+            self._private[row.kid] = None if pem is None else RSAKey.import_key(pem)
+        return self._private[row.kid]
+
+
+class _Claims(msgspec.Struct):
+    iss: str
+    aud: str
+    exp: int
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    """Exactly what we write: no header counts that brings a key along, or claims to be critical
+    (RFC 8725 §3)."""
+
+    alg: str
+    kid: str
+    typ: str
+
+
+def claimed_issuer(token: str) -> str | None:
+    """Who claims to have issued a token that is not verified."""
+    try:
+        return msgspec.json.decode(_decoded(token.split(".")[1]), type=_Issued).iss
+    except (ValueError, IndexError):
+        return None
+
+
+class _Issued(msgspec.Struct):
+    iss: str
+
+
+def _decoded(part: str) -> bytes:
+    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def _kid(token: str) -> str | None:
+    """The key that a token names, if its header is one of ours."""
+    if len(token) > MAX_LENGTH or token.count(".") != 2:
+        return None
+    try:
+        header = msgspec.json.decode(_decoded(token.partition(".")[0]), type=_Header)
+    except ValueError:
+        return None
+    return header.kid if header.alg == ALGORITHM and header.typ == "JWT" else None

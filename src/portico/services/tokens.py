@@ -1,0 +1,146 @@
+"""Use cases of access and refresh tokens: issue a pair, rotate it, end its family.
+
+A refresh token is good for one use. Whoever comes with a used one has a copy, or had theirs
+copied: the whole family ends then (RFC 9700 §4.14), before they are answered.
+"""
+
+from typing import NamedTuple
+
+from portico.domain.audit import Actor
+from portico.domain.errors import AuthenticationRequired
+from portico.domain.oauth import ACCESS_SECONDS, REFRESH_SECONDS, Client, Refused, narrowed
+from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
+from portico.domain.times import SECOND
+from portico.services.environment import Environment
+from portico.services.sessions import USER_AGENT_LENGTH
+from portico.services.sign_in import Attempt, check_password, note_sign_in
+from portico.storage.database import Transaction
+from portico.storage.grants import OwnedToken
+
+USED = "This refresh token is not valid, has expired or was used before."
+
+
+class Pair(NamedTuple):
+    """An access token, the refresh token for its successor, and what the access token allows."""
+
+    access_token: str
+    refresh_token: str
+    scopes: frozenset[str]
+
+
+async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair:
+    """Signs in for a JWT. Raises as `check_password` does."""
+    user = await check_password(env, attempt)
+    await env.signer.ready()
+    now = env.clock()
+    async with env.db.transaction() as tx:
+        grant = await env.grants.insert(
+            tx,
+            user_id=user.id,
+            client_id=None,
+            scopes=frozenset(),
+            address=attempt.address,
+            user_agent=user_agent[:USER_AGENT_LENGTH],
+            now=now,
+            expires_at=now + REFRESH_SECONDS * SECOND,
+        )
+        user = await note_sign_in(env, tx, user, attempt, "jwt", grant.id)
+        access_token = login_token(env, user.id, user.name, user.role, now)
+        return await issue(env, tx, grant.id, access_token, frozenset(), now)
+
+
+async def refresh_login(env: Environment, refresh_token: str, by: Actor) -> Pair:
+    """Rotates the refresh token of a login. Raises `AuthenticationRequired`."""
+    owned = await env.grants.by_refresh(digest(refresh_token))
+    now = env.clock()
+    if owned is None or owned.grant.client_id is not None or not refreshable(owned, now):
+        raise AuthenticationRequired(USED)
+    await env.signer.ready()
+    access_token = login_token(env, owned.grant.user_id, owned.name, owned.role, now)
+    pair = await _rotate(env, owned, access_token, frozenset(), by)
+    if pair is None:
+        raise AuthenticationRequired(USED)
+    return pair
+
+
+async def refresh(
+    env: Environment, client: Client, refresh_token: str, asked: str | None, by: Actor
+) -> Pair:
+    """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6).
+
+    Raises `Refused`.
+    """
+    owned = await env.grants.by_refresh(digest(refresh_token))
+    now = env.clock()
+    if owned is None or owned.grant.client_id != client.id or not refreshable(owned, now):
+        raise Refused("invalid_grant", USED)
+    scopes = owned.grant.scopes
+    if asked:
+        scopes = frozenset(asked.split())
+        if not scopes <= owned.grant.scopes:
+            raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
+    scopes = narrowed(scopes, ROLE_SCOPES[owned.role])
+    pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random(32)), scopes, by)
+    if pair is None:
+        raise Refused("invalid_grant", USED)
+    return pair
+
+
+def login_token(env: Environment, user_id: int, name: str, role: str, now: int) -> str:
+    """A JWT with the claims of specification §2.5."""
+    claims = {
+        "sub": str(user_id),
+        "name": name,
+        "role": role,
+        "aud": env.addresses.base,
+        "jti": env.random(16).hex(),
+    }
+    return env.signer.sign(claims, now)
+
+
+async def issue(
+    env: Environment,
+    tx: Transaction,
+    grant_id: int,
+    access_token: str,
+    scopes: frozenset[str],
+    now: int,
+) -> Pair:
+    """Stores an access token and a new refresh token of a family."""
+    refresh_token = mint(REFRESH_TOKEN, env.random(32))
+    await env.grants.issue(
+        tx,
+        grant_id,
+        refresh_hash=digest(refresh_token),
+        access_hash=digest(access_token),
+        scopes=scopes,
+        now=now,
+        access_expires_at=now // SECOND * SECOND + ACCESS_SECONDS * SECOND,
+        refresh_expires_at=now + REFRESH_SECONDS * SECOND,
+    )
+    return Pair(access_token, refresh_token, scopes)
+
+
+def refreshable(owned: OwnedToken, now: int) -> bool:
+    """Whether a refresh token is worth a look: its family lives, and it has not expired."""
+    return owned.grant.revoked_at is None and now < owned.token.refresh_expires_at
+
+
+async def _rotate(
+    env: Environment, owned: OwnedToken, access_token: str, scopes: frozenset[str], by: Actor
+) -> Pair | None:
+    """The successor of a pair; None, and the family ended, where it has one already."""
+    now = env.clock()
+    async with env.db.transaction() as tx:
+        grant = await env.grants.get(owned.grant.id, tx)
+        if grant is None or grant.revoked_at is not None:
+            return None
+        if await env.grants.use(tx, owned.token.id, now):
+            return await issue(env, tx, grant.id, access_token, scopes, now)
+        await env.grants.revoke(tx, grant.id, now)
+        details = {"user_id": grant.user_id, "reason": "a refresh token was used twice"}
+        await env.audit.record(
+            tx, by, now, "grant.revoked", target="grant", target_id=grant.id, details=details
+        )
+    return None

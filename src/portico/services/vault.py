@@ -1,0 +1,40 @@
+"""Encryption of what the database keeps and must be able to read again: private signing keys."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from portico.domain.secrets import Random
+
+_NONCE_BYTES = 12
+
+
+class Vault:
+    """Encrypts with AES-256-GCM, under a key derived from the installation's secret."""
+
+    def __init__(self, secret: Callable[[], bytes], random: Random) -> None:
+        """`secret` gives 256 bits of entropy or more; it is asked when the first need arises."""
+        self._secret = secret
+        self._random = random
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        derivation = HKDF(SHA256(), 32, salt=None, info=b"portico signing keys")
+        return AESGCM(derivation.derive(self._secret()))
+
+    def seal(self, text: bytes, name: str) -> bytes:
+        """Encrypts `text`, bound to its name."""
+        nonce = self._random(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, text, name.encode())
+
+    def open(self, sealed: bytes, name: str) -> bytes | None:
+        """What was sealed under this name; None where another secret sealed it."""
+        nonce, text = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        try:
+            return self._cipher.decrypt(nonce, text, name.encode())
+        except InvalidTag:
+            return None
