@@ -21,6 +21,7 @@ from hypothesis import HealthCheck
 
 from portico.app import Portico, Server
 from portico.domain.api_keys import ApiKey, KeyType
+from portico.domain.audit import OPERATOR
 from portico.domain.limits import DEFAULT_PLANS, Plan
 from portico.domain.products import Product
 from portico.domain.users import User
@@ -54,9 +55,18 @@ TABLES = {
     "products": "id",
     "api_keys": "id",
     "list_counts": "list, key, shard",
+    "signing_keys": "id",
+    "oauth_clients": "id",
+    "grants": "id",
+    "authorization_codes": "code_hash",
+    "tokens": "id",
+    "sessions": "id",
+    "known_addresses": "user_id, address",
+    "email_tokens": "token_hash",
+    "audit": "id",
 }
-_EPHEMERAL = {"api_keys": 8}
-"""The column of a table that a mere look moves: `last_used_at`."""
+_EPHEMERAL = {"api_keys": 8, "grants": 7, "sessions": 6}
+"""The column of a table that a mere look moves: `last_used_at`, `last_seen_at`."""
 
 
 @dataclass
@@ -299,7 +309,7 @@ class Api:
         """A client with a new key, of a new account unless `user` is given."""
         user = user or await self.account(role, plan=plan, **values)
         record, key = await give_key(
-            self.live, user, name="A key", key_type=key_type, expires_at=expires_at
+            self.live, user, name="A key", key_type=key_type, expires_at=expires_at, by=OPERATOR
         )
         environment = "sandbox" if key_type == "test" else "live"
         caller = Caller(self, user, record, key, environment)

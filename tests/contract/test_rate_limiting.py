@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from driving import EVEN, NOON, TINY, Api, Caller, InProcess, refused
+from portico.domain.audit import OPERATOR
 from portico.services.accounts import set_plan
 from portico.state.memory import MemoryLimiter
 
@@ -143,13 +144,13 @@ async def test_a_change_of_plan_keeps_the_counts_and_holds_at_once(api: Api) -> 
     caller = await api.caller("viewer", plan=TINY)
     for _ in range(3):
         await caller.get("/users/me")
-    await set_plan(api.live, caller.user.email, "free")
+    await set_plan(api.live, caller.user.email, "free", OPERATOR)
     assert window(await caller.get("/users/me")) == (30, 26, NOON_SECONDS + 60)
-    await set_plan(api.live, caller.user.email, TINY)
+    await set_plan(api.live, caller.user.email, TINY, OPERATOR)
     answer = await caller.get("/users/me")
     refused(answer, 429)
     assert window(answer) == (3, 0, NOON_SECONDS + 60)
-    await set_plan(api.live, caller.user.email, "free")
+    await set_plan(api.live, caller.user.email, "free", OPERATOR)
     assert window(await caller.get("/users/me"))[1] == 25
 
 
@@ -247,7 +248,7 @@ async def test_counters_survive_a_restart(api: Api) -> None:
     api.clock.advance(seconds=60 * 7)
     await api.stop()
     await api.start()
-    await set_plan(api.live, caller.user.email, TINY)
+    await set_plan(api.live, caller.user.email, TINY, OPERATOR)
     refused(await caller.get("/users/me"), 429)  # eleven of the day's five
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from driving import BASE, Api, Caller, refused
+from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.accounts import give_key, set_plan
 
@@ -72,7 +73,9 @@ async def test_concurrent_first_sandbox_keys_make_one_mirror(api: Api) -> None:
         account = await api.account("editor")
         made = await asyncio.gather(
             *(
-                give_key(api.live, account, name="Key", key_type="test", expires_at=None)
+                give_key(
+                    api.live, account, name="Key", key_type="test", expires_at=None, by=OPERATOR
+                )
                 for _ in range(6)
             )
         )
@@ -94,7 +97,7 @@ async def test_a_mirror_follows_role_and_plan(api: Api) -> None:
     assert (await caller.post("/products", json=LAMP)).status_code == 201
     await admin.patch(f"/users/{caller.user.id}", json={"role": "viewer"})
     refused(await caller.post("/products", json=LAMP), 403, "PERMISSION_DENIED")
-    await set_plan(api.live, caller.user.email, "pro")
+    await set_plan(api.live, caller.user.email, "pro", OPERATOR)
     assert (await caller.get("/users/me")).headers["x-ratelimit-limit"] == "100"
     await admin.patch(f"/users/{caller.user.id}", json={"name": "Another"})
     assert (await caller.get("/users/me")).json()["data"]["name"] == caller.user.name
@@ -116,8 +119,8 @@ async def test_after_concurrent_changes_account_and_mirror_agree(api: Api) -> No
     for _ in range(5):
         await asyncio.gather(
             *(admin.patch(where, json={"role": role}) for role in ("editor", "viewer") * 3),
-            set_plan(api.live, caller.user.email, "pro"),
-            set_plan(api.live, caller.user.email, "free"),
+            set_plan(api.live, caller.user.email, "pro", OPERATOR),
+            set_plan(api.live, caller.user.email, "free", OPERATOR),
         )
         account = await api.live.users.get(caller.user.id)
         found = await mirror(api, caller.user)

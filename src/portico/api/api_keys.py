@@ -10,7 +10,7 @@ from portico.services.api_keys import rotate_key as rotate
 
 async def rotate_key(request: Request) -> Reply:
     """POST /api-keys/rotate."""
-    rotation = await rotate(request.environment, request.caller)
+    rotation = await rotate(request.environment, request.caller, request.actor)
     body = rotated_key(
         rotation.successor, rotation.key, request.caller.credential_id, rotation.previous_end
     )

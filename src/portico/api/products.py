@@ -61,7 +61,7 @@ async def read_product(request: Request) -> Reply:
 
 async def create_product(request: Request) -> Reply:
     """POST /products."""
-    product = await products.create_product(request.environment, sent(request.body))
+    product = await products.create_product(request.environment, sent(request.body), request.actor)
     where = f"{request.environment.addresses.base}/products/{product.id}"
     return json_reply(201, Created(product_body(product), "Product created."), ("location", where))
 
@@ -69,14 +69,20 @@ async def create_product(request: Request) -> Reply:
 async def change_product(request: Request) -> Reply:
     """PATCH /products/{id}."""
     product = await products.change_product(
-        request.environment, request.resource_id, sent(request.body), _expected(request)
+        request.environment,
+        request.resource_id,
+        sent(request.body),
+        _expected(request),
+        request.actor,
     )
     return json_reply(200, Single(product_body(product)))
 
 
 async def delete_product(request: Request) -> Reply:
     """DELETE /products/{id}."""
-    await products.delete_product(request.environment, request.resource_id, _expected(request))
+    await products.delete_product(
+        request.environment, request.resource_id, _expected(request), request.actor
+    )
     return Reply(204)
 
 

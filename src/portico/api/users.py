@@ -65,6 +65,7 @@ async def create_user(request: Request) -> Reply:
         email=body.email,
         password=body.password,
         role=body.role,
+        by=request.actor,
     )
     where = f"{request.environment.addresses.base}/users/{user.id}"
     return json_reply(201, Created(user_item(user), "User created."), ("location", where))
@@ -82,14 +83,21 @@ async def change_me(request: Request) -> Reply:
 
 async def _change(request: Request, user_id: int) -> Reply:
     user = await users.change_user(
-        request.environment, request.caller, user_id, sent(request.body), _expected(request)
+        request.environment,
+        request.caller,
+        user_id,
+        sent(request.body),
+        _expected(request),
+        request.actor,
     )
     return json_reply(200, Single(user_body(user)))
 
 
 async def delete_user(request: Request) -> Reply:
     """DELETE /users/{id}."""
-    await users.delete_user(request.environment, request.resource_id, _expected(request))
+    await users.delete_user(
+        request.environment, request.resource_id, _expected(request), request.actor
+    )
     return Reply(204)
 
 

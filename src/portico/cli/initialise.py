@@ -15,6 +15,7 @@ from portico.certificates import Certificates, ensure
 from portico.cli.output import CommandError, answer
 from portico.domain import users as rules
 from portico.domain.api_keys import KeyType
+from portico.domain.audit import OPERATOR
 from portico.domain.errors import BrokenRule, Duplicate
 from portico.services.accounts import give_key, random_password
 from portico.services.users import create_user
@@ -72,13 +73,19 @@ def local_certificates(settings: Settings) -> Certificates:
 async def _first_admin(portico: Portico, email: str, certificates: Certificates) -> dict[str, Any]:
     password = random_password(portico.random)
     admin = await create_user(
-        portico.live, name="Admin", email=email, password=password, role="admin", plan="enterprise"
+        portico.live,
+        name="Admin",
+        email=email,
+        password=password,
+        role="admin",
+        plan="enterprise",
+        by=OPERATOR,
     )
     keys = {}
     types: tuple[KeyType, ...] = ("live", "test")
     for key_type in types:
         _, keys[key_type] = await give_key(
-            portico.live, admin, name="First key", key_type=key_type, expires_at=None
+            portico.live, admin, name="First key", key_type=key_type, expires_at=None, by=OPERATOR
         )
     settings = portico.settings
     return {

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from portico.cli.arguments import Commands, take_sandbox
-from portico.cli.output import CommandError, answer, plain, table
+from portico.cli.output import CommandError, answer, minute, plain, table
 from portico.cli.prepared import prepared
 from portico.contract.envelope import timestamp
 from portico.contract.reading import text_fault
 from portico.domain.api_keys import KEY_TYPES, ApiKey, key_name
+from portico.domain.audit import OPERATOR
 from portico.domain.durations import parse_duration
 from portico.domain.errors import BrokenRule, NotFound
 from portico.domain.ids import parse_id
@@ -99,7 +100,12 @@ async def _give(settings: Settings, chosen: Namespace) -> dict[str, Any]:
         if chosen.expires_in is not None:
             expires_at = portico.clock() + chosen.expires_in
         key, secret = await give_key(
-            env, owner, name=chosen.name, key_type=chosen.type, expires_at=expires_at
+            env,
+            owner,
+            name=chosen.name,
+            key_type=chosen.type,
+            expires_at=expires_at,
+            by=OPERATOR,
         )
     return {
         "id": key.id,
@@ -152,8 +158,8 @@ def _table(owned: list[OwnedKey], now: int) -> str:
             plain(each.key.name),
             plain(each.email),
             each.key.hint,
-            _minute(each.key.created_at),
-            _minute(each.key.last_used_at) if each.key.last_used_at else "never",
+            minute(each.key.created_at),
+            minute(each.key.last_used_at) if each.key.last_used_at else "never",
             _state(each.key, now),
         )
         for each in owned
@@ -163,12 +169,12 @@ def _table(owned: list[OwnedKey], now: int) -> str:
 
 def _state(key: ApiKey, now: int) -> str:
     if key.revoked_at is not None:
-        return f"revoked {_minute(key.revoked_at)}"
+        return f"revoked {minute(key.revoked_at)}"
     if key.expires_at is None:
         return "valid"
     if key.expires_at <= now:
-        return f"expired {_minute(key.expires_at)}"
-    return f"valid until {_minute(key.expires_at)}"
+        return f"expired {minute(key.expires_at)}"
+    return f"valid until {minute(key.expires_at)}"
 
 
 def _revoke(settings: Settings, chosen: Namespace) -> None:
@@ -182,12 +188,9 @@ def _revoke(settings: Settings, chosen: Namespace) -> None:
 
 async def _end(settings: Settings, chosen: Namespace) -> ApiKey:
     async with prepared(settings) as portico:
-        return await revoke_key(portico.sandbox if chosen.sandbox else portico.live, chosen.id)
+        env = portico.sandbox if chosen.sandbox else portico.live
+        return await revoke_key(env, chosen.id, OPERATOR)
 
 
 def _moment(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else timestamp(milliseconds)
-
-
-def _minute(milliseconds: int) -> str:
-    return timestamp(milliseconds)[:16].replace("T", " ") + "Z"

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from portico.contract.envelope import timestamp
+
 
 class CommandError(Exception):
     """A command ran and something is wrong (1), or was misused (2)."""
@@ -37,6 +39,11 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def minute(milliseconds: int) -> str:
+    """A time as people read it in a table."""
+    return timestamp(milliseconds)[:16].replace("T", " ") + "Z"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -29,6 +29,7 @@ from portico.contract.product_files import (
     rows,
     sniff,
 )
+from portico.domain.audit import OPERATOR
 from portico.services.environment import Environment
 from portico.services.imports import Spool, insert_at_once, insert_in_batches
 from portico.services.products import new_product
@@ -133,7 +134,7 @@ class _Import:
         if strict:
             await self._all_or_nothing(env, directory)
             return
-        async with aclosing(insert_in_batches(env, self.good_rows())) as batches:
+        async with aclosing(insert_in_batches(env, self.good_rows(), OPERATOR)) as batches:
             async for count in batches:
                 self.inserted += count
                 self.stored_to_line = self._line
@@ -146,7 +147,7 @@ class _Import:
             if self.faulty:
                 return
             with _progress("Storing", spool.size, " products") as bar:
-                async with aclosing(insert_at_once(env, spool)) as batches:
+                async with aclosing(insert_at_once(env, spool, OPERATOR)) as batches:
                     async for count in batches:
                         bar.update(count)
                         self._check()

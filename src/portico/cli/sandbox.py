@@ -6,13 +6,14 @@ from argparse import Namespace
 from portico.cli.arguments import Commands
 from portico.cli.output import answer
 from portico.cli.prepared import prepared
+from portico.domain.audit import OPERATOR
 from portico.services.sandbox import Filled, reset
 from portico.settings import Settings
 
 _DETAILS = """\
-Users who mirror live accounts stay, with their keys and sessions, and so do OAuth clients; all else
-goes. Live data is never touched. Sample users have no password: nobody can sign in as one, but
-portico keys create --sandbox --type test makes them keys."""
+Users who mirror live accounts stay, with their keys and sessions, and so do OAuth clients and the
+audit log; all else goes. Live data is never touched. Sample users have no password: nobody can sign
+in as one, but portico keys create --sandbox --type test makes them keys."""
 
 
 def add_to(commands: Commands) -> None:
@@ -39,4 +40,4 @@ def _reset(settings: Settings, chosen: Namespace) -> None:
 
 async def _fill(settings: Settings) -> Filled:
     async with prepared(settings) as portico:
-        return await reset(portico.sandbox)
+        return await reset(portico.sandbox, OPERATOR)

@@ -12,6 +12,7 @@ from portico.cli.output import CommandError, answer, plain
 from portico.cli.prepared import prepared
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
+from portico.domain.audit import OPERATOR
 from portico.domain.users import ROLES, User
 from portico.services.accounts import random_password, set_plan
 from portico.services.users import create_user
@@ -79,6 +80,7 @@ async def _store(settings: Settings, values: dict[str, str], chosen: Namespace) 
             password=values["password"],
             role=values["role"],
             plan=chosen.plan,
+            by=OPERATOR,
         )
 
 
@@ -118,7 +120,7 @@ def _set_plan(settings: Settings, chosen: Namespace) -> None:
 async def _move(settings: Settings, chosen: Namespace) -> User:
     async with prepared(settings) as portico:
         env = portico.sandbox if chosen.sandbox else portico.live
-        return await set_plan(env, chosen.email, chosen.plan)
+        return await set_plan(env, chosen.email, chosen.plan, OPERATOR)
 
 
 def _check_plan(settings: Settings, plan: str) -> None:

@@ -13,9 +13,11 @@ from typing import Any, Self
 
 import msgspec
 
+from portico.domain.audit import Actor
 from portico.domain.products import Product
 from portico.services.environment import Environment
 from portico.services.products import new_product
+from portico.storage.database import Transaction
 
 BATCH_ROWS = 2_000
 BATCH_BYTES = 4 * 1024 * 1024
@@ -23,24 +25,41 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 
 async def insert_in_batches(
-    env: Environment, products: Iterable[dict[str, Any]]
+    env: Environment, products: Iterable[dict[str, Any]], by: Actor
 ) -> AsyncGenerator[int, None]:
     """Stores products, given as values that their rules have passed; yields the size of every batch
-    once it is on disk. What was yielded stays, whatever happens afterwards."""
+    once it is on disk. What was yielded stays, whatever happens afterwards, and is noted at the
+    end."""
     now = env.clock()
-    for batch in _batches(new_product(values, now) for values in products):
-        async with env.db.transaction() as tx:
-            await env.products.insert_many(tx, batch)
-        yield len(batch)
+    stored = 0
+    try:
+        for batch in _batches(new_product(values, now) for values in products):
+            async with env.db.transaction() as tx:
+                await env.products.insert_many(tx, batch)
+            stored += len(batch)
+            yield len(batch)
+    finally:
+        if stored:
+            async with env.db.transaction() as tx:
+                await _note(env, tx, by, stored)
 
 
-async def insert_at_once(env: Environment, spool: "Spool") -> AsyncGenerator[int, None]:
+async def insert_at_once(env: Environment, spool: "Spool", by: Actor) -> AsyncGenerator[int, None]:
     """Stores all products or, where it is not iterated to its end, none; yields the size of every
     batch that the transaction holds."""
     async with env.db.transaction() as tx:
         for batch in _batches(spool):
             await env.products.insert_many(tx, batch)
             yield len(batch)
+        if spool.size:
+            await _note(env, tx, by, spool.size)
+
+
+async def _note(env: Environment, tx: Transaction, by: Actor, count: int) -> None:
+    facts = {"inserted": count}
+    await env.audit.record(
+        tx, by, env.clock(), "products.imported", target="product", details=facts
+    )
 
 
 class Spool:

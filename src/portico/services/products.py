@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from portico.domain.audit import Actor
 from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
 from portico.domain.products import Product, change_status
 from portico.services.environment import Environment
@@ -13,10 +14,16 @@ Check = Callable[[Product], None]
 """Raises `PreconditionFailed` where the caller expected the product to be another."""
 
 
-async def create_product(env: Environment, values: dict[str, Any]) -> Product:
+async def create_product(env: Environment, values: dict[str, Any], by: Actor) -> Product:
     """Stores a new product with these values, which its rules have passed."""
+    now = env.clock()
     async with env.db.transaction() as tx:
-        return await env.products.insert(tx, new_product(values, env.clock()))
+        product = await env.products.insert(tx, new_product(values, now))
+        facts = {"name": product.name}
+        await env.audit.record(
+            tx, by, now, "product.created", target="product", target_id=product.id, details=facts
+        )
+    return product
 
 
 def new_product(values: dict[str, Any], now: int) -> Product:
@@ -25,7 +32,7 @@ def new_product(values: dict[str, Any], now: int) -> Product:
 
 
 async def change_product(
-    env: Environment, product_id: int, values: dict[str, Any], check: Check
+    env: Environment, product_id: int, values: dict[str, Any], check: Check, by: Actor
 ) -> Product:
     """Changes a product's values. Raises `NotFound`, `PreconditionFailed`, and `Invalid` for a
     change of status that the states do not allow."""
@@ -44,12 +51,18 @@ async def change_product(
         changed = msgspec.structs.replace(product, **_stored(values))
         if changed == product:
             return product
-        changed = msgspec.structs.replace(changed, updated_at=env.clock())
+        now = env.clock()
+        fields = [name for name in values if getattr(changed, name) != getattr(product, name)]
+        changed = msgspec.structs.replace(changed, updated_at=now)
         await env.products.update(tx, changed)
+        facts = {"fields": fields}
+        await env.audit.record(
+            tx, by, now, "product.changed", target="product", target_id=product_id, details=facts
+        )
     return changed
 
 
-async def delete_product(env: Environment, product_id: int, check: Check) -> None:
+async def delete_product(env: Environment, product_id: int, check: Check, by: Actor) -> None:
     """Removes a product. Raises `NotFound` and `PreconditionFailed`."""
     async with env.db.transaction() as tx:
         product = await env.products.get(product_id, tx)
@@ -57,6 +70,15 @@ async def delete_product(env: Environment, product_id: int, check: Check) -> Non
             raise NotFound(f"There is no product {product_id}.")
         check(product)
         await env.products.delete(tx, product_id)
+        await env.audit.record(
+            tx,
+            by,
+            env.clock(),
+            "product.deleted",
+            target="product",
+            target_id=product_id,
+            details={"name": product.name},
+        )
 
 
 def _stored(values: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
+from portico.domain.audit import Actor
 from portico.domain.errors import Conflict
 from portico.domain.money import price_units
 from portico.domain.products import Product
@@ -57,12 +58,12 @@ class Filled(msgspec.Struct):
     mirrors: int
 
 
-async def reset(env: Environment) -> Filled:
+async def reset(env: Environment, by: Actor) -> Filled:
     """Replaces all that the sandbox holds by the samples, in one transaction.
 
-    Mirror users of live accounts and all that is theirs stay; a sample user whose e-mail one of
-    them has is left out. Raises `Conflict` where a user with such an e-mail came in meanwhile, and
-    ValueError for an environment that has a mirror itself: live.
+    Mirror users of live accounts with all that is theirs, OAuth clients and the audit log stay; a
+    sample user whose e-mail a mirror has is left out. Raises `Conflict` where a user with such an
+    e-mail came in meanwhile, and ValueError for an environment that has a mirror itself: live.
     """
     if env.mirror is not None:
         raise ValueError("only the sandbox is ever reset")
@@ -78,6 +79,8 @@ async def reset(env: Environment) -> Filled:
             users = await _add_users(env, tx, now)
             await env.products.delete_all(tx)
             await env.products.insert_many(tx, products)
+            facts = {"users": users, "products": len(products)}
+            await env.audit.record(tx, by, now, "sandbox.reset", details=facts)
     except UniqueViolation as error:
         raise Conflict(
             "A user with a sample's e-mail came in at the same moment; nothing was changed."

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from portico.domain.audit import Actor
 from portico.domain.caller import Principal
 from portico.domain.errors import (
     Conflict,
@@ -14,7 +15,7 @@ from portico.domain.errors import (
     NotFound,
     PermissionDenied,
 )
-from portico.domain.users import User
+from portico.domain.users import User, email_key
 from portico.services.environment import Environment
 from portico.services.mirrors import follow
 from portico.storage.database import Transaction, UniqueViolation
@@ -50,6 +51,7 @@ async def create_user(
     role: str,
     plan: str = "free",
     account_id: int | None = None,
+    by: Actor,
 ) -> User:
     """Stores a new user. Raises `Duplicate` when the e-mail is taken."""
     if await env.users.by_email(email):
@@ -74,18 +76,29 @@ async def create_user(
     )
     try:
         async with env.db.transaction() as tx:
-            return await env.users.insert(tx, user)
+            user = await env.users.insert(tx, user)
+            facts = {"email": email, "role": role, "plan": plan}
+            await env.audit.record(
+                tx, by, now, "user.created", target="user", target_id=user.id, details=facts
+            )
     except UniqueViolation as error:
         raise _taken() from error
+    return user
 
 
 async def change_user(
-    env: Environment, caller: Principal, user_id: int, values: dict[str, Any], check: Check
+    env: Environment,
+    caller: Principal,
+    user_id: int,
+    values: dict[str, Any],
+    check: Check,
+    by: Actor,
 ) -> User:
     """Changes a user's values on behalf of `caller`.
 
     Users may change their own name, avatar, preferences and, with `current_password`, password;
     whoever has `write:users` everything of everyone, their own role excepted (decisions §4, §7).
+    The session that makes the request outlives a change of its user's password.
     Raises `NotFound`, `PermissionDenied`, `PreconditionFailed`, `Duplicate`, `Conflict` for the
     last admin, and `Invalid` for a wrong `current_password`.
     """
@@ -112,17 +125,55 @@ async def change_user(
             changed = msgspec.structs.replace(user, **changes)
             if changed == user:
                 return user
-            changed = msgspec.structs.replace(changed, updated_at=env.clock())
-            await env.users.update(tx, changed)
+            session = caller.credential_id if own and caller.credential == "session" else 0
+            changed = await store_change(env, tx, user, changed, by, but_session=session)
     except UniqueViolation as error:
         raise _taken() from error
     await follow(env, changed.id)
     return changed
 
 
-async def delete_user(env: Environment, user_id: int, check: Check) -> None:
-    """Removes a user with all keys. Raises `NotFound`, `PreconditionFailed`, and `Conflict` for the
-    last admin."""
+async def store_change(
+    env: Environment,
+    tx: Transaction,
+    before: User,
+    after: User,
+    by: Actor,
+    *,
+    but_session: int = 0,
+) -> User:
+    """Stores a user whose values have changed, and notes which; returns it as it is stored.
+
+    A new password ends every session of the user but `but_session`, and all that signing in and
+    consenting have issued. A new e-mail is not verified, and what was sent to the old one opens
+    nothing. Raises `UniqueViolation` when the e-mail is taken.
+    """
+    now = env.clock()
+    after = msgspec.structs.replace(after, updated_at=now)
+    if email_key(after.email) != email_key(before.email):
+        after = msgspec.structs.replace(after, email_verified_at=None)
+        for purpose in ("reset", "verify"):
+            await env.email_tokens.delete_of_user(tx, after.id, purpose=purpose)
+    await env.users.update(tx, after)
+    if fields := [name for name in _NOTED if getattr(after, name) != getattr(before, name)]:
+        details: dict[str, Any] = {"fields": fields}
+        for name in ("role", "plan"):
+            if name in fields:
+                details[name] = {"from": getattr(before, name), "to": getattr(after, name)}
+        await env.audit.record(
+            tx, by, now, "user.changed", target="user", target_id=after.id, details=details
+        )
+    if after.password_hash != before.password_hash:
+        await env.sessions.delete_of_user(tx, after.id, but=but_session)
+        await env.grants.revoke_of_user(tx, after.id, now)
+        await env.email_tokens.delete_of_user(tx, after.id, purpose="reset")
+        await env.audit.record(tx, by, now, "password.changed", target="user", target_id=after.id)
+    return after
+
+
+async def delete_user(env: Environment, user_id: int, check: Check, by: Actor) -> None:
+    """Removes a user with all that is theirs. Raises `NotFound`, `PreconditionFailed`, and
+    `Conflict` for the last admin."""
     async with env.db.transaction() as tx:
         user = await env.users.get(user_id, tx)
         if user is None:
@@ -131,9 +182,14 @@ async def delete_user(env: Environment, user_id: int, check: Check) -> None:
         if user.role == "admin":
             await _keep_an_admin(env, tx, user_id)
         await env.users.delete(tx, user_id)
+        facts = {"email": user.email, "role": user.role}
+        await env.audit.record(
+            tx, by, env.clock(), "user.deleted", target="user", target_id=user_id, details=facts
+        )
     await follow(env, user_id)
 
 
+_NOTED = ("name", "email", "role", "plan", "avatar_url", "theme", "language", "notifications")
 _OWN_FIELDS = frozenset({"name", "avatar_url", "preferences", "password", "current_password"})
 
 
