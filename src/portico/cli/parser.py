@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from importlib.metadata import version
 
 from portico.cli import (
+    audit,
     backup,
     doctor,
     initialise,
@@ -13,6 +14,7 @@ from portico.cli import (
     products,
     sandbox,
     serve,
+    sessions,
     users,
 )
 from portico.cli.arguments import Commands
@@ -48,6 +50,6 @@ def parser() -> ArgumentParser:
     )
 
     backup.add_to(commands)
-    for command in (users, keys, products, sandbox, openapi):
+    for command in (users, keys, sessions, products, sandbox, audit, openapi):
         command.add_to(commands)
     return top

@@ -1,0 +1,103 @@
+"""`portico audit`: who did what."""
+
+import asyncio
+from argparse import ArgumentTypeError, Namespace
+from typing import Any
+
+import msgspec
+
+from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.output import answer, minute, plain, table
+from portico.cli.prepared import prepared
+from portico.contract.envelope import timestamp
+from portico.domain.audit import Entry
+from portico.domain.errors import NotFound
+from portico.domain.ids import parse_id
+from portico.services.accounts import account
+from portico.settings import Settings
+
+DEFAULT_LIMIT = 50
+
+_DETAILS = """\
+Entries are written with what they tell of and never changed. What a server does for somebody names
+account, credential and address; what is done on the command line says so. --json has all of it."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico audit`."""
+    audit = commands.verb("audit", _audit, "show the audit log, newest first", _DETAILS)
+    audit.add_argument(
+        "--limit",
+        metavar="N",
+        type=_number,
+        default=DEFAULT_LIMIT,
+        help="how many entries (default %(default)s)",
+    )
+    audit.add_argument("--user", metavar="EMAIL", help="only what this account has done")
+    audit.add_argument("--action", metavar="NAME", help="only this, such as key.created")
+    audit.add_argument(
+        "--before", metavar="ID", type=_number, help="only entries older than this one"
+    )
+    take_sandbox(audit)
+
+
+def _number(text: str) -> int:
+    try:
+        return parse_id(text)
+    except NotFound:
+        raise ArgumentTypeError("must be a number above 0") from None
+
+
+def _audit(settings: Settings, chosen: Namespace) -> None:
+    entries = asyncio.run(_read(settings, chosen))
+    answer([_fact(entry) for entry in entries], _table(entries), as_json=chosen.json)
+
+
+async def _read(settings: Settings, chosen: Namespace) -> list[Entry]:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        user_id = None if chosen.user is None else (await account(env, chosen.user)).id
+        return await env.audit.page(
+            before=chosen.before, user_id=user_id, action=chosen.action, limit=chosen.limit
+        )
+
+
+def _fact(entry: Entry) -> dict[str, Any]:
+    known = entry.user_id is not None or entry.email is not None
+    return {
+        "id": entry.id,
+        "at": timestamp(entry.at),
+        "action": entry.action,
+        "user": {"id": entry.user_id, "email": entry.email} if known else None,
+        "credential": entry.credential,
+        "credential_id": entry.credential_id,
+        "address": entry.address,
+        "target": entry.target,
+        "target_id": entry.target_id,
+        "details": msgspec.json.decode(entry.details),
+        "request_id": entry.request_id,
+    }
+
+
+def _table(entries: list[Entry]) -> str:
+    if not entries:
+        return "There are no entries."
+    headings = ("ID", "AT", "WHO", "WITH", "FROM", "ACTION", "TARGET", "DETAILS")
+    rows = [
+        (
+            str(entry.id),
+            minute(entry.at),
+            plain(entry.email or "-"),
+            _named(entry.credential, entry.credential_id),
+            entry.address or "-",
+            entry.action,
+            _named(entry.target or "-", entry.target_id),
+            plain(entry.details) if entry.details != "{}" else "",
+        )
+        for entry in entries
+    ]
+    return table([headings, *rows])
+
+
+def _named(kind: str, row_id: int | str | None) -> str:
+    return kind if row_id is None else f"{kind} {plain(str(row_id))}"

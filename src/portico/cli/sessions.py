@@ -1,0 +1,182 @@
+"""`portico sessions`: who is signed in, from the operator's side."""
+
+import asyncio
+from argparse import ArgumentTypeError, Namespace
+from typing import Any
+
+import msgspec
+
+from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.output import CommandError, answer, minute, plain, table
+from portico.cli.prepared import prepared
+from portico.contract.envelope import timestamp
+from portico.domain.audit import OPERATOR
+from portico.domain.errors import NotFound
+from portico.domain.ids import parse_id
+from portico.domain.sessions import Session, idle_end
+from portico.services.accounts import account
+from portico.services.environment import Environment
+from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
+from portico.settings import Settings
+from portico.storage.grants import Grant
+
+SESSION, LOGIN = "session", "login"
+
+_LIST = """\
+A session is a browser's cookie; a login is what a program holds that has signed in with a password:
+an access token and what refreshes it."""
+
+_REVOKE = """\
+It fails from its next request on, for good. With --all, the account is signed out everywhere:
+sessions, logins, and what it has granted to OAuth clients. API keys stay."""
+
+
+class _SignedIn(msgspec.Struct):
+    """A living session or login; `id` tells which."""
+
+    id: str
+    owner: str
+    address: str
+    user_agent: str
+    created_at: int
+    last_used_at: int
+    expires_at: int
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico sessions …`."""
+    sessions = commands.noun("sessions", "list and end sessions and logins")
+    listing = sessions.verb("list", _list, "list who is signed in, newest first", _LIST)
+    listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
+    take_sandbox(listing)
+    revoke = sessions.verb("revoke", _revoke, "end a session or a login", _REVOKE)
+    revoke.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        type=_session_id,
+        help="session-N or login-N, from portico sessions list",
+    )
+    revoke.add_argument("--all", action="store_true", help="end all of --owner's")
+    revoke.add_argument("--owner", metavar="EMAIL", help="whose, with --all")
+    take_sandbox(revoke)
+
+
+def _session_id(text: str) -> tuple[str, int]:
+    kind, _, number = text.partition("-")
+    try:
+        row_id = parse_id(number)
+    except NotFound:
+        row_id = 0
+    if not row_id or kind not in (SESSION, LOGIN):
+        raise ArgumentTypeError(f"must be {SESSION}-N or {LOGIN}-N")
+    return kind, row_id
+
+
+def _list(settings: Settings, chosen: Namespace) -> None:
+    found = asyncio.run(_found(settings, chosen))
+    answer([_fact(each) for each in found], _table(found), as_json=chosen.json)
+
+
+async def _found(settings: Settings, chosen: Namespace) -> list[_SignedIn]:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        now = portico.clock()
+        if chosen.owner is None:
+            return await _owned(env, await env.sessions.all(now), await env.grants.logins(now))
+        owner = await account(env, chosen.owner)
+        grants = await env.grants.of_user(owner.id, now)
+        logins = [grant for grant in grants if grant.client_id is None]
+        return await _owned(env, await env.sessions.of_user(owner.id, now), logins)
+
+
+async def _owned(env: Environment, sessions: list[Session], logins: list[Grant]) -> list[_SignedIn]:
+    owners: dict[int, str] = {}
+    user_ids = {row.user_id for row in sessions} | {row.user_id for row in logins}
+    for user_id in user_ids:
+        user = await env.users.get(user_id)
+        owners[user_id] = user.email if user else ""
+    found = [
+        _SignedIn(
+            f"{SESSION}-{row.id}",
+            owners[row.user_id],
+            row.address,
+            row.user_agent,
+            row.created_at,
+            row.last_seen_at,
+            min(row.expires_at, idle_end(row.last_seen_at)),
+        )
+        for row in sessions
+    ]
+    found += [
+        _SignedIn(
+            f"{LOGIN}-{row.id}",
+            owners[row.user_id],
+            row.address,
+            row.user_agent,
+            row.created_at,
+            row.last_used_at,
+            row.expires_at,
+        )
+        for row in logins
+    ]
+    return sorted(found, key=lambda each: each.created_at, reverse=True)
+
+
+def _fact(each: _SignedIn) -> dict[str, Any]:
+    times = ("created_at", "last_used_at", "expires_at")
+    return msgspec.structs.asdict(each) | {name: timestamp(getattr(each, name)) for name in times}
+
+
+def _table(found: list[_SignedIn]) -> str:
+    if not found:
+        return "Nobody is signed in."
+    headings = ("ID", "OWNER", "ADDRESS", "SINCE", "LAST USED", "UNTIL", "WITH")
+    rows = [
+        (
+            each.id,
+            plain(each.owner),
+            each.address,
+            minute(each.created_at),
+            minute(each.last_used_at),
+            minute(each.expires_at),
+            plain(each.user_agent),
+        )
+        for each in found
+    ]
+    return table([headings, *rows])
+
+
+def _revoke(settings: Settings, chosen: Namespace) -> None:
+    if chosen.all:
+        if chosen.owner is None or chosen.id is not None:
+            raise CommandError("--all takes --owner EMAIL and no ID", 2)
+        sessions, grants = asyncio.run(_end_all(settings, chosen))
+        answer(
+            {"owner": chosen.owner, "sessions": sessions, "grants": grants},
+            f"{plain(chosen.owner)} is signed out everywhere.",
+            as_json=chosen.json,
+        )
+        return
+    if chosen.id is None or chosen.owner is not None:
+        raise CommandError("name one ID, or an account with --all --owner EMAIL", 2)
+    kind, row_id = chosen.id
+    asyncio.run(_end(settings, kind, row_id, sandbox=chosen.sandbox))
+    name = f"{kind}-{row_id}"
+    answer({"id": name}, f"{name} is ended.", as_json=chosen.json)
+
+
+async def _end(settings: Settings, kind: str, row_id: int, *, sandbox: bool) -> None:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if sandbox else portico.live
+        if kind == SESSION:
+            await end_session(env, row_id, OPERATOR)
+        else:
+            await end_grant(env, row_id, OPERATOR)
+
+
+async def _end_all(settings: Settings, chosen: Namespace) -> tuple[int, int]:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        owner = await account(env, chosen.owner)
+        return await sign_out_everywhere(env, owner.id, OPERATOR)
