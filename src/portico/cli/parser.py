@@ -6,6 +6,7 @@ from importlib.metadata import version
 from portico.cli import (
     audit,
     backup,
+    clients,
     doctor,
     initialise,
     keys,
@@ -15,6 +16,7 @@ from portico.cli import (
     sandbox,
     serve,
     sessions,
+    signing_keys,
     users,
 )
 from portico.cli.arguments import Commands
@@ -50,6 +52,7 @@ def parser() -> ArgumentParser:
     )
 
     backup.add_to(commands)
-    for command in (users, keys, sessions, products, sandbox, audit, openapi):
+    nouns = (users, keys, sessions, clients, signing_keys, products, sandbox, audit, openapi)
+    for command in nouns:
         command.add_to(commands)
     return top

@@ -119,14 +119,6 @@ class Signer:
             await self._keys.retire_others(tx, made.id, last)
         return made
 
-    async def all(self) -> list[SigningKey]:
-        """Every key that there ever was."""
-        return await self._keys.all()
-
-    def can_sign(self, row: SigningKey) -> bool:
-        """Whether this installation's secret opens the private half."""
-        return self._vault.open(row.private_key, row.kid) is not None
-
     async def _add(
         self, tx: Transaction, now: int, signs_at: int, by: Actor = OPERATOR
     ) -> SigningKey:

@@ -1,0 +1,190 @@
+"""`portico clients`: OAuth clients, from the operator's side."""
+
+import asyncio
+from argparse import Namespace
+from typing import Any
+
+from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.output import CommandError, answer, plain, table
+from portico.cli.prepared import prepared
+from portico.contract.envelope import timestamp
+from portico.domain.audit import OPERATOR
+from portico.domain.errors import Invalid
+from portico.domain.oauth import Client, spelled
+from portico.services.accounts import account
+from portico.services.clients import (
+    Registered,
+    Registration,
+    delete_client,
+    register_client,
+    renew_secret,
+)
+from portico.services.environment import Environment
+from portico.settings import Settings
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico clients …`."""
+    clients = commands.noun("clients", "create, list and delete OAuth clients")
+    create = clients.verb(
+        "create",
+        _create,
+        "register an OAuth client and print its secret once",
+        "Codes are sent to the redirect URIs alone: https://…, http:// on a loopback address (any"
+        "\nport), or a native application's own scheme such as com.example.app:/callback.",
+    )
+    create.add_argument("--name", metavar="N", required=True, help="what users see")
+    create.add_argument(
+        "--redirect-uri",
+        metavar="URI",
+        nargs="+",
+        action="extend",
+        required=True,
+        help="where codes may be sent; can be given more than once",
+    )
+    create.add_argument(
+        "--scope",
+        metavar='"…"',
+        required=True,
+        help='what it may ask for, such as "read:products write:products"; openid, profile and'
+        " email are open to all",
+    )
+    create.add_argument(
+        "--public",
+        action="store_true",
+        help="it cannot keep a secret: a native or single-page application",
+    )
+    create.add_argument(
+        "--owner",
+        metavar="EMAIL",
+        help="whose plan its requests count against (default: the first admin)",
+    )
+    take_sandbox(create)
+    listing = clients.verb("list", _list, "list OAuth clients, oldest first")
+    take_sandbox(listing)
+    renew = clients.verb(
+        "renew-secret",
+        _renew,
+        "give an OAuth client another secret",
+        "The old one fails at once; what was granted stays.",
+    )
+    delete = clients.verb(
+        "delete", _delete, "delete an OAuth client", "All that was granted to it ends at once."
+    )
+    for verb in (renew, delete):
+        verb.add_argument("client_id", metavar="CLIENT_ID", help="from portico clients list")
+        take_sandbox(verb)
+
+
+def _create(settings: Settings, chosen: Namespace) -> None:
+    made = asyncio.run(_register(settings, chosen))
+    client = made.client
+    facts = {"client_id": client.client_id}
+    if made.secret is not None:
+        facts["client_secret"] = made.secret
+    answer(
+        {**facts, **_registration(client)},
+        f"{plain(client.name)} is registered.\n\n"
+        + "\n".join(f"  {name:14}{value}" for name, value in facts.items())
+        + ("\n\nStore the secret now; it is not shown again." if made.secret else ""),
+        as_json=chosen.json,
+    )
+
+
+async def _register(settings: Settings, chosen: Namespace) -> Registered:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        owner = await (account(env, chosen.owner) if chosen.owner else env.users.first_admin())
+        wanted = Registration(chosen.name, chosen.redirect_uri, chosen.scope)
+        try:
+            return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
+        except Invalid as error:
+            flags = {"name": "--name", "redirect_uris": "--redirect-uri", "scopes": "--scope"}
+            faults = (f"{flags[fault.field]} {fault.message}" for fault in error.details)
+            raise CommandError("; ".join(map(plain, faults)), 2) from None
+
+
+def _list(settings: Settings, chosen: Namespace) -> None:
+    found = asyncio.run(_found(settings, chosen))
+    answer([_entry(*each) for each in found], _table(found), as_json=chosen.json)
+
+
+async def _found(settings: Settings, chosen: Namespace) -> list[tuple[Client, str | None]]:
+    async with prepared(settings) as portico:
+        env = portico.sandbox if chosen.sandbox else portico.live
+        found = []
+        for client in await env.clients.all():
+            owner = await env.users.get(client.user_id) if client.user_id else None
+            found.append((client, owner.email if owner else None))
+        return found
+
+
+def _registration(client: Client) -> dict[str, Any]:
+    return {
+        "name": client.name,
+        "redirect_uris": list(client.redirect_uris),
+        "scopes": spelled(client.scopes).split(),
+    }
+
+
+def _entry(client: Client, owner: str | None) -> dict[str, Any]:
+    return {
+        "client_id": client.client_id,
+        **_registration(client),
+        "public": client.public,
+        "owner": owner,
+        "created_at": timestamp(client.created_at),
+    }
+
+
+def _table(found: list[tuple[Client, str | None]]) -> str:
+    if not found:
+        return "There are no OAuth clients."
+    rows = [
+        (
+            client.client_id,
+            plain(client.name),
+            "public" if client.public else "confidential",
+            plain(owner or "nobody"),
+            spelled(client.scopes) or "none",
+            plain(" ".join(client.redirect_uris)),
+        )
+        for client, owner in found
+    ]
+    return table([("CLIENT ID", "NAME", "TYPE", "OWNER", "SCOPES", "REDIRECT URIS"), *rows])
+
+
+def _renew(settings: Settings, chosen: Namespace) -> None:
+    async def renew() -> Registered:
+        async with prepared(settings) as portico:
+            env = portico.sandbox if chosen.sandbox else portico.live
+            return await renew_secret(env, await _row_of(env, chosen.client_id), by=OPERATOR)
+
+    made = asyncio.run(renew())
+    answer(
+        {"client_id": made.client.client_id, "client_secret": made.secret},
+        f"{plain(made.client.name)} has a new secret:\n\n  {made.secret}\n\n"
+        "Store it now; it is not shown again.",
+        as_json=chosen.json,
+    )
+
+
+def _delete(settings: Settings, chosen: Namespace) -> None:
+    async def delete() -> Client:
+        async with prepared(settings) as portico:
+            env = portico.sandbox if chosen.sandbox else portico.live
+            return await delete_client(env, await _row_of(env, chosen.client_id), by=OPERATOR)
+
+    client = asyncio.run(delete())
+    answer(
+        {"client_id": client.client_id, "name": client.name},
+        f"{plain(client.name)} is deleted, and what was granted to it has ended.",
+        as_json=chosen.json,
+    )
+
+
+async def _row_of(env: Environment, client_id: str) -> int:
+    client = await env.clients.by_client_id(client_id)
+    if client is None:
+        raise CommandError(f"There is no OAuth client {plain(client_id)}.")
+    return client.id

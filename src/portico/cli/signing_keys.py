@@ -1,0 +1,81 @@
+"""`portico signing-keys`: what signs JSON Web Tokens."""
+
+import asyncio
+from argparse import Namespace
+from typing import Any
+
+from portico.app import Portico
+from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.output import answer, table
+from portico.cli.prepared import prepared
+from portico.contract.envelope import timestamp
+from portico.domain.audit import OPERATOR
+from portico.services.environment import Environment
+from portico.settings import Settings
+from portico.storage.signing_keys import SigningKey
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico signing-keys …`."""
+    keys = commands.noun("signing-keys", "list and rotate what signs JSON Web Tokens")
+    rotate = keys.verb(
+        "rotate",
+        _rotate,
+        "make the next signing key",
+        "It is published at once and signs after 15 minutes, when everyone has fetched it. The key"
+        "\nbefore it stays published for as long as tokens that it signed are valid.",
+    )
+    rotate.add_argument(
+        "--at-once",
+        action="store_true",
+        help="sign with it now, and refuse from now on what the others signed: for a leaked key",
+    )
+    take_sandbox(rotate)
+    listing = keys.verb("list", _list, "list signing keys, oldest first")
+    take_sandbox(listing)
+
+
+def _environment(portico: Portico, chosen: Namespace) -> Environment:
+    return portico.sandbox if chosen.sandbox else portico.live
+
+
+def _rotate(settings: Settings, chosen: Namespace) -> None:
+    async def rotate() -> SigningKey:
+        async with prepared(settings) as portico:
+            env = _environment(portico, chosen)
+            return await env.signer.rotate(OPERATOR, at_once=chosen.at_once)
+
+    made = asyncio.run(rotate())
+    told = (
+        "signs from now on; what other keys signed is refused"
+        if chosen.at_once
+        else f"is published; it signs from {timestamp(made.signs_at)} on"
+    )
+    answer(
+        {"kid": made.kid, "signs_at": timestamp(made.signs_at)},
+        f"Signing key {made.kid} {told}.",
+        as_json=chosen.json,
+    )
+
+
+def _list(settings: Settings, chosen: Namespace) -> None:
+    async def found() -> list[dict[str, Any]]:
+        async with prepared(settings) as portico:
+            return [_entry(row) for row in await _environment(portico, chosen).signing_keys.all()]
+
+    entries = asyncio.run(found())
+    headings = ("KID", "CREATED", "SIGNS FROM", "PUBLISHED UNTIL")
+    rows = [
+        (each["kid"], each["created_at"], each["signs_at"], each["retires_at"] or "further notice")
+        for each in entries
+    ]
+    answer(entries, table([headings, *rows]), as_json=chosen.json)
+
+
+def _entry(row: SigningKey) -> dict[str, Any]:
+    return {
+        "kid": row.kid,
+        "created_at": timestamp(row.created_at),
+        "signs_at": timestamp(row.signs_at),
+        "retires_at": None if row.retires_at is None else timestamp(row.retires_at),
+    }

@@ -1,0 +1,131 @@
+"""Reading what a client asks of a user's browser (RFC 6749 §4.1.1, OpenID Connect Core §3.1.2).
+
+Until the client and its redirect URI are known to be good, nothing may be sent there: a fault is
+`Refused`, and a page tells the user. From then on a fault is `Returned`: the client is told.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from portico.domain.oauth import Refused, asked_scopes, code_challenge, redirect_allowed
+from portico.services.authorization import Wish
+from portico.services.environment import Environment
+
+MAX_LENGTH = 2_000
+"""The longest value of a parameter that comes back or is stored."""
+
+_PROMPTS = frozenset({"none", "login", "consent", "select_account"})
+
+
+class Returned(Refused):
+    """A fault that the client is told of: the browser goes back to it."""
+
+    def __init__(self, error: str, message: str, address: str) -> None:
+        super().__init__(error, message)
+        self.address = address
+
+
+class AuthorizationRequest(NamedTuple):
+    """A good request. `max_age` is in seconds."""
+
+    wish: Wish
+    state: str | None
+    prompt: frozenset[str]
+    max_age: int | None
+
+    def answer(self, issuer: str, **parameters: str) -> str:
+        """The address that takes the browser back, with the issuer (RFC 9207)."""
+        return _address(self.wish.redirect_uri, self.state, issuer, parameters)
+
+    def refusal(self, issuer: str, error: str, message: str) -> Returned:
+        """A refusal that the client is told of."""
+        where = self.answer(issuer, error=error, error_description=message)
+        return Returned(error, message, where)
+
+
+async def read_request(
+    env: Environment, parameters: Sequence[tuple[str, str]]
+) -> AuthorizationRequest:
+    """The request that these parameters make. Raises `Refused` and `Returned`."""
+    first = dict(reversed(parameters))
+    for name in ("client_id", "redirect_uri"):
+        if [one for one, _ in parameters].count(name) != 1 or not first[name]:
+            raise Refused("invalid_request", f"{name} must be sent, once.")
+    client = await env.clients.by_client_id(first["client_id"])
+    if client is None:
+        raise Refused("invalid_client", "There is no application with this client_id.")
+    redirect_uri = first["redirect_uri"]
+    if not redirect_allowed(client, redirect_uri):
+        raise Refused("invalid_request", "This redirect_uri is not registered for the application.")
+    issuer = env.addresses.auth
+    state = _single(parameters, "state")
+    try:
+        _check(parameters, first)
+        wish = Wish(
+            client=client,
+            redirect_uri=redirect_uri,
+            scopes=asked_scopes(client, first.get("scope")),
+            nonce=first.get("nonce"),
+            code_challenge=code_challenge(
+                first.get("code_challenge"),
+                first.get("code_challenge_method"),
+                required=client.public,
+            ),
+        )
+        return AuthorizationRequest(wish, state, _prompt(first), _max_age(first))
+    except Returned:
+        raise
+    except Refused as refused:
+        told = {"error": refused.error, "error_description": refused.message}
+        address = _address(redirect_uri, state, issuer, told)
+        raise Returned(refused.error, refused.message, address) from None
+
+
+def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:
+    values = [value for one, value in parameters if one == name]
+    return values[0] if len(values) == 1 and len(values[0]) <= MAX_LENGTH else None
+
+
+def _check(parameters: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
+    if len({name for name, _ in parameters}) < len(parameters):
+        raise Refused("invalid_request", "A parameter was sent more than once.")
+    if any(len(value) > MAX_LENGTH for _, value in parameters):
+        raise Refused("invalid_request", f"A parameter is longer than {MAX_LENGTH} characters.")
+    for name, error in (
+        ("request", "request_not_supported"),
+        ("request_uri", "request_uri_not_supported"),
+        ("registration", "registration_not_supported"),
+    ):
+        if name in first:
+            raise Refused(error, f"{name} is not supported.")
+    if not first.get("response_type"):
+        raise Refused("invalid_request", "response_type must be code.")
+    if first["response_type"] != "code":
+        raise Refused("unsupported_response_type", "response_type must be code.")
+    if first.get("response_mode", "query") != "query":
+        raise Refused("invalid_request", "response_mode must be query.")
+
+
+def _prompt(first: Mapping[str, str]) -> frozenset[str]:
+    prompt = frozenset(first.get("prompt", "").split())
+    if not prompt <= _PROMPTS or ("none" in prompt and len(prompt) > 1):
+        raise Refused(
+            "invalid_request", f"prompt must be none, or some of {', '.join(sorted(_PROMPTS))}."
+        )
+    return prompt
+
+
+def _max_age(first: Mapping[str, str]) -> int | None:
+    text = first.get("max_age")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Refused("invalid_request", "max_age must be a number of seconds.")
+    return int(text)
+
+
+def _address(uri: str, state: str | None, issuer: str, told: Mapping[str, str]) -> str:
+    parameters = {**told, **({} if state is None else {"state": state}), "iss": issuer}
+    join = "?" if "?" not in uri else "" if uri[-1] in "?&" else "&"
+    return f"{uri}{join}{urlencode(parameters)}"
