@@ -25,6 +25,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.limits import DEFAULT_PLANS, Plan
 from portico.domain.products import Product
 from portico.domain.users import User
+from portico.secret_file import NAME as SECRET_FILE
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
 from portico.settings import Settings, load
@@ -347,6 +348,8 @@ class Api:
 
 def settings_for(data: Path, environ: Mapping[str, str]) -> Settings:
     """Settings as an operator would make them, with plans of ours and no request log."""
+    # One secret for all: tests that share a database share its signing keys.
+    (data / SECRET_FILE).write_text("s" * 43)
     loaded = load({"data": str(data)}, environ, data)
     added = (Plan(UNMETERED, 10**9, 10**9), Plan(TINY, 3, 5), Plan(EVEN, 5, 5))
     plans = {**DEFAULT_PLANS, **{plan.name: plan for plan in added}}
