@@ -14,7 +14,7 @@ from portico.cli.output import CommandError
 MANIFEST = "manifest.json"
 CHUNK = 2**20
 
-_NAMES = re.compile(r"(?:live|sandbox)\.db|database\.dump|tls/[a-z]+\.(?:pem|key)")
+_NAMES = re.compile(r"(?:live|sandbox)\.db|database\.dump|secret\.key|tls/[a-z]+\.(?:pem|key)")
 
 
 class Manifest(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from portico.cli.archive import Manifest, digest, pack, unpack
 from portico.cli.arguments import Commands
 from portico.cli.output import CommandError, answer
 from portico.contract.envelope import timestamp
+from portico.secret_file import NAME as SECRET
 from portico.settings import Settings
 from portico.storage.sqlite_files import FileError, copy, faults
 
@@ -113,6 +114,8 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     (work / "tls").mkdir()
     for path in (*(settings.data / "tls").glob("*.pem"), *(settings.data / "tls").glob("*.key")):
         shutil.copy2(path, work / "tls" / path.name)
+    if (settings.data / SECRET).exists():
+        shutil.copy2(settings.data / SECRET, work / SECRET)
     if settings.database_url is None:
         for environment in ENVIRONMENTS:
             copy(database_file(settings, environment), work / f"{environment}.db")
