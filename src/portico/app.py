@@ -29,8 +29,10 @@ from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router, Way
 from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
+from portico.pages.dashboard import dashboard_mounts
 from portico.pages.docs import add_docs
-from portico.pages.files import Files
+from portico.pages.files import PAGE_ASSETS, Files
+from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
 from portico.services.credentials import Credentials
 from portico.services.environment import Addresses, Environment
@@ -181,9 +183,8 @@ class Server:
         self._operations = Operations(portico.environments, portico.passwords, measure, sheets)
         throttle = Throttle(measure)
         origins = Origins(settings.addresses)
-        authenticators = Authenticators(
-            credentials, session_cookie(settings.cookie_domain), origins
-        )
+        cookie = session_cookie(settings.cookie_domain)
+        authenticators = Authenticators(credentials, cookie, origins)
         api = ApiWay(authenticators, origins, throttle, body_limit=settings.body_limit)
         bases = [_base(environment, api) for environment in portico.environments]
         oauth_way = OAuthWay(throttle)
@@ -191,9 +192,14 @@ class Server:
             *bases,
             *(mount for env in portico.environments for mount in _auth(env, api, oauth_way)),
         ]
+        accounts = Accounts(portico.live, credentials[LIVE], cookie, origins)
+        pages = [*dashboard_mounts(accounts, settings.dashboard_url, throttle)]
+        mounts += pages
         self._files = Files(mounts)
         for mount in bases:
             add_docs(self._files, mount, settings.plans)
+        for mount in pages:
+            self._files.add_assets(mount, *PAGE_ASSETS)
         self._outside = OPERATIONS | self._files.paths
         pipeline = partial(
             Pipeline,

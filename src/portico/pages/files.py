@@ -1,4 +1,4 @@
-"""Static files, each made when it is first asked for: outside the limits, for anyone, over HTTPS."""
+"""Static files, each made when first asked for: outside the limits, for anyone, over HTTPS."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -20,6 +20,9 @@ ASSETS: dict[str, tuple[str, Sequence[str]]] = {
     "pages.js": (_SCRIPT, ("htmx.js", "pages.js")),
 }
 """What pages need: their type, and the files in `static` that they consist of."""
+
+PAGE_ASSETS = ("icon.svg", "pages.css", "pages.js")
+"""What the pages of a site need."""
 
 REVALIDATED = "public, no-cache"
 _FOREVER = "public, max-age=31536000, immutable"

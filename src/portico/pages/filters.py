@@ -1,8 +1,14 @@
 """What templates write values with."""
 
 import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 from markupsafe import Markup, escape
+
+from portico.domain.times import SECOND
 
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")'
@@ -36,3 +42,110 @@ def coloured(text: str) -> Markup:
         parts.append(Markup('<span class="{}">{}</span>').format(token.lastgroup, token[0]))
         end = token.end()
     return Markup("").join([*parts, escape(text[end:])])
+
+
+def number(value: int) -> str:
+    """1,234."""
+    return f"{value:,}"
+
+
+def day(at: int) -> str:
+    """The date of a time in epoch milliseconds: 5 Mar 2026."""
+    moment = _moment(at)
+    return f"{moment.day} {moment:%b %Y}"
+
+
+def clock(at: int) -> str:
+    """The time of day: 14:05 UTC."""
+    return f"{_moment(at):%H:%M} UTC"
+
+
+def when(at: int) -> Markup:
+    """The date and the time of day."""
+    return _time(at, f"{day(at)}, {clock(at)}")
+
+
+def ago(at: int, now: int) -> Markup:
+    """How long ago a time is, in the largest unit that it fills; a date after 30 days."""
+    seconds = max(now - at, 0) // SECOND
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            count = seconds // size
+            if unit == "day" and count > 30:
+                break
+            return _time(at, f"{count} {unit}{'s' if count != 1 else ''} ago")
+    else:
+        return _time(at, "Just now")
+    return _time(at, day(at))
+
+
+def duration(seconds: int) -> str:
+    """A length of time, rounded up to its largest unit."""
+    for unit, size in (("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            count = -(-seconds // size)
+            return f"{count} {unit}{'s' if count != 1 else ''}"
+    return f"{seconds} second{'s' if seconds != 1 else ''}"
+
+
+_SCOPES = {
+    "openid": "Know who you are",
+    "profile": "See your name and picture",
+    "email": "See your e-mail address",
+    "read:users": "See all users",
+    "write:users": "Create, change and delete users",
+    "read:products": "See products",
+    "write:products": "Create, change and delete products",
+    "admin": "Administer everything: plans, keys, clients and the audit log",
+}
+
+
+def scope_words(scope: str) -> str:
+    """What a scope allows."""
+    return _SCOPES[scope]
+
+
+def in_order(scopes: Iterable[str]) -> list[str]:
+    """Scopes as people read them, the harmless ones first."""
+    return sorted(scopes, key=list(_SCOPES).index)
+
+
+_CREDENTIALS = {
+    "api_key": "API key",
+    "jwt": "Login token",
+    "oauth": "Application",
+    "session": "Session",
+    "password": "Password",
+    "command": "Command line",
+    "none": "No credential",
+}
+
+
+def credential_words(credential: str) -> str:
+    """The kind of a credential."""
+    return _CREDENTIALS.get(credential, credential)
+
+
+def facts(details: str) -> list[tuple[str, str]]:
+    """The members of the audit log's JSON object, as names and values to read."""
+    members = msgspec.json.decode(details)
+    return [(name.replace("_", " "), _told(value)) for name, value in members.items()]
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_told(item) for item in value)
+    if isinstance(value, dict) and value.keys() == {"from", "to"}:
+        return f"{_told(value['from'])} → {_told(value['to'])}"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _moment(at: int) -> datetime:
+    return datetime.fromtimestamp(at // SECOND, UTC)
+
+
+def _time(at: int, words: str) -> Markup:
+    moment = _moment(at)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%Y-%m-%d %H:%M:%S} UTC", words
+    )

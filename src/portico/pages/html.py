@@ -21,9 +21,22 @@ def _environment() -> Environment:
     )
     environment.globals["asset"] = asset_path
     environment.filters |= {
-        "coloured": filters.coloured,
-        "inline": filters.inline,
-        "prose": filters.prose,
+        name: getattr(filters, name)
+        for name in (
+            "ago",
+            "clock",
+            "coloured",
+            "credential_words",
+            "day",
+            "duration",
+            "facts",
+            "in_order",
+            "inline",
+            "number",
+            "prose",
+            "scope_words",
+            "when",
+        )
     }
     return environment
 

@@ -64,11 +64,19 @@ async def rotate_key(env: Environment, caller: Principal, by: Actor) -> Rotation
     """
     if caller.credential != "api_key":
         raise PermissionDenied("Only an API key can be rotated: call this with the key itself.")
+    try:
+        return await renew_key(env, caller.credential_id, by)
+    except NotFound:
+        raise AuthenticationRequired(_INVALID) from None
+
+
+async def renew_key(env: Environment, key_id: int, by: Actor) -> Rotation:
+    """Issues a successor for a key, as `rotate_key` does. Raises `NotFound` and `Conflict`."""
     now = env.clock()
     async with env.db.transaction() as tx:
-        before = await env.api_keys.get(caller.credential_id, tx)
+        before = await env.api_keys.get(key_id, tx)
         if before is None:
-            raise AuthenticationRequired(_INVALID)
+            raise NotFound(f"There is no key {key_id}.")
         until = now + ROTATION_OVERLAP_SECONDS * SECOND
         end = await env.api_keys.rotate(tx, before.id, now=now, until=until)
         if end is None:

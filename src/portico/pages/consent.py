@@ -1,0 +1,54 @@
+"""What a user sees of OAuth: the question whether an application may act for them."""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from portico.domain.oauth import Client
+from portico.http.messages import Reply
+from portico.pages.filters import in_order
+from portico.pages.site import Visit
+
+
+def consent_page(
+    visit: Visit,
+    client: Client,
+    redirect_uri: str,
+    scopes: frozenset[str],
+    *,
+    action: str,
+    fields: Mapping[str, str],
+    again: str,
+) -> Reply:
+    """Asks the user who is signed in whether a client may have these scopes.
+
+    The form goes to the path `action` with `fields`, `csrf`, and `decision`: `allow` or `deny`.
+    Whoever wants another account signs out, and comes back to the path `again`.
+    """
+    return visit.page(
+        "consent.html",
+        f"Allow {client.name}?",
+        # Chromium holds the redirect that follows the form to the form's own policy.
+        form_action=_source(redirect_uri),
+        client=client,
+        destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
+        scopes=in_order(scopes),
+        action=action,
+        fields=fields,
+        again=again,
+    )
+
+
+def refusal_page(visit: Visit, error: str, message: str) -> Reply:
+    """Tells the user that a client asks for what it may not (400); nothing is sent to it."""
+    return visit.page(
+        "oauth_error.html", "This cannot go on", status=400, error=error, message=message
+    )
+
+
+def _source(uri: str) -> str:
+    """Where a URI leads, as a Content-Security-Policy names it: a scheme where it has no host that
+    a policy can spell."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https") or ":" in (parts.hostname or ":"):
+        return f"{parts.scheme}:"
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,31 @@
+"""Every page of the dashboard, and where it is mounted."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from portico.http.routing import Mount
+from portico.http.throttle import Throttle
+from portico.pages import keys, overview, sign_in
+from portico.pages.site import Accounts, Dashboard, Page, Site, routes
+from portico.pages.way import PageWay
+
+_SHOWING: tuple[Page, ...] = (*overview.PAGES, *keys.PAGES)
+"""What every environment shows."""
+
+_ACCOUNT: tuple[Page, ...] = (*sign_in.PAGES,)
+"""What belongs to accounts themselves."""
+
+
+def dashboard_mounts(accounts: Accounts, address: str, throttle: Throttle) -> Iterator[Mount]:
+    """The dashboard at `address`, and below it the one of the environment in which the accounts
+    have mirror users."""
+    at = urlsplit(address)
+    shown = [(accounts.environment, at.path, (*_SHOWING, *_ACCOUNT))]
+    mirror = accounts.environment.mirror
+    if mirror is not None:
+        shown.append((mirror, f"{at.path}/{mirror.name}", _SHOWING))
+    dashboards = [Dashboard(env.name.capitalize(), base) for env, base, _ in shown]
+    for env, base, pages in shown:
+        site = Site(env, accounts, base, home=at.path, sign_in=at.path, dashboards=dashboards)
+        way = PageWay(site, throttle)
+        yield Mount(at.netloc, base, env, routes(site, pages), "dashboard", way)

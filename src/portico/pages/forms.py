@@ -1,0 +1,128 @@
+"""What a form sent, and what was wrong with it."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from portico.contract.reading import text_fault
+from portico.domain.errors import (
+    BrokenRule,
+    Fault,
+    Invalid,
+    PorticoError,
+    Unreadable,
+    UnsupportedMediaType,
+)
+
+T = TypeVar("T")
+
+CONTENT_TYPE = "application/x-www-form-urlencoded"
+BODY_LIMIT = 65_536
+MAX_FIELDS = 200
+
+_LOOK = "Something is not right yet: see below."
+
+
+class Form:
+    """One form. Values that break a rule become faults beside their fields.
+
+    Handlers `read` every field, then `check`. Templates ask what to show: what was sent, so that
+    nobody types it again, or else what is stored.
+    """
+
+    def __init__(self, sent: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`sent` are the values of each field, None where nothing was."""
+        self._sent = sent
+        self._faults: dict[str, str] = {}
+        self.refused = ""
+        """Why the form was refused as a whole; empty where it was not."""
+
+    def text(self, name: str) -> str:
+        """The value of a field; empty where it is missing. Raises `Unreadable`."""
+        values = (self._sent or {}).get(name, ("",))
+        if len(values) != 1:
+            raise Unreadable(f"The field {name} was sent more than once.")
+        return values[0]
+
+    def read(self, name: str, rule: Callable[[str], T]) -> T:
+        """The value of a field as `rule` has it, which raises `BrokenRule`; a fault's value is not
+        to be used, and `check` sees that it is not."""
+        text = self.text(name)
+        try:
+            if not text:
+                raise BrokenRule("must not be empty")  # noqa: TRY301 - as of any other rule
+            return rule(text)
+        except BrokenRule as fault:
+            self._faults[name] = str(fault)
+            return None  # type: ignore[return-value]
+
+    def optional(self, name: str, rule: Callable[[str], T]) -> T | None:
+        """As `read`; None where the field is empty."""
+        return self.read(name, rule) if self.text(name) else None
+
+    def several(self, name: str, allowed: Collection[str]) -> list[str]:
+        """The values of a field that may stand several times. Raises `Unreadable` for others than
+        the page offers."""
+        values = list((self._sent or {}).get(name, ()))
+        if not set(values) <= set(allowed):
+            raise Unreadable(f"The field {name} has a value that the page does not offer.")
+        return values
+
+    def check(self) -> None:
+        """Raises `Invalid` if there was any fault."""
+        if self._faults:
+            raise Invalid(_LOOK, [Fault(name, text) for name, text in self._faults.items()])
+
+    def refuse(self, error: PorticoError) -> None:
+        """Keeps why the form was refused, for the page that shows it again."""
+        self._faults.update({fault.field: fault.message for fault in error.details})
+        self.refused = _LOOK if self._faults else error.message
+
+    def fault(self, name: str) -> str:
+        """What is wrong with a field, as a sentence; empty where nothing is."""
+        text = self._faults.get(name, "")
+        text = text[:1].upper() + text[1:]
+        return text if not text or text.endswith((".", "!", "?")) else f"{text}."
+
+    @property
+    def first(self) -> str:
+        """The first field with a fault, in the order of the form."""
+        return next((name for name in self._sent or {} if name in self._faults), "")
+
+    def shown(self, name: str, stored: Any) -> Any:
+        """What a field shows."""
+        return stored if self._sent is None else self._sent.get(name, ("",))[0]
+
+    def all_shown(self, name: str, stored: Collection[str]) -> Collection[str]:
+        """What a field shows that may have several values."""
+        return stored if self._sent is None else self._sent.get(name, ())
+
+
+def read_form(content_type: str | None, body: bytes) -> Form:
+    """The form of a request's body. Raises `UnsupportedMediaType` and `Unreadable`."""
+    media, *_ = (content_type or "").split(";")
+    if media.strip().lower() != CONTENT_TYPE:
+        raise UnsupportedMediaType(f"Send the form as {CONTENT_TYPE}.")
+    sent: dict[str, list[str]] = {}
+    try:
+        pairs = parse_qsl(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
+        )
+    except ValueError:
+        raise Unreadable("The form cannot be read: send UTF-8.") from None
+    for name, value in pairs:
+        if text_fault(name) or text_fault(value):
+            raise Unreadable("The form holds a character that cannot be text.")
+        sent.setdefault(name, []).append(value)
+    return Form(sent)
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """The rule of a field that offers a choice."""
+
+    def rule(text: str) -> str:
+        if text not in allowed:
+            raise BrokenRule(f"must be one of {', '.join(allowed)}")
+        return text
+
+    return rule

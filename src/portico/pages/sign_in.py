@@ -1,0 +1,62 @@
+"""Signing in and out."""
+
+from portico.domain.errors import AuthenticationRequired
+from portico.http.messages import Reply
+from portico.http.routing import Access
+from portico.pages.site import Page, Site, Visit, see_other
+from portico.services.sessions import close_session, open_session
+from portico.services.sign_in import Attempt
+
+
+def local(site: Site, target: str) -> str:
+    """Where to go after signing in: `target` if it is a path below the site's own, else its
+    beginning."""
+    below = target == site.base or target.startswith((f"{site.base}/", f"{site.base}?"))
+    plain = target.startswith("/") and target.isprintable() and target.isascii()
+    if below and plain and not target.startswith("//") and "\\" not in target:
+        return target
+    return site.home
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /sign-in."""
+    target = local(visit.site, visit.sent("next"))
+    if visit.signed_in and visit.request.method == "GET":
+        return see_other(target)
+    return visit.page("sign_in.html", "Sign in", next=target)
+
+
+async def sign_in(visit: Visit) -> Reply:
+    """POST /sign-in."""
+    form, request, accounts = visit.form, visit.request, visit.site.accounts
+    email, secret = form.text("email").strip(), form.text("password")
+    if not email or not secret:
+        raise AuthenticationRequired("Type your e-mail and your password.")
+    opened = await open_session(
+        accounts.environment,
+        Attempt(email, secret, request.actor),
+        user_agent=request.header("user-agent") or "",
+        instead_of=accounts.cookie.read(request.headers),
+    )
+    reply = see_other(local(visit.site, visit.sent("next")))
+    reply.headers.append(accounts.cookie.set(opened.secret))
+    return reply
+
+
+async def sign_out(visit: Visit) -> Reply:
+    """POST /sign-out."""
+    accounts = visit.site.accounts
+    await close_session(accounts.environment, visit.request.actor)
+    if again := visit.sent("next"):
+        reply = visit.go("/sign-in", next=local(visit.site, again))
+    else:
+        reply = visit.go("/sign-in", done="signed-out")
+    reply.headers.append(accounts.cookie.clear())
+    return reply
+
+
+PAGES = (
+    Page("GET", "/sign-in", show, Access.ANYONE),
+    Page("POST", "/sign-in", sign_in, Access.ANYONE),
+    Page("POST", "/sign-out", sign_out),
+)

@@ -1,0 +1,226 @@
+"""The pages at one address, and one visit to one of them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from hmac import digest
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from portico.domain.audit import Actor
+from portico.domain.errors import NotFound
+from portico.domain.ids import parse_id
+from portico.domain.users import User
+from portico.http.cookies import Origins, SessionCookie
+from portico.http.messages import Headers, Reply, Request
+from portico.http.routing import Access, Route
+from portico.pages.files import HTML
+from portico.pages.forms import Form
+from portico.pages.notices import NOTICES
+from portico.services.credentials import Credentials
+from portico.services.environment import Environment
+
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self' {}; base-uri 'none'; frame-ancestors 'none'"
+)
+
+Handler = Callable[["Visit"], Awaitable[Reply]]
+
+
+class Accounts(NamedTuple):
+    """Who may sign in, and by which cookie."""
+
+    environment: Environment
+    credentials: Credentials
+    cookie: SessionCookie
+    origins: Origins
+
+
+class Dashboard(NamedTuple):
+    """A dashboard to switch to: its name and the path where it begins."""
+
+    name: str
+    base: str
+
+
+class Site(NamedTuple):
+    """Pages that begin at one path. They show an environment to accounts that may be another's."""
+
+    environment: Environment
+    accounts: Accounts
+    base: str
+    home: str
+    """Where the dashboard of the accounts themselves begins; people sign in at `sign_in`."""
+    sign_in: str
+    dashboards: Sequence[Dashboard]
+
+
+class Page(NamedTuple):
+    """One page, or what one of its forms does."""
+
+    method: str
+    path: str
+    handler: Handler
+    access: str | Access = Access.ANY_CALLER
+
+
+def routes(site: Site, pages: Sequence[Page]) -> tuple[Route, ...]:
+    """Pages as the routes of a mount."""
+    return tuple(
+        Route(
+            method=page.method,
+            path=page.path,
+            handler=partial(_visit, site, page.handler),
+            access=page.access,
+            summary="A page",
+        )
+        for page in pages
+    )
+
+
+async def _visit(site: Site, handler: Handler, request: Request) -> Reply:
+    user = None
+    if request.caller is not None:
+        user = await site.accounts.environment.users.get(request.caller.user_id)
+    return await handler(Visit(site, request, user))
+
+
+def csrf_token(cookie: str) -> str:
+    """What every form of a session carries: made of the cookie, which other sites cannot read."""
+    return digest(cookie.encode(), b"form", "sha256").hex()[:32]
+
+
+class Visit:
+    """One request for a page."""
+
+    def __init__(self, site: Site, request: Request, user: User | None) -> None:
+        """`user` is the account that is signed in."""
+        self.site = site
+        self.request = request
+        self.env = site.environment
+        self.form: Form = request.body
+        self._user = user
+        self._query = dict(parse_qsl(request.query_string))
+
+    @property
+    def user(self) -> User:
+        """The account that is signed in. Raises `NotFound` where it is gone."""
+        if self._user is None:
+            raise NotFound("This account is gone.")
+        return self._user
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether somebody is."""
+        return self._user is not None
+
+    @property
+    def session_id(self) -> int:
+        """The session that this visit belongs to."""
+        return self.request.caller.credential_id
+
+    async def owner(self) -> User | None:
+        """Whoever the account is in the environment that is shown: itself, or its mirror user,
+        which may not be there yet."""
+        if self.env is self.site.accounts.environment:
+            return self.user
+        return await self.env.users.by_account(self.user.id)
+
+    async def by(self) -> Actor:
+        """The account as the audit log of the environment that is shown names it."""
+        owner = await self.owner()
+        return msgspec.structs.replace(self.request.actor, user_id=owner.id if owner else None)
+
+    def sent(self, name: str) -> str:
+        """A value from the form, or else from the address; empty where there is none."""
+        return self.form.text(name) or self._query.get(name, "")
+
+    def sent_id(self) -> int:
+        """The `id` from the form or the address. Raises `NotFound`."""
+        return parse_id(self.sent("id"))
+
+    def page(
+        self,
+        template_name: str,
+        title: str,
+        *,
+        status: int = 200,
+        form_action: str = "",
+        private_address: bool = False,
+        **context: Any,
+    ) -> Reply:
+        """A page. `form_action` is where its forms may lead besides this host; with
+        `private_address` no other page learns this one's address."""
+        # The template engine takes a tenth of a second to load, and most servers show no page.
+        from portico.pages.html import template
+
+        site, user = self.site, self._user
+        cookie = site.accounts.cookie.read(self.request.headers)
+        text = template(template_name).render(
+            title=title,
+            base=site.base,
+            home=site.home or "/",
+            here=self.request.path.removeprefix(site.base).removesuffix("/"),
+            places=site.dashboards,
+            environment=self.env.name,
+            api=self.env.addresses.base,
+            auth=self.env.addresses.auth,
+            theme=user.theme if user else "system",
+            user=user,
+            csrf=csrf_token(cookie) if cookie else "",
+            form=self.form,
+            done=NOTICES.get(self._query.get("done", "")),
+            now=self.request.now,
+            request_id=self.request.id,
+            **context,
+        )
+        return html(text, status, form_action=form_action, private_address=private_address)
+
+    def asks(
+        self,
+        title: str,
+        *lines: str,
+        words: str,
+        action: str,
+        back: tuple[str, str],
+        danger: bool = False,
+        **fields: object,
+    ) -> Reply:
+        """A page that asks for confirmation. Its button says `words` and sends `fields` to the path
+        `action`; `back` is the path to give up to, and its name."""
+        return self.page(
+            "confirm.html",
+            title,
+            lines=lines,
+            words=words,
+            action=action,
+            back=back[0],
+            back_to=back[1],
+            danger=danger,
+            fields=fields,
+        )
+
+    def go(self, path: str, **query: str) -> Reply:
+        """Sends the browser to another page of this site (303), with a `done` of `NOTICES`."""
+        return see_other(self.site.base + path + (f"?{urlencode(query)}" if query else ""))
+
+
+def see_other(location: str) -> Reply:
+    """Sends the browser elsewhere, to read there what came of it."""
+    return Reply(303, b"", [("location", location or "/"), ("cache-control", "no-store")])
+
+
+def html(text: str, status: int, *, form_action: str = "", private_address: bool = False) -> Reply:
+    """A page's text with the headers of all pages."""
+    headers: Headers = [
+        ("content-type", HTML),
+        ("cache-control", "no-store"),
+        ("content-security-policy", _POLICY.format(form_action)),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("x-content-type-options", "nosniff"),
+        # Without a referrer, browsers send forms from an origin that they call null.
+        ("referrer-policy", "no-referrer" if private_address else "same-origin"),
+    ]
+    return Reply(status, text.encode(), headers)

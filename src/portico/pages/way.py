@@ -1,0 +1,168 @@
+"""How pages answer: session → throttle → permission → same origin → form → handler, all as HTML.
+
+Whoever is not signed in is sent to sign in; a refused form is shown again with what was typed.
+"""
+
+from hmac import compare_digest
+from urllib.parse import quote
+
+from portico.domain.caller import Principal, require
+from portico.domain.errors import (
+    AuthenticationRequired,
+    Conflict,
+    Duplicate,
+    Invalid,
+    PermissionDenied,
+    PorticoError,
+    RateLimited,
+    Unavailable,
+)
+from portico.domain.ids import parse_id
+from portico.domain.limits import Plan
+from portico.http.api_way import nowhere
+from portico.http.messages import Reply, Request
+from portico.http.problems import problem
+from portico.http.routing import Endpoint, Place
+from portico.http.throttle import Throttle
+from portico.pages.forms import BODY_LIMIT, Form, read_form
+from portico.pages.site import Site, csrf_token, html, see_other
+
+LOOKING = Plan("looking at pages", 300, 20_000)
+"""What everybody may look at and send, so that looking at one's use does not use it up."""
+
+_TITLES = {
+    400: "This cannot be read",
+    403: "This is not open to you",
+    404: "There is nothing here",
+    405: "This is not possible here",
+    408: "This took too long",
+    409: "This is not possible now",
+    413: "This is too large",
+    415: "This cannot be read",
+    429: "Too many requests",
+    500: "Something went wrong",
+    503: "Please try again",
+}
+
+_REFUSALS = (Invalid, Duplicate, Conflict, AuthenticationRequired, RateLimited, Unavailable)
+"""What a form is shown again for."""
+
+_AGAIN = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Portico</title>
+<meta http-equiv="refresh" content="0"></head><body></body></html>
+"""
+
+
+class PageWay:
+    """The way of every request for a page of one site."""
+
+    def __init__(self, site: Site, throttle: Throttle) -> None:
+        self._site = site
+        self._accounts = site.accounts
+        self._throttle = throttle
+
+    async def answer(
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
+    ) -> Reply:
+        """Everything between the route and the reply."""
+        cookie = self._accounts.cookie.read(request.headers)
+        caller = await self._caller(cookie, request.now)
+        who = f"pages:{caller.user_id}" if caller else f"pages:{request.address}"
+        await self._throttle.take(request, who, LOOKING)
+        if caller is not None:
+            request.caller = caller
+        if endpoint is None:
+            raise nowhere(request, place)
+        if not endpoint.public:
+            if caller is None:
+                return self._to_sign_in(request, place, cookie)
+            require(caller, endpoint.scope, request.method)
+        if id_text is not None:
+            request.resource_id = parse_id(id_text)
+        if request.method != "POST":
+            request.body = Form()
+            return await endpoint.handler(request)
+        self._check_origin(request)
+        form = read_form(request.header("content-type"), await request.read_body(BODY_LIMIT))
+        if not endpoint.public and not compare_digest(
+            form.text("csrf").encode(), csrf_token(cookie or "").encode()
+        ):
+            raise PermissionDenied("This form is not from your session: load the page again.")
+        request.body = form
+        return await self._submit(request, place, endpoint, form)
+
+    def problem(self, request: Request, error: PorticoError) -> Reply:
+        """An error as a page, which needs no store to be shown."""
+        from portico.pages.html import template  # as in `Visit.page`
+
+        shown = problem(error)
+        text = template("problem.html").render(
+            title=_TITLES.get(shown.status, "This did not work"),
+            base=self._site.base,
+            home=self._site.home or "/",
+            theme="system",
+            environment=self._site.environment.name,
+            form=Form(),
+            status=shown.status,
+            message=error.message,
+            retry_after=getattr(error, "retry_after", 0),
+            request_id=request.id,
+        )
+        reply = html(text, shown.status)
+        reply.headers += [field for field in shown.headers if field[0] in ("allow", "retry-after")]
+        return reply
+
+    async def _caller(self, cookie: str | None, now: int) -> Principal | None:
+        if cookie is None:
+            return None
+        credentials = self._accounts.credentials
+        known = credentials.known_session(cookie, now)
+        if known is not None:
+            return known
+        try:
+            return await credentials.look_up_session(cookie, now)
+        except AuthenticationRequired:
+            return None
+
+    def _to_sign_in(self, request: Request, place: Place, cookie: str | None) -> Reply:
+        """Sends the browser to sign in and, if it asked for a page, back afterwards."""
+        if cookie is None and request.header("sec-fetch-site") == "cross-site":
+            # Browsers keep a strict cookie back where another site's link leads here. A page that
+            # loads itself again is no other site.
+            return html(_AGAIN, 200)
+        target = self._site.home
+        if "GET" in place.methods:
+            target = request.path
+            if request.method == "GET" and request.query_string:
+                target += f"?{request.query_string}"
+        where = f"{self._site.sign_in}/sign-in?next={quote(target)}"
+        if request.header("hx-request"):
+            return Reply(204, b"", [("hx-redirect", where), ("cache-control", "no-store")])
+        return see_other(where)
+
+    def _check_origin(self, request: Request) -> None:
+        """Raises `PermissionDenied` for a form on another site's page."""
+        origin, from_site = request.header("origin"), request.header("sec-fetch-site")
+        if origin == "null" and from_site == "same-origin":
+            return  # a page of ours that tells nobody its address
+        if origin is None and from_site in ("cross-site", "same-site"):
+            raise PermissionDenied("This form comes from another site's page.")
+        self._accounts.origins.check(request.headers)
+
+    async def _submit(
+        self, request: Request, place: Place, endpoint: Endpoint, form: Form
+    ) -> Reply:
+        """What a form does; where it is refused, the page that it is on says why."""
+        try:
+            return await endpoint.handler(request)
+        except _REFUSALS as error:
+            page = place.methods.get("GET")
+            if page is None:
+                raise
+            form.refuse(error)
+            reply = await page.handler(request)
+            shown = problem(error)
+            # 401 would ask for a header that no form can send.
+            reply.status = 422 if shown.status == 401 else shown.status
+            reply.headers += [field for field in shown.headers if field[0] == "retry-after"]
+            return reply
