@@ -12,7 +12,8 @@ from servers import PostgresServer, RedisServer
 
 EMPTY = """
 TRUNCATE users, products, product_words, api_keys, rate_counters, list_counts, oauth_clients,
-    grants, authorization_codes, tokens, sessions, known_addresses, email_tokens, daily_use
+    grants, authorization_codes, tokens, sessions, known_addresses, email_tokens, daily_use,
+    idempotency_keys
     RESTART IDENTITY;
 ALTER TABLE audit DISABLE TRIGGER USER;
 TRUNCATE audit RESTART IDENTITY;

@@ -1,24 +1,29 @@
 """The endpoint of API keys."""
 
+from msgspec import UNSET, UnsetType
+
 from portico.contract.api_keys import RotatedKey, rotated_key
 from portico.contract.envelope import Created
 from portico.domain.errors import Conflict
 from portico.http.messages import Reply, Request, json_reply
 from portico.http.routing import Access, Route
+from portico.services.api_keys import Rotation
 from portico.services.api_keys import rotate_key as rotate
+
+_ROTATED = "Key rotated: store the new one now, the old one works for 24 hours more."
 
 
 async def rotate_key(request: Request) -> Reply:
     """POST /api-keys/rotate."""
-    rotation = await rotate(request.environment, request.caller, request.actor)
-    body = rotated_key(
-        rotation.successor, rotation.key, request.caller.credential_id, rotation.previous_end
-    )
-    return json_reply(
-        201,
-        Created(body, "Key rotated: store the new one now, the old one works for 24 hours more."),
-        ("cache-control", "no-store"),
-    )
+    previous = request.caller.credential_id
+
+    def reply(rotation: Rotation, key: str | UnsetType = UNSET) -> Reply:
+        body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
+        return json_reply(201, Created(body, _ROTATED), ("cache-control", "no-store"))
+
+    keep = request.keeping(reply)
+    rotation = await rotate(request.environment, request.caller, request.actor, keep)
+    return reply(rotation, rotation.key)
 
 
 ROUTES = (
@@ -34,5 +39,6 @@ ROUTES = (
         answer=Created[RotatedKey],
         errors=(Conflict,),
         no_store=True,
+        repeatable=True,
     ),
 )

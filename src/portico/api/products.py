@@ -61,9 +61,15 @@ async def read_product(request: Request) -> Reply:
 
 async def create_product(request: Request) -> Reply:
     """POST /products."""
-    product = await products.create_product(request.environment, sent(request.body), request.actor)
-    where = f"{request.environment.addresses.base}/products/{product.id}"
-    return json_reply(201, Created(product_body(product), "Product created."), ("location", where))
+    base = request.environment.addresses.base
+
+    def reply(product: Product) -> Reply:
+        where = ("location", f"{base}/products/{product.id}")
+        return json_reply(201, Created(product_body(product), "Product created."), where)
+
+    values = sent(request.body)
+    keep = request.keeping(reply)
+    return reply(await products.create_product(request.environment, values, request.actor, keep))
 
 
 async def change_product(request: Request) -> Reply:
@@ -118,6 +124,7 @@ ROUTES = (
         answer=Created[ProductBody],
         errors=(Invalid,),
         location=True,
+        repeatable=True,
     ),
     Route(
         method="PATCH",

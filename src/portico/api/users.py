@@ -59,6 +59,12 @@ async def read_me(request: Request) -> Reply:
 async def create_user(request: Request) -> Reply:
     """POST /users."""
     body: CreateUser = request.body
+    base = request.environment.addresses.base
+
+    def reply(user: User) -> Reply:
+        where = ("location", f"{base}/users/{user.id}")
+        return json_reply(201, Created(user_item(user), "User created."), where)
+
     user = await users.create_user(
         request.environment,
         name=body.name,
@@ -66,9 +72,9 @@ async def create_user(request: Request) -> Reply:
         password=body.password,
         role=body.role,
         by=request.actor,
+        keep=request.keeping(reply),
     )
-    where = f"{request.environment.addresses.base}/users/{user.id}"
-    return json_reply(201, Created(user_item(user), "User created."), ("location", where))
+    return reply(user)
 
 
 async def change_user(request: Request) -> Reply:
@@ -151,6 +157,7 @@ ROUTES = (
         answer=Created[UserItem],
         errors=(Duplicate, Invalid),
         location=True,
+        repeatable=True,
     ),
     Route(
         method="PATCH",

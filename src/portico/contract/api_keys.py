@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.domain.api_keys import ApiKey
@@ -22,24 +22,36 @@ class RotatedKey(msgspec.Struct, frozen=True):
     id: Identifier
     name: Annotated[str, Meta(examples=["Storefront"])]
     type: Literal["live", "test", "read"]
-    key: Annotated[str, Meta(description="The secret; store it now.", examples=["sk_live_…"])]
     hint: Annotated[
         str, Meta(description="What may be shown of the key.", examples=["sk_live_…x7Qd"])
     ]
     created_at: Timestamp
     expires_at: Annotated[Timestamp | None, Meta(description="Null where the key has no end.")]
     previous_key: PreviousKey
+    key: (
+        Annotated[
+            str,
+            Meta(
+                description="The secret; store it now. Where an `Idempotency-Key` is repeated, it"
+                " is left out.",
+                examples=["sk_live_…"],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
-def rotated_key(successor: ApiKey, key: str, previous_id: int, previous_end: int) -> RotatedKey:
+def rotated_key(
+    successor: ApiKey, key: str | UnsetType, previous_id: int, previous_end: int
+) -> RotatedKey:
     """What POST /api-keys/rotate answers."""
     return RotatedKey(
         successor.id,
         successor.name,
         successor.type,
-        key,
         successor.hint,
         timestamp(successor.created_at),
         None if successor.expires_at is None else timestamp(successor.expires_at),
         PreviousKey(previous_id, timestamp(previous_end)),
+        key,
     )

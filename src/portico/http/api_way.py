@@ -1,5 +1,5 @@
 """How the JSON API answers: authenticate → throttle → permission → Accept → query → body
-→ [idempotency] → endpoint → entity tag, and errors as specification §7 has them.
+→ idempotency → endpoint → entity tag, and errors as specification §7 has them.
 """
 
 from portico.contract.reading import decode, decode_query
@@ -16,6 +16,7 @@ from portico.http.authenticate import Authenticators
 from portico.http.conditions import entity_tag, matches
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
+from portico.http.idempotency import attempt_of, once
 from portico.http.messages import NoQuery, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import Endpoint, Place
@@ -68,9 +69,13 @@ class ApiWay:
             request.query = decode_query(endpoint.query, request.query_string)
         elif request.query_string:
             decode_query(NoQuery, request.query_string)
+        body = b""
         if endpoint.body is not None:
             check_content(request)
-            request.body = decode(endpoint.body, await request.read_body(self._body_limit))
+            body = await request.read_body(self._body_limit)
+            request.body = decode(endpoint.body, body)
+        if endpoint.route.repeatable and (attempt := attempt_of(request, endpoint.path, body)):
+            return await once(request, attempt, endpoint.handler)
         reply = await endpoint.handler(request)
         if reply.status == 200 and request.method in ("GET", "HEAD"):
             return _tagged(request, reply)

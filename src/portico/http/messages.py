@@ -1,17 +1,22 @@
 """A request as the pipeline sees it, and the reply that it makes."""
 
 import asyncio
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from portico.contract.envelope import encode
 from portico.domain.audit import Actor
 from portico.domain.caller import Principal
-from portico.domain.errors import PayloadTooLarge, RequestTimeout
+from portico.domain.errors import Conflict, PayloadTooLarge, RequestTimeout
+from portico.domain.idempotency import Attempt
 from portico.domain.limits import Verdict
 from portico.domain.oauth import Client
 from portico.services.environment import Environment
+from portico.storage.database import Keep, Transaction
+
+T = TypeVar("T")
 
 BODY_SECONDS = 20.0
 """How long a body may take to arrive."""
@@ -55,6 +60,10 @@ def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> 
     return Reply(status, encode(body), [_JSON_TYPE, *headers])
 
 
+class Overtaken(Conflict):
+    """Another attempt of the same request has had its effect; this one had none."""
+
+
 class Request:
     """One request on its way through the pipeline.
 
@@ -65,6 +74,7 @@ class Request:
     __slots__ = (
         "_proto",
         "address",
+        "attempt",
         "body",
         "caller",
         "client",
@@ -101,6 +111,29 @@ class Request:
         self.now = 0
         self.resource_id = 0
         self.verdict: Verdict | None = None
+        self.attempt: Attempt | None = None
+
+    def keeping(self, make: Callable[[T], Reply]) -> Keep[T] | None:
+        """For a service to call in the transaction that makes a `T`: keeps the reply that `make`
+        makes of it, without secrets, for the same request to be sent again. None where the
+        request has no `Idempotency-Key`."""
+        attempt = self.attempt
+        if attempt is None:
+            return None
+
+        async def keep(tx: Transaction, made: T) -> None:
+            reply = make(made)
+            if not await self.environment.idempotency_keys.keep(
+                tx,
+                attempt,
+                self.now,
+                status=reply.status,
+                headers=reply.headers,
+                body=reply.body,
+            ):
+                raise Overtaken("Another attempt came first.")
+
+        return keep
 
     @property
     def actor(self) -> Actor:
@@ -148,6 +181,9 @@ class Request:
                 f"The body did not arrive within {BODY_SECONDS:.0f} seconds."
             ) from error
         return b"".join(chunks)
+
+
+Handler = Callable[[Request], Awaitable[Reply]]
 
 
 def _too_large(limit: int) -> PayloadTooLarge:

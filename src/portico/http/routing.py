@@ -3,7 +3,7 @@
 Dispatch, access, validation and the OpenAPI document all come from it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Protocol
 
@@ -12,11 +12,9 @@ import msgspec
 from portico.domain.errors import PorticoError
 from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.scopes import SCOPES
-from portico.http.messages import Reply, Request
+from portico.http.messages import Handler, Reply, Request
 
 ID = "{id}"
-
-Handler = Callable[[Request], Awaitable[Reply]]
 
 
 class Access(Enum):
@@ -50,6 +48,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a success carries `Location`."""
     conditional: bool = False
     """Whether it honours `If-Match`."""
+    repeatable: bool = False
+    """Whether it honours `Idempotency-Key`."""
     same_origin: bool = False
     """Whether a page of another site is refused, also where no cookie came with the request."""
     no_store: bool = False

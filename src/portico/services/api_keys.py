@@ -15,6 +15,7 @@ from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
 from portico.domain.times import SECOND
 from portico.services.environment import Environment
+from portico.storage.database import Keep
 
 _INVALID = "This API key is not valid."
 
@@ -57,7 +58,9 @@ async def create_key(
     return key, secret
 
 
-async def rotate_key(env: Environment, caller: Principal, by: Actor) -> Rotation:
+async def rotate_key(
+    env: Environment, caller: Principal, by: Actor, keep: Keep[Rotation] | None = None
+) -> Rotation:
     """Issues a successor for the caller's own key, which ends 24 hours later.
 
     Raises `PermissionDenied` for other credentials, `Conflict` when it was rotated before.
@@ -65,12 +68,14 @@ async def rotate_key(env: Environment, caller: Principal, by: Actor) -> Rotation
     if caller.credential != "api_key":
         raise PermissionDenied("Only an API key can be rotated: call this with the key itself.")
     try:
-        return await renew_key(env, caller.credential_id, by)
+        return await renew_key(env, caller.credential_id, by, keep)
     except NotFound:
         raise AuthenticationRequired(_INVALID) from None
 
 
-async def renew_key(env: Environment, key_id: int, by: Actor) -> Rotation:
+async def renew_key(
+    env: Environment, key_id: int, by: Actor, keep: Keep[Rotation] | None = None
+) -> Rotation:
     """Issues a successor for a key, as `rotate_key` does. Raises `NotFound` and `Conflict`."""
     now = env.clock()
     async with env.db.transaction() as tx:
@@ -96,7 +101,10 @@ async def renew_key(env: Environment, key_id: int, by: Actor) -> Rotation:
         await env.audit.record(
             tx, by, now, "key.rotated", target="api_key", target_id=before.id, details=facts
         )
-    return Rotation(successor, secret, end)
+        rotation = Rotation(successor, secret, end)
+        if keep is not None:
+            await keep(tx, rotation)
+    return rotation
 
 
 async def revoke_key(env: Environment, key_id: int, by: Actor) -> ApiKey:

@@ -21,6 +21,7 @@ from portico.storage.daily_use import DailyUse
 from portico.storage.database import Database
 from portico.storage.email_tokens import EmailTokens
 from portico.storage.grants import Grants
+from portico.storage.idempotency_keys import IdempotencyKeys
 from portico.storage.products import Products
 from portico.storage.rate_counters import RateCounters
 from portico.storage.sessions import Sessions
@@ -68,6 +69,8 @@ class Environment:
         self.random = random
         self.mirror = mirror
         self.mirror_is_behind = False
+        self.under_way: set[tuple[int, str, bytes]] = set()
+        """Requests with an idempotency key that this process is answering."""
         self.use: dict[tuple[int, int], int] = {}
         """Requests by account and UTC day that are not stored yet."""
         self.users = Users(db)
@@ -81,6 +84,7 @@ class Environment:
         self.grants = Grants(db)
         self.sessions = Sessions(db)
         self.email_tokens = EmailTokens(db)
+        self.idempotency_keys = IdempotencyKeys(db)
         self.signer = Signer(
             db,
             self.signing_keys,

@@ -9,12 +9,15 @@ from portico.domain.audit import Actor
 from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
 from portico.domain.products import Product, change_status
 from portico.services.environment import Environment
+from portico.storage.database import Keep
 
 Check = Callable[[Product], None]
 """Raises `PreconditionFailed` where the caller expected the product to be another."""
 
 
-async def create_product(env: Environment, values: dict[str, Any], by: Actor) -> Product:
+async def create_product(
+    env: Environment, values: dict[str, Any], by: Actor, keep: Keep[Product] | None = None
+) -> Product:
     """Stores a new product with these values, which its rules have passed."""
     now = env.clock()
     async with env.db.transaction() as tx:
@@ -23,6 +26,8 @@ async def create_product(env: Environment, values: dict[str, Any], by: Actor) ->
         await env.audit.record(
             tx, by, now, "product.created", target="product", target_id=product.id, details=facts
         )
+        if keep is not None:
+            await keep(tx, product)
     return product
 
 

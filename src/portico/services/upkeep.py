@@ -67,7 +67,8 @@ class Upkeep:
             raise
 
     async def tidy(self) -> None:
-        """Forgets what has expired: sessions, grants, codes, e-mailed tokens, old use.
+        """Forgets what has expired: sessions, grants, codes, e-mailed tokens, kept answers, and old
+        use.
 
         Raises `Unavailable`.
         """
@@ -79,6 +80,7 @@ class Upkeep:
             # A code that comes back once more must still be known for what it was exchanged.
             await self._env.grants.forget(tx, now, codes_until=now - DAY)
             await self._env.email_tokens.delete_expired(tx, now)
+            await self._env.idempotency_keys.forget(tx, now)
             await self._env.daily_use.forget(tx, now // DAY)
         self._tidied_at = now
 

@@ -18,7 +18,7 @@ from portico.domain.errors import (
 from portico.domain.users import User, email_key
 from portico.services.environment import Environment
 from portico.services.mirrors import follow
-from portico.storage.database import Transaction, UniqueViolation
+from portico.storage.database import Keep, Transaction, UniqueViolation
 
 Check = Callable[[User], None]
 """Raises `PreconditionFailed` where the caller expected the user to be another."""
@@ -52,6 +52,7 @@ async def create_user(
     plan: str = "free",
     account_id: int | None = None,
     by: Actor,
+    keep: Keep[User] | None = None,
 ) -> User:
     """Stores a new user. Raises `Duplicate` when the e-mail is taken."""
     if await env.users.by_email(email):
@@ -81,6 +82,8 @@ async def create_user(
             await env.audit.record(
                 tx, by, now, "user.created", target="user", target_id=user.id, details=facts
             )
+            if keep is not None:
+                await keep(tx, user)
     except UniqueViolation as error:
         raise _taken() from error
     return user

@@ -4,9 +4,11 @@ SQL is literal and written once for both engines, with `:name` parameters. The e
 are `sqlite` and `postgres`; only `app` chooses between them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
+
+T = TypeVar("T")
 
 Params = Mapping[str, object]
 Row = Sequence[Any]
@@ -17,6 +19,10 @@ NOTHING: Params = {}
 LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
 """Ends a SELECT in a transaction that changes what it read: nobody else does so in between.
 SQLite has one writer at a time anyway."""
+
+
+Keep = Callable[["Transaction", T], Awaitable[None]]
+"""What else to store with a `T` that a transaction makes; it may refuse and so undo it."""
 
 
 class UniqueViolation(Exception):

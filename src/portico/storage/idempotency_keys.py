@@ -1,0 +1,67 @@
+"""Answers that are kept with their effect, for requests that come again."""
+
+import msgspec
+
+from portico.domain.idempotency import KEPT_SECONDS, Attempt, Kept
+from portico.domain.times import SECOND
+from portico.storage.database import Database, Transaction
+
+_COLUMNS = "body_hash, status, headers, body"
+_ONE = f"""
+SELECT {_COLUMNS} FROM idempotency_keys
+WHERE user_id = :user_id AND route = :route AND key_hash = :key_hash AND created_at > :since"""
+_FORGET_OLD = """
+DELETE FROM idempotency_keys
+WHERE user_id = :user_id AND route = :route AND key_hash = :key_hash AND created_at <= :since"""
+# Of concurrent attempts with one key exactly one finds the place empty.
+_KEEP = """
+INSERT INTO idempotency_keys (user_id, route, key_hash, body_hash, status, headers, body,
+    created_at)
+VALUES (:user_id, :route, :key_hash, :body_hash, :status, :headers, :body, :now)
+ON CONFLICT (user_id, route, key_hash) DO NOTHING RETURNING status"""
+_FORGET = "DELETE FROM idempotency_keys WHERE created_at <= :since"
+
+
+def _since(now: int) -> int:
+    return now - KEPT_SECONDS * SECOND
+
+
+class IdempotencyKeys:
+    """The kept answers of one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def get(self, attempt: Attempt, now: int) -> Kept | None:
+        """What an earlier attempt was answered in the last 24 hours."""
+        values = {**msgspec.structs.asdict(attempt), "since": _since(now)}
+        row = await self._db.one(_ONE, values)
+        if row is None:
+            return None
+        headers = msgspec.json.decode(row[2], type=list[tuple[str, str]])
+        return Kept(row[0], row[1], headers, row[3])
+
+    async def keep(
+        self,
+        tx: Transaction,
+        attempt: Attempt,
+        now: int,
+        *,
+        status: int,
+        headers: list[tuple[str, str]],
+        body: bytes,
+    ) -> bool:
+        """Keeps the answer to an attempt; False where another attempt came first."""
+        values = {
+            **msgspec.structs.asdict(attempt),
+            "status": status,
+            "headers": msgspec.json.encode(headers).decode(),
+            "body": body,
+            "now": now,
+        }
+        await tx.run(_FORGET_OLD, {**values, "since": _since(now)})
+        return await tx.one(_KEEP, values) is not None
+
+    async def forget(self, tx: Transaction, now: int) -> None:
+        """Forgets what is older than 24 hours."""
+        await tx.run(_FORGET, {"since": _since(now)})

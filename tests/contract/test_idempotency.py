@@ -1,0 +1,180 @@
+"""Requests that are sent again with the same Idempotency-Key (decisions §7)."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from driving import Api, refused
+
+PRODUCT = {"name": "Lamp", "category": "light", "price": 12.5}
+
+
+def keyed(key: str = "order-17") -> dict[str, str]:
+    return {"idempotency-key": key}
+
+
+async def total(client: httpx.AsyncClient) -> int:
+    answer = await client.get("/products?status=draft")
+    return int(answer.json()["pagination"]["total_items"])
+
+
+async def test_a_repeated_post_is_answered_as_before_and_has_no_second_effect(api: Api) -> None:
+    editor = await api.caller("editor")
+    first = await editor.post("/products", json=PRODUCT, headers=keyed())
+    again = await editor.post("/products", json=PRODUCT, headers=keyed())
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.content == first.content
+    assert again.headers["location"] == first.headers["location"]
+    assert again.headers["idempotent-replayed"] == "true"
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["x-request-id"] != first.headers["x-request-id"]
+    assert await total(editor) == 1
+
+
+async def test_another_body_with_the_same_key_is_refused(api: Api) -> None:
+    editor = await api.caller("editor")
+    await editor.post("/products", json=PRODUCT, headers=keyed())
+    other = await editor.post("/products", json={**PRODUCT, "price": 13}, headers=keyed())
+    assert "Idempotency-Key" in refused(other, 422, "VALIDATION_ERROR")
+    assert await total(editor) == 1
+
+
+async def test_a_key_belongs_to_its_account_its_environment_and_its_route(api: Api) -> None:
+    ada = await api.caller("admin")
+    bob = await api.caller("editor")
+    sandbox = await api.caller("admin", "test", user=ada.user)
+    user = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
+    for caller in (ada, bob, sandbox):
+        answer = await caller.post("/products", json=PRODUCT, headers=keyed())
+        assert answer.status_code == 201
+        assert "idempotent-replayed" not in answer.headers
+    assert (await ada.post("/users", json=user, headers=keyed())).status_code == 201
+    assert await total(ada) == 2
+    assert await total(sandbox) == 1
+
+
+async def test_any_credential_of_the_account_may_repeat_a_request(api: Api) -> None:
+    first = await api.caller("editor")
+    second = await api.caller("editor", user=first.user)
+    await first.post("/products", json=PRODUCT, headers=keyed())
+    again = await second.post("/products", json=PRODUCT, headers=keyed())
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_key_is_forgotten_after_24_hours_exactly(api: Api) -> None:
+    editor = await api.caller("editor")
+    await editor.post("/products", json=PRODUCT, headers=keyed())
+    api.clock.advance(days=1, milliseconds=-1)
+    again = await editor.post("/products", json=PRODUCT, headers=keyed())
+    assert again.headers["idempotent-replayed"] == "true"
+    api.clock.advance(milliseconds=1)
+    anew = await editor.post("/products", json=PRODUCT, headers=keyed())
+    assert "idempotent-replayed" not in anew.headers
+    assert await total(editor) == 2
+
+
+async def test_what_fails_validation_is_not_kept(api: Api) -> None:
+    editor = await api.caller("editor")
+    refused(await editor.post("/products", json={"name": "x"}, headers=keyed()), 400)
+    refused(await editor.post("/products", json={**PRODUCT, "price": -1}, headers=keyed()), 422)
+    mended = await editor.post("/products", json=PRODUCT, headers=keyed())
+    assert mended.status_code == 201
+    assert "idempotent-replayed" not in mended.headers
+
+
+async def test_a_refusal_after_validation_is_kept(api: Api) -> None:
+    admin = await api.caller("admin")
+    user = {"name": "Eve", "email": admin.user.email, "password": "Analytical1"}
+    first = await admin.post("/users", json=user, headers=keyed())
+    refused(first, 409, "DUPLICATE_RESOURCE")
+    again = await admin.post("/users", json=user, headers=keyed())
+    assert again.content == first.content
+    assert again.status_code == 409
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_replayed_rotation_leaves_the_secret_out_and_keeps_none(api: Api) -> None:
+    caller = await api.caller("viewer")
+    first = await caller.post("/api-keys/rotate", headers=keyed())
+    secret = first.json()["data"]["key"]
+    again = await caller.post("/api-keys/rotate", headers=keyed())
+    assert again.status_code == 201
+    assert again.headers["idempotent-replayed"] == "true"
+    shown = again.json()["data"]
+    assert "key" not in shown
+    assert shown == {name: v for name, v in first.json()["data"].items() if name != "key"}
+    rows = await api.live.db.all("SELECT body FROM idempotency_keys")
+    assert len(rows) == 1
+    assert secret.encode() not in bytes(rows[0][0])
+
+
+async def test_of_requests_at_the_same_time_one_has_an_effect_and_others_wait_or_replay(
+    api: Api,
+) -> None:
+    admin = await api.caller("admin")
+    user = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
+    answers = await asyncio.gather(
+        *(admin.post("/users", json=user, headers=keyed()) for _ in range(20))
+    )
+    made = [answer for answer in answers if answer.status_code == 201]
+    assert len(made) == 1
+    for answer in answers:
+        if answer.status_code != 201:
+            refused(answer, 409, "CONFLICT")
+    again = await admin.post("/users", json=user, headers=keyed())
+    assert again.content == made[0].content
+
+
+async def test_two_processes_with_one_key_have_one_effect(api: Api) -> None:
+    """Each process has its own memory of what is under way; the database is what they share."""
+    editor = await api.caller("editor")
+
+    async def elsewhere() -> httpx.Response:
+        api.live.under_way.clear()
+        return await editor.post("/products", json=PRODUCT, headers=keyed())
+
+    answers = await asyncio.gather(*(elsewhere() for _ in range(20)))
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert len({answer.content for answer in answers if answer.status_code == 201}) == 1
+    assert await total(editor) == 1
+
+
+@pytest.mark.parametrize("key", ["", "with space", "x" * 256, "ä"])
+async def test_a_malformed_key_is_refused_and_nothing_happens(api: Api, key: str) -> None:
+    editor = await api.caller("editor")
+    async with api.unchanged():
+        answer = await editor.post(
+            "/products", json=PRODUCT, headers={"idempotency-key": key.encode("latin-1")}
+        )
+        assert "Idempotency-Key" in refused(answer, 400, "VALIDATION_ERROR")
+
+
+async def test_a_key_sent_twice_is_refused(api: Api) -> None:
+    editor = await api.caller("editor")
+    headers = httpx.Headers([("idempotency-key", "one"), ("idempotency-key", "two")])
+    answer = await editor.post("/products", json=PRODUCT, headers=headers)
+    refused(answer, 400, "VALIDATION_ERROR")
+
+
+async def test_sign_in_ignores_the_key(api: Api) -> None:
+    user = await api.account(password="Analytical1")
+    stranger = api.stranger()
+    body = {"email": user.email, "password": "Analytical1"}
+    cookies = set()
+    for _ in range(2):
+        answer = await stranger.post("/sessions", json=body, headers=keyed())
+        assert answer.status_code == 201
+        assert "idempotent-replayed" not in answer.headers
+        cookies.add(answer.headers["set-cookie"])
+    assert len(cookies) == 2
+
+
+async def test_a_replay_counts_against_the_limit(api: Api) -> None:
+    poor = await api.caller("editor", plan="tiny")
+    left = []
+    for _ in range(3):
+        answer = await poor.post("/products", json=PRODUCT, headers=keyed())
+        left.append(answer.headers["x-ratelimit-remaining"])
+    assert left == ["2", "1", "0"]
+    refused(await poor.post("/products", json=PRODUCT, headers=keyed()), 429)
