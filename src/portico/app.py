@@ -29,6 +29,7 @@ from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router, Way
 from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
+from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
 from portico.pages.docs import add_docs
 from portico.pages.files import PAGE_ASSETS, Files
@@ -192,8 +193,16 @@ class Server:
             *bases,
             *(mount for env in portico.environments for mount in _auth(env, api, oauth_way)),
         ]
-        accounts = Accounts(portico.live, credentials[LIVE], cookie, origins)
-        pages = [*dashboard_mounts(accounts, settings.dashboard_url, throttle)]
+        accounts = {
+            env.name: Accounts(env, credentials[env.name], cookie, origins)
+            for env in portico.environments
+        }
+        home = settings.dashboard_url
+        pages = [
+            *dashboard_mounts(accounts[LIVE], home, throttle),
+            authorize_mount(accounts[LIVE], home, f"{home}/forgot", throttle),
+            authorize_mount(accounts[SANDBOX], f"{home}/{SANDBOX}", "", throttle),
+        ]
         mounts += pages
         self._files = Files(mounts)
         for mount in bases:

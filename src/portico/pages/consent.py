@@ -1,6 +1,5 @@
 """What a user sees of OAuth: the question whether an application may act for them."""
 
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from portico.domain.oauth import Client
@@ -9,20 +8,11 @@ from portico.pages.filters import in_order
 from portico.pages.site import Visit
 
 
-def consent_page(
-    visit: Visit,
-    client: Client,
-    redirect_uri: str,
-    scopes: frozenset[str],
-    *,
-    action: str,
-    fields: Mapping[str, str],
-    again: str,
-) -> Reply:
+def consent_page(visit: Visit, client: Client, redirect_uri: str, scopes: frozenset[str]) -> Reply:
     """Asks the user who is signed in whether a client may have these scopes.
 
-    The form goes to the path `action` with `fields`, `csrf`, and `decision`: `allow` or `deny`.
-    Whoever wants another account signs out, and comes back to the path `again`.
+    The form goes to where it came from, with `csrf` and `decision`: `allow` or `deny`. Whoever
+    wants another account signs out, and comes back there.
     """
     return visit.page(
         "consent.html",
@@ -32,9 +22,7 @@ def consent_page(
         client=client,
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
         scopes=in_order(scopes),
-        action=action,
-        fields=fields,
-        again=again,
+        address=f"{visit.request.path}?{visit.request.query_string}",
     )
 
 

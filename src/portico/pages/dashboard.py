@@ -26,6 +26,14 @@ def dashboard_mounts(accounts: Accounts, address: str, throttle: Throttle) -> It
         shown.append((mirror, f"{at.path}/{mirror.name}", _SHOWING))
     dashboards = [Dashboard(env.name.capitalize(), base) for env, base, _ in shown]
     for env, base, pages in shown:
-        site = Site(env, accounts, base, home=at.path, sign_in=at.path, dashboards=dashboards)
+        site = Site(
+            env,
+            accounts,
+            base,
+            home=at.path,
+            sign_in=at.path,
+            forgot=f"{at.path}/forgot",
+            dashboards=dashboards,
+        )
         way = PageWay(site, throttle)
         yield Mount(at.netloc, base, env, routes(site, pages), "dashboard", way)

@@ -21,7 +21,7 @@ def local(site: Site, target: str) -> str:
 async def show(visit: Visit) -> Reply:
     """GET /sign-in."""
     target = local(visit.site, visit.sent("next"))
-    if visit.signed_in and visit.request.method == "GET":
+    if visit.signed_in and visit.request.method == "GET" and not visit.sent("again"):
         return see_other(target)
     return visit.page("sign_in.html", "Sign in", next=target)
 

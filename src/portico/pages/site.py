@@ -54,6 +54,8 @@ class Site(NamedTuple):
     home: str
     """Where the dashboard of the accounts themselves begins; people sign in at `sign_in`."""
     sign_in: str
+    forgot: str
+    """Where those go who forgot their password; empty where there is no such place."""
     dashboards: Sequence[Dashboard]
 
 
@@ -162,6 +164,7 @@ class Visit:
             title=title,
             base=site.base,
             home=site.home or "/",
+            forgot=site.forgot,
             here=self.request.path.removeprefix(site.base).removesuffix("/"),
             places=site.dashboards,
             environment=self.env.name,

@@ -81,7 +81,10 @@ class PageWay:
             request.resource_id = parse_id(id_text)
         if request.method != "POST":
             request.body = Form()
-            return await endpoint.handler(request)
+            try:
+                return await endpoint.handler(request)
+            except AuthenticationRequired:
+                return self._to_sign_in(request, place, cookie)
         self._check_origin(request)
         form = read_form(request.header("content-type"), await request.read_body(BODY_LIMIT))
         if not endpoint.public and not compare_digest(
@@ -133,9 +136,9 @@ class PageWay:
         target = self._site.home
         if "GET" in place.methods:
             target = request.path
-            if request.method == "GET" and request.query_string:
+            if request.query_string:
                 target += f"?{request.query_string}"
-        where = f"{self._site.sign_in}/sign-in?next={quote(target)}"
+        where = f"{self._site.sign_in}/sign-in?next={quote(target, safe='')}"
         if request.header("hx-request"):
             return Reply(204, b"", [("hx-redirect", where), ("cache-control", "no-store")])
         return see_other(where)

@@ -58,9 +58,12 @@ class Sessions:
         row = await self._db.one(_BY_HASH, {"hash": token_hash})
         return OwnedSession(Session(*row[:7]), *row[7:]) if row else None
 
-    async def get(self, session_id: int, tx: Transaction) -> Session | None:
-        """The session with this id; nobody else ends it until `tx` does."""
-        row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": session_id})
+    async def get(self, session_id: int, tx: Transaction | None = None) -> Session | None:
+        """The session with this id; with `tx`, nobody else ends it until that does."""
+        if tx is None:
+            row = await self._db.one(_BY_ID, {"id": session_id})
+        else:
+            row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": session_id})
         return Session(*row) if row else None
 
     async def of_user(self, user_id: int, now: int) -> list[Session]:
