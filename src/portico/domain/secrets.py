@@ -27,4 +27,4 @@ def mint(prefix: str, random: bytes) -> str:
 
 def digest(secret: str) -> bytes:
     """Give what is stored instead of a secret: SHA-256, enough for 256 random bits."""
-    return sha256(secret.encode("utf-8", "surrogatepass")).digest()
+    return sha256(secret.encode()).digest()

@@ -154,9 +154,10 @@ class Signer:
         return [row for row in self._rows if row.retires_at is None or now < row.retires_at]
 
     def _signing(self) -> SigningKey | None:
-        """The newest key whose time to sign has come and that can be decrypted here."""
+        """The newest key whose time to sign has come, that can be decrypted here, and that stays
+        published for as long as what it signs is valid."""
         now = self._clock()
-        for row in reversed(self._published(now)):
+        for row in reversed(self._published(now + ACCESS_SECONDS * SECOND - 1)):
             if row.signs_at <= now and self._unsealed(row) is not None:
                 return row
         return None
