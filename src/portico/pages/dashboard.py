@@ -5,14 +5,30 @@ from urllib.parse import urlsplit
 
 from portico.http.routing import Mount
 from portico.http.throttle import Throttle
-from portico.pages import keys, overview, sign_in
+from portico.pages import (
+    applications,
+    audit,
+    clients,
+    devices,
+    keys,
+    overview,
+    profile,
+    sign_in,
+    users,
+)
 from portico.pages.site import Accounts, Dashboard, Page, Site, routes
 from portico.pages.way import PageWay
 
-_SHOWING: tuple[Page, ...] = (*overview.PAGES, *keys.PAGES)
+_SHOWING: tuple[Page, ...] = (
+    *overview.PAGES,
+    *keys.PAGES,
+    *applications.PAGES,
+    *clients.PAGES,
+    *audit.PAGES,
+)
 """What every environment shows."""
 
-_ACCOUNT: tuple[Page, ...] = (*sign_in.PAGES,)
+_ACCOUNT: tuple[Page, ...] = (*sign_in.PAGES, *profile.PAGES, *devices.PAGES, *users.PAGES)
 """What belongs to accounts themselves."""
 
 

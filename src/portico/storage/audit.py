@@ -22,6 +22,15 @@ WHERE id < :before AND (:user_id = 0 OR user_id = :user_id) AND (:action = '' OR
 ORDER BY id DESC LIMIT :limit"""
 # A parameter that stands for "all" would keep the engine from using the index of the other.
 _PAGE_OF_ALL = f"SELECT {_COLUMNS} FROM audit WHERE id < :before ORDER BY id DESC LIMIT :limit"
+# Steps from one action to the next in the index, however many entries each has.
+_ACTIONS = """
+WITH RECURSIVE known (action) AS (
+    SELECT min(action) FROM audit
+    UNION ALL
+    SELECT (SELECT min(action) FROM audit WHERE action > known.action) FROM known
+    WHERE known.action IS NOT NULL
+)
+SELECT action FROM known WHERE action IS NOT NULL"""
 _NEWEST = 2**63 - 1
 
 
@@ -69,3 +78,7 @@ class Audit:
             return [Entry(*row) for row in await self._db.slow.all(_PAGE_OF_ALL, values)]
         chosen = {**values, "user_id": user_id or 0, "action": action or ""}
         return [Entry(*row) for row in await self._db.slow.all(_PAGE, chosen)]
+
+    async def actions(self) -> list[str]:
+        """Every action that an entry tells of, in order."""
+        return [str(row[0]) for row in await self._db.slow.all(_ACTIONS)]

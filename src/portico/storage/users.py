@@ -39,6 +39,13 @@ UPDATE users SET name = :name, name_key = :name_key, email = :email, email_key =
     last_login_at = :last_login_at, updated_at = :updated_at,
     email_verified_at = :email_verified_at
 WHERE id = :id"""
+# Reads every name and e-mail: for people who look for somebody, not for programs.
+_SEARCH = f"""
+SELECT count(*) OVER () AS total, {COLUMNS} FROM users
+WHERE (name_key LIKE :pattern ESCAPE '!' OR email_key LIKE :pattern ESCAPE '!')
+    AND (:role = '' OR role = :role)
+ORDER BY created_at DESC, id DESC LIMIT :limit OFFSET :offset"""
+_WILD = str.maketrans({"!": "!!", "%": "!%", "_": "!_"})
 _DELETE = "DELETE FROM users WHERE id = :id"
 _DELETE_ALL_BUT_MIRRORS = "DELETE FROM users WHERE account_id IS NULL"
 
@@ -93,6 +100,20 @@ class Users:
             kept="key = :role" if role else "TRUE",
         )
         return Page([_user(row) for row in page.rows], page.total)
+
+    async def search(self, text: str, *, role: str | None, offset: int, limit: int) -> Page[User]:
+        """One page of the users whose name or e-mail holds this text in any case, newest first; the
+        total is 0 beyond the last page."""
+        rows = await self._db.slow.all(
+            _SEARCH,
+            {
+                "pattern": f"%{case_key(text).translate(_WILD)}%",
+                "role": role or "",
+                "limit": limit,
+                "offset": offset,
+            },
+        )
+        return Page([_user(row[1:]) for row in rows], rows[0][0] if rows else 0)
 
     async def insert(self, tx: Transaction, user: User) -> User:
         """Stores a new user, whose id is ignored, and returns it with the one it got.

@@ -1,0 +1,53 @@
+"""What the account has allowed OAuth clients to do."""
+
+from portico.domain.errors import NotFound
+from portico.domain.oauth import Client
+from portico.http.messages import Reply
+from portico.pages.site import Page, Visit
+from portico.services.sign_out import end_grant
+from portico.storage.grants import Grant
+
+
+async def _granted(visit: Visit) -> list[tuple[Grant, Client]]:
+    owner = await visit.owner()
+    if owner is None:
+        return []
+    clients = {client.id: client for client in await visit.env.clients.all()}
+    grants = await visit.env.grants.of_user(owner.id, visit.request.now)
+    return [(grant, clients[grant.client_id]) for grant in grants if grant.client_id in clients]
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /applications."""
+    return visit.page("applications.html", "Applications", grants=await _granted(visit))
+
+
+async def ask_revoke(visit: Visit) -> Reply:
+    """GET /applications/revoke."""
+    grant_id = visit.sent_id()
+    for grant, client in await _granted(visit):
+        if grant.id == grant_id:
+            return visit.asks(
+                f"Revoke the access of {client.name}?",
+                "It can do nothing in your name from then on, until you allow it again.",
+                words="Revoke access",
+                danger=True,
+                action="/applications/revoke",
+                back=("/applications", "Applications"),
+                id=grant_id,
+            )
+    raise NotFound("You have granted no such access.")
+
+
+async def revoke(visit: Visit) -> Reply:
+    """POST /applications/revoke."""
+    by = await visit.by()
+    await end_grant(visit.env, visit.sent_id(), by, of_user=by.user_id or 0)
+    return visit.go("/applications", done="application-revoked")
+
+
+PAGES = (
+    Page("GET", "/applications", show),
+    Page("GET", "/applications/revoke", ask_revoke),
+    Page("POST", "/applications/revoke", revoke),
+)

@@ -1,0 +1,48 @@
+"""The audit log, for admins."""
+
+from urllib.parse import urlencode
+
+from portico.http.messages import Reply
+from portico.pages.site import Page, Visit
+
+_PER_PAGE = 50
+_NOBODY = -1
+
+
+async def _user_id(visit: Visit, who: str) -> int | None:
+    """The number of the user whom an e-mail or a number names; one that nobody has for others."""
+    if not who:
+        return None
+    if who.isascii() and who.isdigit() and len(who) < 19:
+        return int(who)
+    user = await visit.env.users.by_email(who)
+    return user.id if user else _NOBODY
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /audit: the newest entries, or those older than `before`."""
+    who, action, start = (visit.sent(name).strip() for name in ("user", "action", "before"))
+    before = int(start) if start.isascii() and start.isdigit() and len(start) < 19 else None
+    entries = await visit.env.audit.page(
+        before=before,
+        user_id=await _user_id(visit, who),
+        action=action or None,
+        limit=_PER_PAGE + 1,
+    )
+    chosen = {"user": who, "action": action}
+    shown = entries[:_PER_PAGE]
+    older = urlencode({**chosen, "before": shown[-1].id}) if len(entries) > _PER_PAGE else ""
+    return visit.page(
+        "audit.html",
+        "Audit log",
+        entries=shown,
+        who=who,
+        action=action,
+        actions=await visit.env.audit.actions(),
+        before=before,
+        newest=urlencode(chosen),
+        older=older,
+    )
+
+
+PAGES = (Page("GET", "/audit", show, "admin"),)

@@ -1,0 +1,132 @@
+"""OAuth clients, for admins: register, change, give another secret, delete."""
+
+from portico.domain.errors import NotFound
+from portico.domain.oauth import Client
+from portico.domain.scopes import SCOPES
+from portico.http.messages import Reply
+from portico.pages.filters import scope_words
+from portico.pages.forms import one_of
+from portico.pages.site import Page, Visit
+from portico.services.clients import (
+    Registration,
+    change_client,
+    delete_client,
+    register_client,
+    renew_secret,
+)
+
+_SCOPES = [(scope, scope, scope_words(scope)) for scope in SCOPES]
+_KINDS = (
+    ("confidential", "Confidential", "It runs on a server that can keep a secret."),
+    ("public", "Public", "It runs with the user, on a phone or in a browser: PKCE, no secret."),
+)
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /clients."""
+    return visit.page("clients.html", "OAuth clients", clients=await visit.env.clients.all())
+
+
+async def _client(visit: Visit, row_id: int) -> Client:
+    client = await visit.env.clients.get(row_id)
+    if client is None:
+        raise NotFound("There is no such client.")
+    return client
+
+
+def _form(visit: Visit, title: str, client: Client | None) -> Reply:
+    return visit.page("client_form.html", title, client=client, scopes=_SCOPES, kinds=_KINDS)
+
+
+def _wanted(visit: Visit) -> Registration:
+    form = visit.form
+    uris = form.text("redirect_uris").split()
+    return Registration(form.text("name"), uris, " ".join(form.several("scopes", SCOPES)))
+
+
+def _made(visit: Visit, title: str, client: Client, secret: str | None) -> Reply:
+    return visit.page("client_made.html", title, client=client, secret=secret)
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /clients/new."""
+    return _form(visit, "Register a client", None)
+
+
+async def register(visit: Visit) -> Reply:
+    """POST /clients/new."""
+    kind = visit.form.read("kind", one_of("confidential", "public"))
+    visit.form.check()
+    made = await register_client(
+        visit.env,
+        await visit.owner(),
+        _wanted(visit),
+        public=kind == "public",
+        by=await visit.by(),
+    )
+    return _made(visit, f"{made.client.name} is registered", made.client, made.secret)
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /clients/{id}."""
+    client = await _client(visit, visit.request.resource_id)
+    return _form(visit, client.name, client)
+
+
+async def change(visit: Visit) -> Reply:
+    """POST /clients/{id}."""
+    row_id = visit.request.resource_id
+    await change_client(visit.env, row_id, _wanted(visit), by=await visit.by())
+    return visit.go(f"/clients/{row_id}", done="client-changed")
+
+
+async def ask_secret(visit: Visit) -> Reply:
+    """GET /clients/secret."""
+    client = await _client(visit, visit.sent_id())
+    return visit.asks(
+        f"A new secret for {client.name}?",
+        "The old one fails at once: the client cannot get tokens until it has the new one.",
+        words="Make a new secret",
+        action="/clients/secret",
+        back=(f"/clients/{client.id}", client.name),
+        id=client.id,
+    )
+
+
+async def new_secret(visit: Visit) -> Reply:
+    """POST /clients/secret."""
+    made = await renew_secret(visit.env, visit.sent_id(), by=await visit.by())
+    return _made(visit, f"{made.client.name} has a new secret", made.client, made.secret)
+
+
+async def ask_delete(visit: Visit) -> Reply:
+    """GET /clients/delete."""
+    client = await _client(visit, visit.sent_id())
+    return visit.asks(
+        f"Delete {client.name}?",
+        "All that users have granted to it ends at once. It cannot be undone.",
+        words="Delete client",
+        danger=True,
+        action="/clients/delete",
+        back=(f"/clients/{client.id}", client.name),
+        id=client.id,
+    )
+
+
+async def delete(visit: Visit) -> Reply:
+    """POST /clients/delete."""
+    await delete_client(visit.env, visit.sent_id(), by=await visit.by())
+    return visit.go("/clients", done="client-deleted")
+
+
+PAGES = (
+    Page("GET", "/clients", show_all, "admin"),
+    Page("GET", "/clients/new", show_new, "admin"),
+    Page("POST", "/clients/new", register, "admin"),
+    Page("GET", "/clients/{id}", show, "admin"),
+    Page("POST", "/clients/{id}", change, "admin"),
+    Page("GET", "/clients/secret", ask_secret, "admin"),
+    Page("POST", "/clients/secret", new_secret, "admin"),
+    Page("GET", "/clients/delete", ask_delete, "admin"),
+    Page("POST", "/clients/delete", delete, "admin"),
+)

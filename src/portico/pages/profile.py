@@ -1,0 +1,63 @@
+"""The account itself: name, preferences, e-mail, password."""
+
+from typing import Any
+
+from portico.domain import users
+from portico.http.messages import Reply
+from portico.pages.site import Page, Visit
+from portico.services.users import change_user
+
+_THEMES = (("system", "As the system"), ("light", "Light"), ("dark", "Dark"))
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /profile."""
+    return visit.page("profile.html", "Profile", themes=_THEMES)
+
+
+async def _change(visit: Visit, values: dict[str, Any]) -> None:
+    caller = visit.request.caller
+    await change_user(
+        visit.env, caller, visit.user.id, values, lambda _user: None, visit.request.actor
+    )
+
+
+async def change(visit: Visit) -> Reply:
+    """POST /profile."""
+    form = visit.form
+    values = {
+        "name": form.read("name", users.name),
+        "avatar_url": form.optional("avatar_url", users.avatar_url),
+        "preferences": {
+            "language": form.read("language", users.language),
+            "theme": form.read("theme", users.theme),
+            "notifications": bool(form.several("notifications", ("on",))),
+        },
+    }
+    form.check()
+    await _change(visit, values)
+    return visit.go("/profile", done="profile-saved")
+
+
+async def show_password(visit: Visit) -> Reply:
+    """GET /password."""
+    return visit.page("password.html", "Change password")
+
+
+async def change_password(visit: Visit) -> Reply:
+    """POST /password."""
+    values = {
+        "current_password": visit.form.read("current_password", str),
+        "password": visit.form.read("password", users.password),
+    }
+    visit.form.check()
+    await _change(visit, values)
+    return visit.go("/profile", done="password-changed")
+
+
+PAGES = (
+    Page("GET", "/profile", show),
+    Page("POST", "/profile", change),
+    Page("GET", "/password", show_password),
+    Page("POST", "/password", change_password),
+)

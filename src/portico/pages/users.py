@@ -1,0 +1,168 @@
+"""Users, for admins: find, create, change role and plan, sign out, delete."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from portico.domain import users
+from portico.domain.api_keys import usable
+from portico.domain.users import ROLES, User
+from portico.http.messages import Reply
+from portico.pages.forms import one_of
+from portico.pages.site import Page, Visit
+from portico.services.sign_out import sign_out_everywhere
+from portico.services.users import change_user, create_user, delete_user, read_user
+from portico.storage.listing import Order
+
+_PER_PAGE = 25
+_MAX_SEARCH = 254
+_NEWEST_FIRST = Order("created_at", descending=True)
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /users."""
+    search = visit.sent("search").strip()[:_MAX_SEARCH]
+    role = visit.sent("role") if visit.sent("role") in ROLES else None
+    number = visit.sent("page")
+    page = int(number) if number.isascii() and number.isdigit() and len(number) < 8 else 1
+    window = {"offset": (max(page, 1) - 1) * _PER_PAGE, "limit": _PER_PAGE}
+    if search:
+        found = await visit.env.users.search(search, role=role, **window)
+    else:
+        found = await visit.env.users.page(role=role, order=_NEWEST_FIRST, **window)
+
+    def query(number: int) -> str:
+        return urlencode({"search": search, "role": role or "", "page": number})
+
+    return visit.page(
+        "users.html",
+        "Users",
+        users=found.rows,
+        total=found.total,
+        page=max(page, 1),
+        last=-(-found.total // _PER_PAGE),
+        search=search,
+        role=role,
+        roles=ROLES,
+        query=query,
+    )
+
+
+def _choices(visit: Visit) -> dict[str, Any]:
+    return {
+        "roles": [(role, role.capitalize()) for role in ROLES],
+        "plans": [(plan, plan.capitalize()) for plan in visit.env.plans],
+    }
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /users/new."""
+    return visit.page("user_new.html", "Create a user", **_choices(visit))
+
+
+async def create(visit: Visit) -> Reply:
+    """POST /users/new."""
+    form = visit.form
+    values: dict[str, Any] = {
+        "name": form.read("name", users.name),
+        "email": form.read("email", users.email),
+        "role": form.read("role", users.role),
+        "plan": form.read("plan", one_of(*visit.env.plans)),
+        "password": form.read("password", users.password),
+    }
+    form.check()
+    user = await create_user(visit.env, **values, by=visit.request.actor)
+    return visit.go(f"/users/{user.id}", done="user-created")
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /users/{id}."""
+    env, now = visit.env, visit.request.now
+    person = await read_user(env, visit.request.resource_id)
+    keys = [one.key for one in await env.api_keys.of_user(person.id)]
+    logins = [one for one in await env.grants.of_user(person.id, now) if one.client_id is None]
+    sessions = await env.sessions.of_user(person.id, now)
+    return visit.page(
+        "user.html",
+        person.name,
+        person=person,
+        keys=sum(usable(key, now) for key in keys),
+        devices=len(logins) + len(sessions),
+        **_choices(visit),
+    )
+
+
+async def change(visit: Visit) -> Reply:
+    """POST /users/{id}."""
+    form, user_id = visit.form, visit.request.resource_id
+    values: dict[str, Any] = {"plan": form.read("plan", one_of(*visit.env.plans))}
+    if user_id != visit.user.id:
+        values["role"] = form.read("role", users.role)
+    form.check()
+    await change_user(
+        visit.env,
+        visit.request.caller,
+        user_id,
+        values,
+        lambda _user: None,
+        visit.request.actor,
+    )
+    return visit.go(f"/users/{user_id}", done="user-changed")
+
+
+async def _asked(visit: Visit) -> User:
+    return await read_user(visit.env, visit.sent_id())
+
+
+async def ask_sign_out(visit: Visit) -> Reply:
+    """GET /users/sign-out."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Sign out {person.name} everywhere?",
+        "All sessions end, and so does the access of programs and applications. API keys stay.",
+        words="Sign out everywhere",
+        danger=True,
+        action="/users/sign-out",
+        back=(f"/users/{person.id}", person.name),
+        id=person.id,
+    )
+
+
+async def sign_out(visit: Visit) -> Reply:
+    """POST /users/sign-out."""
+    person = await _asked(visit)
+    await sign_out_everywhere(visit.env, person.id, visit.request.actor)
+    return visit.go(f"/users/{person.id}", done="user-signed-out")
+
+
+async def ask_delete(visit: Visit) -> Reply:
+    """GET /users/delete."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Delete {person.name}?",
+        f"The account {person.email} goes, with its keys, sessions and applications, in the"
+        " sandbox too. It cannot be undone.",
+        words="Delete user",
+        danger=True,
+        action="/users/delete",
+        back=(f"/users/{person.id}", person.name),
+        id=person.id,
+    )
+
+
+async def delete(visit: Visit) -> Reply:
+    """POST /users/delete."""
+    await delete_user(visit.env, visit.sent_id(), lambda _user: None, visit.request.actor)
+    return visit.go("/users", done="user-deleted")
+
+
+PAGES = (
+    Page("GET", "/users", show_all, "admin"),
+    Page("GET", "/users/new", show_new, "admin"),
+    Page("POST", "/users/new", create, "admin"),
+    Page("GET", "/users/{id}", show, "admin"),
+    Page("POST", "/users/{id}", change, "admin"),
+    Page("GET", "/users/sign-out", ask_sign_out, "admin"),
+    Page("POST", "/users/sign-out", sign_out, "admin"),
+    Page("GET", "/users/delete", ask_delete, "admin"),
+    Page("POST", "/users/delete", delete, "admin"),
+)

@@ -1,0 +1,35 @@
+"""One server with real TLS, one Chromium that trusts its authority, and an administrator."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import async_playwright
+
+from browser.looking import Desk, Person, chromium, trusting_home
+from operating import Installation
+
+
+@pytest.fixture(scope="session")
+def seated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A running server."""
+    empty = Installation(tmp_path_factory.mktemp("looked-at"))
+    prepared = Installation(
+        empty.directory, facts=empty.told("init", "--admin-email", "ada@example.com")
+    )
+    with prepared.serving():
+        yield prepared
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def desk(
+    seated: Installation, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Desk]:
+    """The server with a browser in front of it."""
+    home = trusting_home(tmp_path_factory.mktemp("home"), seated.data / "tls" / "ca.pem")
+    facts = seated.facts["admin"]
+    admin = Person(facts["id"], "Administrator", facts["email"], facts["password"])
+    async with async_playwright() as playwright:
+        browser = await chromium(playwright, home)
+        yield Desk(seated, browser, admin)
+        await browser.close()

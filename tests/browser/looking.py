@@ -1,0 +1,186 @@
+"""Looks at pages as people do: in Chromium, over real TLS, as somebody who may be signed in."""
+
+import contextlib
+import os
+import secrets
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python.base
+import httpx
+from playwright.async_api import Browser, ConsoleMessage, Page, Playwright
+
+from operating import Installation
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PATIENCE_MILLISECONDS = 15_000
+AXE = axe_playwright_python.base.AXE_FILE_PATH.read_text()
+WIDE = (1280, 900)
+PHONE = (390, 844)
+
+
+def trusting_home(directory: Path, authority: Path) -> Path:
+    """A home in which Chromium trusts an authority."""
+    store = directory / ".pki" / "nssdb"
+    store.mkdir(parents=True)
+    database = f"sql:{store}"
+    subprocess.run(["certutil", "-N", "-d", database, "--empty-password"], check=True)
+    subprocess.run(
+        ["certutil", "-A", "-d", database, "-n", "Portico", "-t", "C,,", "-i", authority],
+        check=True,
+    )
+    return directory
+
+
+async def chromium(playwright: Playwright, home: Path) -> Browser:
+    """A running browser."""
+    return await playwright.chromium.launch(
+        executable_path=CHROMIUM, args=list(FLAGS), env={**os.environ, "HOME": str(home)}
+    )
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with an account."""
+
+    id: int
+    name: str
+    email: str
+    password: str
+
+
+@dataclass
+class Desk:
+    """Where tests sit: the server, the browser, and whoever signs in."""
+
+    installation: Installation
+    browser: Browser
+    admin: Person
+    _cookies: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> str:
+        """The scheme, host and port of everything."""
+        return f"https://localhost:{self.installation.port}"
+
+    @property
+    def dashboard(self) -> str:
+        """Where the dashboard begins."""
+        return f"{self.origin}/dashboard"
+
+    def client(self, **options: Any) -> httpx.Client:
+        """A client that trusts the server."""
+        authority = self.installation.data / "tls" / "ca.pem"
+        context = ssl.create_default_context(cafile=authority)
+        return httpx.Client(base_url=self.origin, verify=context, **options)
+
+    def person(self, role: str = "viewer", name: str = "Grace Hopper") -> Person:
+        """A new account."""
+        mark = secrets.token_hex(4)
+        person = {"name": name, "email": f"{mark}@example.com", "password": f"Aa1-{mark}"}
+        with self.client(headers={"authorization": f"Bearer {self.installation.key}"}) as client:
+            answer = client.post("/v1/users", json={**person, "role": role})
+        assert answer.status_code == 201, answer.text
+        return Person(id=answer.json()["data"]["id"], **person)
+
+    def cookie(self, person: Person, *, anew: bool = False) -> str:
+        """The session cookie of somebody who signs in: once, unless `anew`."""
+        if anew or person.id not in self._cookies:
+            with self.client() as client:
+                credentials = {"email": person.email, "password": person.password}
+                answer = client.post("/v1/sessions", json=credentials)
+                assert answer.status_code == 201, answer.text
+                secret = client.cookies["__Host-session"]
+            if anew:
+                return secret
+            self._cookies[person.id] = secret
+        return self._cookies[person.id]
+
+    @asynccontextmanager
+    async def looking(
+        self,
+        person: Person | None = None,
+        *,
+        size: tuple[int, int] = WIDE,
+        dark: bool = False,
+        script: bool = True,
+        anew: bool = False,
+        expected: Sequence[str] = (),
+    ) -> AsyncIterator[Page]:
+        """A page of a fresh browser, signed in as somebody.
+
+        Fails for whatever the console complains of, unless it holds one of `expected`.
+        """
+        context = await self.browser.new_context(
+            base_url=f"{self.dashboard}/",
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=script,
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(PATIENCE_MILLISECONDS)
+        if person is not None:
+            secret = self.cookie(person, anew=anew)
+            await context.add_cookies(
+                [
+                    {
+                        "name": "__Host-session",
+                        "value": secret,
+                        "url": self.origin,
+                        "secure": True,
+                        "httpOnly": True,
+                        "sameSite": "Strict",
+                    }
+                ]
+            )
+        complaints: list[str] = []
+        page = await context.new_page()
+
+        def note(message: ConsoleMessage) -> None:
+            if message.type in ("error", "warning") and not any(
+                words in message.text for words in expected
+            ):
+                complaints.append(message.text)
+
+        page.on("console", note)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        try:
+            yield page
+        finally:
+            with contextlib.suppress(Exception):
+                await context.close()
+        assert not complaints, complaints
+
+
+async def faults(page: Page) -> list[str]:
+    """What axe-core finds wrong with a page."""
+    await page.evaluate(AXE)
+    found = await page.evaluate("axe.run({resultTypes: ['violations']})")
+    return [
+        f"{fault['id']}: {fault['help']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+        for fault in found["violations"]
+        for node in fault["nodes"]
+    ]
+
+
+async def overflow(page: Page) -> int:
+    """By how many pixels a page is wider than the window."""
+    return int(
+        await page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+    )
