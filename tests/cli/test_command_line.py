@@ -16,6 +16,9 @@ COMMANDS = [
     "products import",
     "products export",
     "sandbox reset",
+    "sessions list",
+    "sessions revoke",
+    "audit",
 ]
 
 
@@ -66,6 +69,8 @@ def test_wrong_words_are_misuse_and_make_nothing(tmp_path: Path, words: list[str
         ["users", "set-plan", "a@example.com", "pro"],
         ["products", "export", "-"],
         ["sandbox", "reset"],
+        ["sessions", "list"],
+        ["audit"],
     ],
 )
 def test_without_a_prepared_directory_nothing_is_made(tmp_path: Path, words: list[str]) -> None:

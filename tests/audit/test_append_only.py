@@ -1,0 +1,22 @@
+"""Nobody changes or removes an entry of the audit log, whatever they send to the database."""
+
+import pytest
+
+from driving import Api
+from portico.domain.audit import OPERATOR
+
+CHANGES = ["UPDATE audit SET action = 'nothing'", "DELETE FROM audit WHERE at = 1"]
+OF_ENGINE = {"sqlite": CHANGES, "postgres": [*CHANGES, "TRUNCATE audit"]}
+
+
+async def test_an_entry_stays_as_it_was_written(api: Api) -> None:
+    async with api.live.db.transaction() as tx:
+        await api.live.audit.record(tx, OPERATOR, 1, "sign_in")
+        await api.live.audit.record(tx, OPERATOR, 2, "sign_out")
+    before = await api.live.audit.page(limit=9)
+
+    for sql in OF_ENGINE[api.live.db.engine]:
+        with pytest.raises(Exception, match="append-only"):
+            async with api.live.db.transaction() as tx:
+                await tx.run(sql)
+        assert await api.live.audit.page(limit=9) == before

@@ -1,0 +1,346 @@
+"""What every operation leaves in the audit log, and what leaves nothing there."""
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.conftest import Noted
+from driving import Api, Caller
+from portico.domain.api_keys import KEY_TYPES
+from portico.domain.audit import OPERATOR, Actor
+from portico.services.accounts import give_key, set_plan
+from portico.services.api_keys import revoke_key
+from portico.services.imports import Spool, insert_at_once, insert_in_batches
+from portico.services.products import new_product
+from portico.services.sandbox import reset
+
+PERSON = {
+    "name": "Grace Hopper",
+    "email": "grace@example.com",
+    "password": "Cobol1959",
+    "role": "editor",
+}
+LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1}
+VALUES: dict[str, Any] = {
+    **LAMP,
+    "description": "",
+    "currency": "USD",
+    "stock_quantity": 0,
+    "status": "draft",
+    "images": [],
+    "metadata": {},
+}
+
+Step = Callable[[Api, Caller], Awaitable[Any]]
+
+
+def changes(values: dict[str, Any]) -> Step:
+    """PATCH of a new viewer on the plan pro."""
+
+    async def step(api: Api, admin: Caller) -> Any:
+        user = await api.account("viewer", plan="pro", name="Ada Lovelace")
+        await admin.patch(f"/users/{user.id}", json=values)
+        return user.id
+
+    return step
+
+
+async def create_user(_api: Api, admin: Caller) -> Any:
+    return (await admin.post("/users", json=PERSON)).json()["data"]["id"]
+
+
+async def delete_user(api: Api, admin: Caller) -> Any:
+    user = await api.account("viewer", email="ada@example.com")
+    await admin.delete(f"/users/{user.id}")
+    return user.id
+
+
+async def move_to_a_plan(api: Api, _admin: Caller) -> Any:
+    user = await api.account("viewer", plan="pro")
+    await set_plan(api.live, user.email, "free", OPERATOR)
+    await set_plan(api.live, user.email, "free", OPERATOR)
+    return user.id
+
+
+async def create_key(api: Api, admin: Caller) -> Any:
+    key, _ = await give_key(
+        api.live, admin.user, name="Shop", key_type="read", expires_at=None, by=OPERATOR
+    )
+    return key.id
+
+
+async def revoke_a_key_twice(api: Api, admin: Caller) -> Any:
+    await revoke_key(api.live, admin.record.id, OPERATOR)
+    await revoke_key(api.live, admin.record.id, OPERATOR)
+    return admin.record.id
+
+
+async def rotate_key(_api: Api, admin: Caller) -> Any:
+    await admin.post("/api-keys/rotate")
+    return admin.record.id
+
+
+async def create_product(_api: Api, admin: Caller) -> Any:
+    return (await admin.post("/products", json=LAMP)).json()["data"]["id"]
+
+
+async def change_product(api: Api, admin: Caller) -> Any:
+    product = await api.product(name="Lamp", stock_quantity=3)
+    body = {"name": "Lamp", "stock_quantity": 4, "metadata": {"colour": "red"}}
+    await admin.patch(f"/products/{product.id}", json=body)
+    await admin.patch(f"/products/{product.id}", json=body)
+    return product.id
+
+
+async def delete_product(api: Api, admin: Caller) -> Any:
+    product = await api.product(name="Lamp")
+    await admin.delete(f"/products/{product.id}")
+    return product.id
+
+
+async def import_products(api: Api, _admin: Caller) -> Any:
+    async for _ in insert_in_batches(api.live, [VALUES] * 2_001, OPERATOR):
+        pass
+
+
+async def import_all_products_at_once(api: Api, _admin: Caller) -> Any:
+    with Spool(None) as spool:
+        for _ in range(3):
+            spool.add(new_product(VALUES, api.clock()))
+        async for _ in insert_at_once(api.live, spool, OPERATOR):
+            pass
+
+
+async def import_nothing(api: Api, _admin: Caller) -> Any:
+    async for _ in insert_in_batches(api.live, [], OPERATOR):
+        pass
+    with Spool(None) as spool:
+        async for _ in insert_at_once(api.live, spool, OPERATOR):
+            pass
+
+
+MADE = {"email": "grace@example.com", "role": "editor", "plan": "free"}
+PROMOTED = {"fields": ["role"], "role": {"from": "viewer", "to": "editor"}}
+MOVED = {"fields": ["plan"], "plan": {"from": "pro", "to": "free"}}
+SEVERAL = {"name": "Ada", "email": "a@example.com", "preferences": {"theme": "dark"}}
+CHANGED = {"fields": ["name", "email", "theme"]}
+WITH_PASSWORD = {"name": "Ada", "password": "Analytical2"}
+
+LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
+    "a new user": (create_user, [("user.created", "user", MADE)]),
+    "a new name": (changes({"name": "Ada"}), [("user.changed", "user", {"fields": ["name"]})]),
+    "several values": (changes(SEVERAL), [("user.changed", "user", CHANGED)]),
+    "a new role": (changes({"role": "editor"}), [("user.changed", "user", PROMOTED)]),
+    "a new plan": (move_to_a_plan, [("user.changed", "user", MOVED)]),
+    "a new password": (
+        changes({"password": "Analytical2"}),
+        [("password.changed", "user", {})],
+    ),
+    "a new name and password": (
+        changes(WITH_PASSWORD),
+        [("user.changed", "user", {"fields": ["name"]}), ("password.changed", "user", {})],
+    ),
+    "the same name": (changes({"name": "Ada Lovelace"}), []),
+    "a deleted user": (
+        delete_user,
+        [("user.deleted", "user", {"email": "ada@example.com", "role": "viewer"})],
+    ),
+    "a new key": (
+        create_key,
+        [("key.created", "api_key", {"name": "Shop", "type": "read", "user_id": "CALLER"})],
+    ),
+    "a revoked key": (
+        revoke_a_key_twice,
+        [("key.revoked", "api_key", {"name": "A key", "user_id": "CALLER"})],
+    ),
+    "a rotated key": (
+        rotate_key,
+        [("key.rotated", "api_key", {"name": "A key", "successor": "NEXT"})],
+    ),
+    "a new product": (create_product, [("product.created", "product", {"name": "Lamp"})]),
+    "a changed product": (
+        change_product,
+        [("product.changed", "product", {"fields": ["stock_quantity", "metadata"]})],
+    ),
+    "a deleted product": (delete_product, [("product.deleted", "product", {"name": "Lamp"})]),
+    "an import": (import_products, [("products.imported", "product", {"inserted": 2_001})]),
+    "a strict import": (
+        import_all_products_at_once,
+        [("products.imported", "product", {"inserted": 3})],
+    ),
+    "an empty import": (import_nothing, []),
+}
+
+
+@pytest.mark.parametrize("case", LEAVES)
+async def test_an_operation_leaves_its_entries_and_no_others(
+    api: Api, noted: Noted, case: str
+) -> None:
+    admin = await api.caller("admin")
+    await noted()
+    step, expected = LEAVES[case]
+
+    target_id = await step(api, admin)
+
+    known = {"CALLER": admin.user.id, "NEXT": admin.record.id + 1}
+    wanted = [
+        (
+            action,
+            target,
+            target_id and str(target_id),
+            {k: known.get(str(v), v) for k, v in d.items()},
+        )
+        for action, target, d in expected
+    ]
+    assert await noted() == wanted
+    assert await noted(api.sandbox) == []
+
+
+async def test_a_reset_of_the_sandbox_is_noted_there(api: Api, noted: Noted) -> None:
+    caller = await api.caller("editor", "test")
+    before = await noted(api.sandbox)
+    await reset(api.sandbox, OPERATOR)
+    assert await noted(api.sandbox) == [
+        ("sandbox.reset", None, None, {"users": 12, "products": 60})
+    ]
+    kept = [entry.action for entry in await api.sandbox.audit.page(limit=9)]
+    assert kept[:2] == ["sandbox.reset", "key.created"]
+    assert [action for action, *_ in before] == ["key.created"]
+    assert (await caller.get("/users/me")).status_code == 200
+
+
+async def test_mirrors_follow_without_entries_of_their_own(api: Api, noted: Noted) -> None:
+    admin = await api.caller("admin")
+    caller = await api.caller("editor", "test")
+    await noted(api.sandbox)
+    await admin.patch(f"/users/{caller.user.id}", json={"role": "viewer"})
+    await set_plan(api.live, caller.user.email, "free", OPERATOR)
+    await admin.delete(f"/users/{caller.user.id}")
+    assert await api.sandbox.users.by_account(caller.user.id) is None
+    assert await noted(api.sandbox) == []
+
+
+async def test_an_import_that_is_broken_off_notes_what_it_has_stored(
+    api: Api, noted: Noted
+) -> None:
+    def rows() -> Any:
+        yield from [VALUES] * 2_000
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - raised here
+        async for _ in insert_in_batches(api.live, rows(), OPERATOR):
+            pass
+    assert await noted() == [("products.imported", "product", None, {"inserted": 2_000})]
+
+    with Spool(None) as spool:
+        spool.add(new_product(VALUES, api.clock()))
+        batches = insert_at_once(api.live, spool, OPERATOR)
+        assert await anext(batches) == 1
+        await batches.aclose()
+    assert await noted() == []
+
+
+NOBODY = 9_007_199_254_740_991
+REFUSALS: list[tuple[str, str, Any, int]] = [
+    ("POST", "/users", {**PERSON, "name": "G"}, 422),
+    ("POST", "/users", {**PERSON, "email": "taken@example.com"}, 409),
+    ("POST", "/users", {"name": "Grace"}, 400),
+    ("PATCH", "/users/{me}", {"role": "viewer"}, 409),
+    ("PATCH", "/users/{me}", {"password": "Analytical2", "current_password": "Wrong1234"}, 422),
+    ("PATCH", "/users/{other}", {"email": "taken@example.com"}, 409),
+    ("PATCH", f"/users/{NOBODY}", {"name": "Ada"}, 404),
+    ("DELETE", "/users/{me}", None, 409),
+    ("DELETE", f"/users/{NOBODY}", None, 404),
+    ("POST", "/products", {**LAMP, "price": -1}, 422),
+    ("PATCH", "/products/{product}", {"status": "draft"}, 422),
+    ("PATCH", f"/products/{NOBODY}", {"name": "Lamp"}, 404),
+    ("DELETE", f"/products/{NOBODY}", None, 404),
+]
+
+
+async def test_a_refusal_leaves_none(api: Api, noted: Noted) -> None:
+    admin = await api.caller("admin", password="Analytical1")
+    taken = await api.account("viewer", email="taken@example.com")
+    other = await api.account("viewer")
+    viewer = await api.caller(user=taken)
+    product = await api.product()
+    places = {"me": admin.user.id, "other": other.id, "product": product.id}
+    await noted()
+    async with api.unchanged():
+        for method, path, body, status in REFUSALS:
+            answer = await admin.request(method, path.format_map(places), json=body)
+            assert answer.status_code == status, (method, path, body, answer.text)
+        for method, path in (("POST", "/users"), ("POST", "/products"), ("DELETE", "/users/1")):
+            assert (await viewer.request(method, path, json=LAMP)).status_code == 403
+        stale = {"if-match": '"of long ago"'}
+        where = f"/products/{product.id}"
+        assert (await admin.delete(where, headers=stale)).status_code == 412
+    assert await noted() == []
+
+
+async def test_a_second_rotation_leaves_none(api: Api, noted: Noted) -> None:
+    caller = await api.caller("viewer")
+    await caller.post("/api-keys/rotate")
+    await noted()
+    assert (await caller.post("/api-keys/rotate")).status_code == 409
+    assert await noted() == []
+
+
+async def test_an_entry_tells_who_with_what_from_where_when_and_in_which_request(api: Api) -> None:
+    admin = await api.caller("admin")
+    api.clock.advance(seconds=90)
+    answer = await admin.post("/products", json=LAMP)
+
+    (entry,) = await api.live.audit.page(limit=1)
+    assert entry.request_id == answer.headers["x-request-id"]
+    assert (entry.user_id, entry.email) == (admin.user.id, admin.user.email)
+    assert (entry.credential, entry.credential_id) == ("api_key", admin.record.id)
+    assert (entry.address, entry.at) == ("127.0.0.1", api.clock())
+
+    await set_plan(api.live, admin.user.email, "free", OPERATOR)
+    (entry,) = await api.live.audit.page(limit=1)
+    nobody = (entry.user_id, entry.email, entry.credential_id, entry.address, entry.request_id)
+    assert (entry.credential, nobody) == ("command", (None,) * 5)
+
+
+async def test_who_makes_a_sandbox_key_stands_there_as_the_sandbox_knows_them(api: Api) -> None:
+    first, second = await api.caller("editor"), await api.caller("admin")
+
+    async def give(by: Caller) -> int:
+        actor = Actor(by.user.id, by.user.email, "api_key", by.record.id)
+        made, _ = await give_key(
+            api.live, first.user, name="Test", key_type="test", expires_at=None, by=actor
+        )
+        return made.user_id
+
+    mirror = await give(first)
+    (entry,) = await api.sandbox.audit.page(limit=1)
+    assert (entry.user_id, entry.email) == (mirror, first.user.email)
+    await give(second)
+    (entry,) = await api.sandbox.audit.page(limit=1)
+    assert (entry.user_id, entry.email) == (None, second.user.email), "no mirror, so no id there"
+
+
+async def test_no_entry_holds_a_secret(api: Api, tmp_path: Path) -> None:
+    admin = await api.caller("admin", password="Analytical1")
+    keys = [(await api.caller(user=admin.user, key_type=kind)).key for kind in KEY_TYPES]
+    rotated = (await admin.post("/api-keys/rotate")).json()["data"]["key"]
+    await admin.post("/users", json=PERSON)
+    await admin.patch(
+        "/users/me", json={"password": "Analytical2", "current_password": "Analytical1"}
+    )
+
+    told = str([await env.audit.page(limit=99) for env in api.portico.environments])
+    assert "password.changed" in told
+    for key in (*keys, rotated):
+        assert key[8:] not in told
+    for secret in ("Analytical1", "Analytical2", "Cobol1959", "argon2"):
+        assert secret not in told
+    assert not re.search(rb"Analytical[12]|Cobol1959", contents(tmp_path))
+
+
+def contents(directory: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file())
