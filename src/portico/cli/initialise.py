@@ -120,6 +120,8 @@ Once it serves, this works:
   curl {trust}\\
     -H 'Authorization: Bearer {keys["live"]}' \\
     {facts["urls"]["base"]}/users/me
+
+and the dashboard is at {facts["urls"]["dashboard"]}
 """
 
 

@@ -16,29 +16,29 @@ class PreviousKey(msgspec.Struct, frozen=True):
     expires_at: Timestamp
 
 
-class RotatedKey(msgspec.Struct, frozen=True):
+class RotatedKey(msgspec.Struct, frozen=True, kw_only=True):
     """The successor of a rotated key; `key` is shown this once."""
 
     id: Identifier
     name: Annotated[str, Meta(examples=["Storefront"])]
     type: Literal["live", "test", "read"]
+    key: (
+        Annotated[
+            str,
+            Meta(
+                description="The secret; store it now. The answer to a repeated `Idempotency-Key`"
+                " leaves it out.",
+                examples=["sk_live_…"],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     hint: Annotated[
         str, Meta(description="What may be shown of the key.", examples=["sk_live_…x7Qd"])
     ]
     created_at: Timestamp
     expires_at: Annotated[Timestamp | None, Meta(description="Null where the key has no end.")]
     previous_key: PreviousKey
-    key: (
-        Annotated[
-            str,
-            Meta(
-                description="The secret; store it now. Where an `Idempotency-Key` is repeated, it"
-                " is left out.",
-                examples=["sk_live_…"],
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
 
 
 def rotated_key(
@@ -46,12 +46,12 @@ def rotated_key(
 ) -> RotatedKey:
     """What POST /api-keys/rotate answers."""
     return RotatedKey(
-        successor.id,
-        successor.name,
-        successor.type,
-        successor.hint,
-        timestamp(successor.created_at),
-        None if successor.expires_at is None else timestamp(successor.expires_at),
-        PreviousKey(previous_id, timestamp(previous_end)),
-        key,
+        id=successor.id,
+        name=successor.name,
+        type=successor.type,
+        key=key,
+        hint=successor.hint,
+        created_at=timestamp(successor.created_at),
+        expires_at=None if successor.expires_at is None else timestamp(successor.expires_at),
+        previous_key=PreviousKey(previous_id, timestamp(previous_end)),
     )
