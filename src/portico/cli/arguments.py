@@ -1,8 +1,17 @@
 """How commands are declared: what stands behind `portico`, and the options that many share."""
 
-from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    SUPPRESS,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Callable
+from typing import Any
 
+from portico.contract.reading import text_fault
+from portico.domain.errors import BrokenRule
 from portico.settings import Settings
 
 Run = Callable[[Settings, Namespace], int | None]
@@ -43,6 +52,20 @@ class Commands:
             )
         command.set_defaults(run=run)
         return command
+
+
+def ruled(rule: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A rule of the domain as the type of an argument."""
+
+    def read(text: str) -> Any:
+        if fault := text_fault(text):
+            raise ArgumentTypeError(fault)
+        try:
+            return rule(text)
+        except BrokenRule as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return read
 
 
 def _sentence(summary: str) -> str:

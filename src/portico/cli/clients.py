@@ -4,13 +4,12 @@ import asyncio
 from argparse import Namespace
 from typing import Any
 
-from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.arguments import Commands, ruled, take_sandbox
 from portico.cli.output import CommandError, answer, plain, table
 from portico.cli.prepared import prepared
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import Invalid
-from portico.domain.oauth import Client, spelled
+from portico.domain.oauth import Client, client_name, client_scopes, redirect_uri, spelled
 from portico.services.accounts import account
 from portico.services.clients import (
     Registered,
@@ -33,10 +32,13 @@ def add_to(commands: Commands) -> None:
         "Codes are sent to the redirect URIs alone: https://…, http:// on a loopback address (any"
         "\nport), or a native application's own scheme such as com.example.app:/callback.",
     )
-    create.add_argument("--name", metavar="N", required=True, help="what users see")
+    create.add_argument(
+        "--name", metavar="N", type=ruled(client_name), required=True, help="what users see"
+    )
     create.add_argument(
         "--redirect-uri",
         metavar="URI",
+        type=ruled(redirect_uri),
         nargs="+",
         action="extend",
         required=True,
@@ -45,6 +47,7 @@ def add_to(commands: Commands) -> None:
     create.add_argument(
         "--scope",
         metavar='"…"',
+        type=ruled(client_scopes),
         required=True,
         help='what it may ask for, such as "read:products write:products"; openid, profile and'
         " email are open to all",
@@ -72,7 +75,9 @@ def add_to(commands: Commands) -> None:
         "delete", _delete, "delete an OAuth client", "All that was granted to it ends at once."
     )
     for verb in (renew, delete):
-        verb.add_argument("client_id", metavar="CLIENT_ID", help="from portico clients list")
+        verb.add_argument(
+            "client_id", metavar="CLIENT_ID", type=ruled(str), help="from portico clients list"
+        )
         take_sandbox(verb)
 
 
@@ -95,13 +100,8 @@ async def _register(settings: Settings, chosen: Namespace) -> Registered:
     async with prepared(settings) as portico:
         env = portico.sandbox if chosen.sandbox else portico.live
         owner = await (account(env, chosen.owner) if chosen.owner else env.users.first_admin())
-        wanted = Registration(chosen.name, chosen.redirect_uri, chosen.scope)
-        try:
-            return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
-        except Invalid as error:
-            flags = {"name": "--name", "redirect_uris": "--redirect-uri", "scopes": "--scope"}
-            faults = (f"{flags[fault.field]} {fault.message}" for fault in error.details)
-            raise CommandError("; ".join(map(plain, faults)), 2) from None
+        wanted = Registration(chosen.name, chosen.redirect_uri, spelled(chosen.scope))
+        return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
 
 
 def _list(settings: Settings, chosen: Namespace) -> None:

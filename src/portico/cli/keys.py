@@ -2,18 +2,16 @@
 
 import asyncio
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable
 from typing import Any
 
-from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.arguments import Commands, ruled, take_sandbox
 from portico.cli.output import CommandError, answer, minute, plain, table
 from portico.cli.prepared import prepared
 from portico.contract.envelope import timestamp
-from portico.contract.reading import text_fault
 from portico.domain.api_keys import KEY_TYPES, ApiKey, key_name
 from portico.domain.audit import OPERATOR
 from portico.domain.durations import parse_duration
-from portico.domain.errors import BrokenRule, NotFound
+from portico.domain.errors import NotFound
 from portico.domain.ids import parse_id
 from portico.services.accounts import account, give_key
 from portico.services.api_keys import revoke_key
@@ -39,12 +37,12 @@ def add_to(commands: Commands) -> None:
         help="live: everything its owner may do; read: GET alone; test: the sandbox",
     )
     create.add_argument(
-        "--name", metavar="N", type=_ruled(key_name), required=True, help="what it is for"
+        "--name", metavar="N", type=ruled(key_name), required=True, help="what it is for"
     )
     create.add_argument(
         "--expires-in",
         metavar="DURATION",
-        type=_ruled(parse_duration),
+        type=ruled(parse_duration),
         help="30s, 15m, 24h or 90d from now (default: it does not expire)",
     )
     take_sandbox(create)
@@ -56,20 +54,6 @@ def add_to(commands: Commands) -> None:
     )
     revoke.add_argument("id", metavar="ID", type=_key_id, help="its number, from portico keys list")
     take_sandbox(revoke)
-
-
-def _ruled(rule: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A rule of the domain as the type of an argument."""
-
-    def read(text: str) -> Any:
-        if fault := text_fault(text):
-            raise ArgumentTypeError(fault)
-        try:
-            return rule(text)
-        except BrokenRule as error:
-            raise ArgumentTypeError(str(error)) from None
-
-    return read
 
 
 def _key_id(text: str) -> int:
