@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.domain.limits import DEFAULT_PLANS, Plan
-from portico.setting_values import Setting
-from portico.settings import SETTINGS, SettingError, Settings, load, markdown_table, redacted
+from portico.setting_values import Setting, redacted
+from portico.settings import SETTINGS, SettingError, Settings, load, markdown_table
 
 Flags = Mapping[str, str | int | None]
 
@@ -49,6 +49,7 @@ def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
     assert settings.trusted_proxies == ()
     assert settings.metrics_allow == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
     assert (settings.body_limit, settings.cookie_domain) == (1024 * 1024, None)
+    assert (settings.smtp_url, settings.mail_from) == (None, None)
     assert (settings.log_level, settings.log_requests) == ("info", True)
     assert settings.plans == DEFAULT_PLANS
 
@@ -166,6 +167,20 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("valkey_url", "http://valkey"),
         ("valkey_url", "valkey:6379"),
         ("valkey_url", "redis://[::1"),
+        ("smtp_url", "mail.example.com:587"),
+        ("smtp_url", "https://mail.example.com"),
+        ("smtp_url", "smtp://"),
+        ("smtp_url", "smtp://user:password@"),
+        ("smtp_url", "smtp://user@mail.example.com"),
+        ("smtp_url", "smtp://user:pass#word@mail.example.com"),
+        ("smtp_url", "smtp://mail.example.com:0"),
+        ("smtp_url", "smtp://mail.example.com:65536"),
+        ("smtp_url", "smtp://mail.example.com/queue"),
+        ("smtp_url", "smtp://mail.example.com?tls=off"),
+        ("smtp_url", "smtp://mail server"),
+        ("mail_from", "Portico <portico@example.com>"),
+        ("mail_from", "portico@localhost"),
+        ("mail_from", ""),
         ("base_url", "http://a.test/v1"),
         ("base_url", "//a.test/v1"),
         ("base_url", "https://"),
@@ -263,6 +278,15 @@ def test_certificate_and_key_come_together(tmp_path: Path) -> None:
     assert "needs tls_key" in refusal(tmp_path, tls_cert="a.pem")
     assert "needs tls_cert" in refusal(tmp_path, tls_key="a.pem")
     assert "Is a directory" in refusal(tmp_path, tls_cert="a.pem", tls_key=".")
+
+
+def test_a_mail_server_needs_a_sender(tmp_path: Path) -> None:
+    assert "PORTICO_MAIL_FROM" in refusal(tmp_path, smtp_url="smtps://mail.example.com")
+    settings = read(
+        tmp_path, smtp_url="smtp://app:p%40ss@[::1]:2525/", mail_from="portico@example.com"
+    )
+    assert settings.smtp_url == "smtp://app:p%40ss@[::1]:2525/"
+    assert read(tmp_path, mail_from="portico@example.com").smtp_url is None
 
 
 # Addresses
@@ -414,17 +438,18 @@ def test_no_password_survives_redaction(before: str, after: str, scheme: str) ->
     assert "hunter2" not in redacted(f"{scheme}://app:{before}hunter2{after}@db/portico")
 
 
-@pytest.mark.parametrize("name", ["database_url", "valkey_url"])
+@pytest.mark.parametrize("name", ["database_url", "valkey_url", "smtp_url"])
 @pytest.mark.parametrize(
     "url",
     ["postgresql://u:hunter2@db/p", "redis://u:hunter2@valkey", "postgres://u:hunter2/x@db/p",
-     "redis://u:hunter2/x@db/p", "http://u:hunter2@db", "hunter2", "hunter2\n"],
+     "redis://u:hunter2/x@db/p", "http://u:hunter2@db", "smtp://u:hunter2@mail",
+     "smtp://u:hunter2#x@mail", "hunter2", "hunter2\n"],
 )  # fmt: skip
 def test_no_secret_shows_in_a_refusal_or_in_the_settings(
     tmp_path: Path, name: str, url: str
 ) -> None:
     try:
-        text = repr(read(tmp_path, **{name: url}))
+        text = repr(read(tmp_path, mail_from="portico@example.com", **{name: url}))
         assert "u:***@" in text
     except SettingError as error:
         text = str(error)

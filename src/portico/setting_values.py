@@ -44,6 +44,12 @@ class Setting:
         """The flag of the command line, `--database-url`."""
         return f"--{self.name.replace('_', '-')}"
 
+    @property
+    def row(self) -> str:
+        """The row of the table in the documents."""
+        default = f"`{self.default}`" if self.default else "unset"
+        return f"| `{self.name}` | `{self.variable}` | {default} | {self.description} |"
+
     def read(self, value: object) -> object:
         """The value in its own type, from text or from what portico.toml holds."""
         text = self._text(value)
@@ -165,6 +171,45 @@ def store_url(*schemes: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def mail_server(text: str) -> str:
+    """A URL of scheme smtp or smtps: a host, perhaps a port, perhaps a user with a password."""
+    try:
+        parts = urlsplit(text)
+        usable = (
+            parts.scheme in ("smtp", "smtps")
+            and re.fullmatch(r"[a-z0-9._:-]+", parts.hostname or "")
+            and parts.port != 0
+            and bool(parts.username) == bool(parts.password)
+            and not (parts.path.strip("/") or parts.query or parts.fragment)
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BrokenRule(
+            "must be smtp:// or smtps:// with a host, such as"
+            " smtps://user:password@mail.example.com; write special characters of the password"
+            " as %XX"
+        )
+    return text
+
+
+def redacted(url: str) -> str:
+    """A URL as it may be shown: without its password and without its query.
+
+    Never fails, and shows less where a badly encoded password makes the parts uncertain.
+    """
+    match = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
+    scheme = match[0] if match else ""
+    address, *query = re.split(r"[?#]", url[len(scheme) :], maxsplit=1)
+    if query and "@" in query[0]:
+        return f"{scheme}***"
+    credentials, at, place = address.rpartition("@")
+    user, colon, _ = credentials.partition(":")
+    return f"{scheme}{user if colon else ''}{colon}{'***@' if at else ''}{place}" + (
+        "?***" if query else ""
+    )
 
 
 def domain(text: str) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from portico.domain.errors import BrokenRule
 from portico.domain.limits import Plan
+from portico.domain.users import email
 from portico.setting_values import (
     Network,
     Setting,
@@ -24,9 +25,11 @@ from portico.setting_values import (
     domain,
     hint,
     listening_address,
+    mail_server,
     networks,
     one_of,
     plans,
+    redacted,
     store_url,
     switch,
     whole,
@@ -37,23 +40,6 @@ CONFIG_VARIABLE = "PORTICO_CONFIG"
 
 class SettingError(Exception):
     """A setting is unknown or impossible: one line for the operator, which holds no password."""
-
-
-def redacted(url: str) -> str:
-    """A URL as it may be shown: without its password and without its query.
-
-    Never fails, and shows less where a badly encoded password makes the parts uncertain.
-    """
-    match = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
-    scheme = match[0] if match else ""
-    address, *query = re.split(r"[?#]", url[len(scheme) :], maxsplit=1)
-    if query and "@" in query[0]:
-        return f"{scheme}***"
-    credentials, at, place = address.rpartition("@")
-    user, colon, _ = credentials.partition(":")
-    return f"{scheme}{user if colon else ''}{colon}{'***@' if at else ''}{place}" + (
-        "?***" if query else ""
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -173,6 +159,19 @@ class Settings:
         str | None,
         declared(None, domain, "domain whose hosts share the session cookie; unset: none do"),
     ]
+    smtp_url: Annotated[
+        str | None,
+        declared(
+            None,
+            mail_server,
+            "`smtp://user:password@host:587`, upgraded to TLS but for a loopback host, or"
+            " `smtps://`; unset: mails become files in `log` in `data`",
+            secret=True,
+        ),
+    ]
+    mail_from: Annotated[
+        str | None, declared(None, email, "address that mails come from; `smtp_url` needs it")
+    ]
     metrics_allow: Annotated[
         tuple[Network, ...],
         declared(
@@ -229,16 +228,8 @@ _ADDRESSES = ("base_url", "sandbox_url", "auth_url", "sandbox_auth_url", "dashbo
 
 def markdown_table() -> str:
     """The settings as a Markdown table, one row each, for the documents."""
-    rows = [
-        "| Key in `portico.toml` | Variable | Default | Meaning |",
-        "|---|---|---|---|",
-        *(
-            f"| `{setting.name}` | `{setting.variable}` |"
-            f" {f'`{setting.default}`' if setting.default else 'unset'} | {setting.description} |"
-            for setting in SETTINGS
-        ),
-    ]
-    return "\n".join(rows) + "\n"
+    head = "| Key in `portico.toml` | Variable | Default | Meaning |\n|---|---|---|---|\n"
+    return head + "".join(f"{setting.row}\n" for setting in SETTINGS)
 
 
 class _Given(NamedTuple):
@@ -360,6 +351,11 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         raise SettingError(
             f"{_named('tls', sources)} may be off only behind a proxy that terminates TLS: name it"
             " in trusted_proxies (PORTICO_TRUSTED_PROXIES)"
+        )
+    if settings.smtp_url is not None and settings.mail_from is None:
+        raise SettingError(
+            f"{_named('smtp_url', sources)} needs an address that mails come from: set mail_from"
+            " (PORTICO_MAIL_FROM)"
         )
     if settings.http_port == settings.port:
         raise SettingError(

@@ -18,7 +18,8 @@ from portico.certificates import RENEWAL_DAYS, CertificateError, check_pair, ins
 from portico.cli.lock import holder
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
-from portico.settings import Settings, redacted
+from portico.setting_values import redacted
+from portico.settings import Settings
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
 from portico.storage.sqlite_files import FileError, faults
