@@ -1,0 +1,151 @@
+"""`portico clients` and `portico signing-keys`."""
+
+from base64 import b64encode
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from beside import Running
+from operating import Answer, Installation, read_answer
+
+ADMIN = "admin@example.com"
+CALLBACK = "https://app.example/callback"
+
+
+def make(running: Running, *more: str, name: str = "Ledger") -> dict[str, Any]:
+    told: dict[str, Any] = running.installation.told(
+        "clients",
+        "create",
+        "--name",
+        name,
+        "--redirect-uri",
+        CALLBACK,
+        "http://127.0.0.1/callback",
+        "--scope",
+        "read:products write:products",
+        *more,
+    )
+    return told
+
+
+def introspected(running: Running, told: dict[str, Any], secret: str, env: str = "") -> Answer:
+    """What the server answers a client that calls with this secret."""
+    credentials = b64encode(f"{told['client_id']}:{secret}".encode()).decode()
+    with running.service.connect() as connection:
+        body = urlencode({"token": "oat_unknown"})
+        connection.sendall(
+            f"POST {env}/auth/introspect HTTP/1.1\r\nhost: localhost\r\n"
+            f"authorization: Basic {credentials}\r\n"
+            "content-type: application/x-www-form-urlencoded\r\n"
+            f"content-length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        return read_answer(connection)
+
+
+def test_a_new_client_may_call_at_once(on_each: Running) -> None:
+    told = make(on_each)
+
+    assert list(told) == ["client_id", "client_secret", "name", "redirect_uris", "scopes"]
+    assert told["redirect_uris"] == [CALLBACK, "http://127.0.0.1/callback"]
+    assert told["scopes"] == ["read:products", "write:products"]
+    answer = introspected(on_each, told, told["client_secret"])
+    assert (answer.status, answer.json) == (200, {"active": False})
+    assert introspected(on_each, told, "wrong").status == 401
+
+
+def test_a_public_client_has_no_secret(running: Running) -> None:
+    told = make(running, "--public")
+
+    assert list(told) == ["client_id", "name", "redirect_uris", "scopes"]
+    (entry,) = [
+        each
+        for each in running.installation.told("clients", "list")
+        if each["client_id"] == told["client_id"]
+    ]
+    assert (entry["public"], entry["owner"]) == (True, ADMIN)
+
+
+def test_a_client_of_the_sandbox_is_unknown_to_live(running: Running) -> None:
+    told = make(running, "--sandbox")
+
+    assert introspected(running, told, told["client_secret"], "/sandbox").status == 200
+    assert introspected(running, told, told["client_secret"]).status == 401
+
+
+def test_a_renewed_secret_replaces_the_old_one_at_once(running: Running) -> None:
+    told = make(running)
+
+    renewed = running.installation.told("clients", "renew-secret", told["client_id"])
+
+    assert introspected(running, told, told["client_secret"]).status == 401
+    assert introspected(running, told, renewed["client_secret"]).status == 200
+
+
+def test_a_deleted_client_fails_on_the_very_next_request(on_each: Running) -> None:
+    told = make(on_each)
+
+    on_each.installation.told("clients", "delete", told["client_id"])
+
+    assert introspected(on_each, told, told["client_secret"]).status == 401
+    code, line = on_each.installation.refused("clients", "delete", told["client_id"])
+    assert (code, line) == (1, f"There is no OAuth client {told['client_id']}.")
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "says"),
+    [
+        ("--name", "", "1 to 100 characters"),
+        ("--redirect-uri", "http://app.example/callback", "must begin with https://"),
+        ("--redirect-uri", "https://app.example/#fragment", "must have no fragment"),
+        ("--redirect-uri", "javascript:alert(1)", "must begin with https://"),
+        ("--scope", "read:products fly", "not fly"),
+    ],
+)
+def test_what_cannot_be_registered_is_refused_where_it_is_typed(
+    installation: Installation, flag: str, value: str, says: str
+) -> None:
+    given = {"--name": "Ledger", "--redirect-uri": CALLBACK, "--scope": "read:products"}
+    words = [word for pair in {**given, flag: value}.items() for word in pair]
+
+    done = installation.run("clients", "create", *words)
+
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert installation.told("clients", "list") == []
+
+
+def test_an_owner_who_does_not_exist_is_refused(installation: Installation) -> None:
+    code, line = installation.refused(
+        "clients", "create", "--name", "Ledger", "--redirect-uri", CALLBACK, "--scope", "",
+        "--owner", "nobody@example.com",
+    )  # fmt: skip
+    assert (code, line) == (1, "There is no user with the e-mail nobody@example.com.")
+
+
+def test_tables_are_for_people(running: Running) -> None:
+    told = make(running, name="Ledger\x1b[31m")
+    listing = running.installation.run("clients", "list").stdout
+
+    assert told["client_id"] in listing
+    assert "\x1b" not in listing
+
+
+def test_a_rotated_signing_key_is_published_before_it_signs(on_each: Running) -> None:
+    before = on_each.installation.told("signing-keys", "list")
+
+    made = on_each.installation.told("signing-keys", "rotate")
+
+    published = on_each.service.ask("/auth/.well-known/jwks.json").json["keys"]
+    assert {key["kid"] for key in published} == {made["kid"], *(key["kid"] for key in before)}
+    after = on_each.installation.told("signing-keys", "list")
+    assert [key["kid"] for key in after] == [*(key["kid"] for key in before), made["kid"]]
+    assert after[-1]["retires_at"] is None
+    assert all(key["retires_at"] > made["signs_at"] for key in after[:-1])
+
+
+def test_a_key_that_signs_at_once_ends_the_others(running: Running) -> None:
+    made = running.installation.told("signing-keys", "rotate", "--at-once", "--sandbox")
+
+    published = running.service.ask("/sandbox/auth/.well-known/jwks.json").json["keys"]
+    assert [key["kid"] for key in published] == [made["kid"]]
