@@ -9,6 +9,7 @@ from audit.conftest import Noted
 from driving import Api, Caller
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import NotFound
+from portico.domain.oauth import Client
 from portico.domain.secrets import digest
 from portico.domain.times import DAY
 from portico.domain.users import User
@@ -52,14 +53,10 @@ class Signed:
         env, now = self.api.live, self.api.clock()
         self.tokens["oauth"] = "oat_" + "x" * 43 + str(self.user.id)
         async with env.db.transaction() as tx:
-            row = await tx.one(
-                "INSERT INTO oauth_clients (client_id, name, redirect_uris, scopes, created_at)"
-                " VALUES (:id, 'Shop', '[]', '', 0) RETURNING id",
-                {"id": f"client_{self.user.id}"},
-            )
-            assert row is not None
-            self.client_id = row[0]
             scopes = frozenset({"read:users"})
+            name = f"client_{self.user.id}"
+            client = Client(0, name, None, None, "Shop", (), scopes, now)
+            self.client_id = (await env.clients.insert(tx, client)).id
             grant = await env.grants.insert(
                 tx,
                 user_id=self.user.id,

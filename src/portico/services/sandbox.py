@@ -79,6 +79,8 @@ async def reset(env: Environment, by: Actor) -> Filled:
             users = await _add_users(env, tx, now)
             await env.products.delete_all(tx)
             await env.products.insert_many(tx, products)
+            # Whoever repeats a POST after a reset means what is there now.
+            await env.idempotency_keys.forget(tx, now + DAY)
             facts = {"users": users, "products": len(products)}
             await env.audit.record(tx, by, now, "sandbox.reset", details=facts)
     except UniqueViolation as error:

@@ -1,0 +1,108 @@
+"""What a reset of the sandbox takes along, and what outlives it (decisions §3)."""
+
+from typing import Any
+
+from driving import Api
+from portico.domain.audit import OPERATOR
+from portico.domain.oauth import Client
+from portico.domain.secrets import digest
+from portico.domain.times import DAY
+from portico.services.api_keys import create_key
+from portico.services.sandbox import reset
+from portico.storage.email_tokens import EmailToken
+from portico.storage.grants import Code
+
+OF_USERS = (
+    *("api_keys", "sessions", "grants", "authorization_codes"),
+    *("known_addresses", "email_tokens"),
+)
+SCOPES = frozenset({"read:users"})
+
+
+async def give(api: Api, user_id: int, client_id: int) -> None:
+    """Lets a user of the sandbox sign in, consent, have a key and be sent an e-mail."""
+    env, now, name = api.sandbox, api.clock(), str(user_id)
+    await create_key(
+        env, user_id=user_id, name="Key", key_type="test", expires_at=None, by=OPERATOR
+    )
+    where: Any = {"user_id": user_id, "address": "192.0.2.1", "user_agent": "", "now": now}
+    async with env.db.transaction() as tx:
+        await env.sessions.insert(tx, token_hash=digest(name), expires_at=now + DAY, **where)
+        await env.sessions.know_address(tx, user_id, "192.0.2.1", now)
+        for client in (None, client_id):
+            grant = await env.grants.insert(
+                tx, client_id=client, scopes=SCOPES, expires_at=now + DAY, **where
+            )
+            await env.grants.issue(
+                tx,
+                grant.id,
+                refresh_hash=digest(f"refresh {name} {client}"),
+                access_hash=digest(f"access {name} {client}"),
+                scopes=SCOPES,
+                now=now,
+                access_expires_at=now + DAY,
+                refresh_expires_at=now + DAY,
+            )
+        code = Code(client_id, user_id, "", SCOPES, None, None, now, now + DAY)
+        await env.grants.add_code(tx, digest(name), code)
+        token = EmailToken(user_id, "verify", "a@example.com", now + DAY)
+        await env.email_tokens.insert(tx, digest(name), token)
+
+
+async def owners(api: Api) -> dict[str, set[Any]]:
+    """Whose rows there are in the sandbox, by table."""
+    held = {}
+    for table in OF_USERS:
+        rows = await api.sandbox.db.all(f"SELECT user_id FROM {table}")  # noqa: S608 - constants
+        held[table] = {row[0] for row in rows}
+    return held
+
+
+async def test_a_reset_keeps_mirrors_and_theirs_clients_and_audit_and_nothing_else(
+    api: Api,
+) -> None:
+    caller = await api.caller("admin", "test")
+    mirror = await api.sandbox.users.by_account(caller.user.id)
+    assert mirror is not None
+    other = await api.account("editor", env=api.sandbox)
+    async with api.sandbox.db.transaction() as tx:
+        shop = Client(0, "client_a", None, other.id, "Shop", (), SCOPES, api.clock())
+        shop = await api.sandbox.clients.insert(tx, shop)
+    for user in (mirror, other):
+        await give(api, user.id, shop.id)
+    live_before = {
+        name: rows for name, rows in (await api.state()).items() if name.startswith("live")
+    }
+    noted = await api.sandbox.audit.page(limit=99)
+    assert await owners(api) == {table: {mirror.id, other.id} for table in OF_USERS}
+
+    await reset(api.sandbox, OPERATOR)
+
+    assert await owners(api) == {table: {mirror.id} for table in OF_USERS}
+    pairs = await api.sandbox.db.one("SELECT count(*) FROM tokens")
+    assert pairs is not None
+    assert pairs[0] == 2, "both of the mirror's"
+    (client,) = await api.sandbox.clients.all()
+    assert (client.client_id, client.user_id) == ("client_a", None)
+    assert (await api.sandbox.audit.page(limit=99))[1:] == noted
+    assert (await caller.get("/users/me")).status_code == 200
+    after = await api.state()
+    assert {name: rows for name, rows in after.items() if name.startswith("live")} == live_before
+
+
+async def test_a_repeated_post_is_done_again_after_a_reset(api: Api) -> None:
+    caller = await api.caller("editor", "test")
+    lamp = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
+    once = {"idempotency-key": "lamp-1"}
+    first = await caller.post("/products", json=lamp, headers=once)
+    assert (
+        "idempotent-replayed" in (await caller.post("/products", json=lamp, headers=once)).headers
+    )
+
+    await reset(api.sandbox, OPERATOR)
+
+    again = await caller.post("/products", json=lamp, headers=once)
+    assert again.status_code == 201
+    assert "idempotent-replayed" not in again.headers
+    assert again.json()["data"]["id"] != first.json()["data"]["id"]
+    assert (await caller.get(f"/products/{again.json()['data']['id']}")).status_code == 200
