@@ -101,6 +101,7 @@ async def change_user(
 
     Users may change their own name, avatar, preferences and, with `current_password`, password;
     whoever has `write:users` everything of everyone, their own role excepted (decisions §4, §7).
+    An OAuth client changes nobody without that scope.
     The session that makes the request outlives a change of its user's password.
     Raises `NotFound`, `PermissionDenied`, `PreconditionFailed`, `Duplicate`, `Conflict` for the
     last admin, and `Invalid` for a wrong `current_password`.
@@ -201,6 +202,9 @@ def _permit(caller: Principal, values: dict[str, Any], *, own: bool) -> None:
         return
     if not own:
         raise PermissionDenied("Changing other users needs the scope write:users.")
+    if caller.credential == "oauth":
+        # Whoever allowed an application to see products did not mean their own profile.
+        raise PermissionDenied("An application needs the scope write:users to change its user.")
     if beyond := sorted(values.keys() - _OWN_FIELDS):
         raise PermissionDenied(f"Changing {', '.join(beyond)} needs the scope write:users.")
 
