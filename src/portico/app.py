@@ -52,6 +52,7 @@ SANDBOX = "sandbox"
 OPERATIONS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 V1: tuple[Route, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES, *sessions.ROUTES)
+AUTH: tuple[Route, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +207,7 @@ class Server:
         mounts += pages
         self._files = Files(mounts)
         for mount in bases:
-            add_docs(self._files, mount, settings.plans)
+            add_docs(self._files, mount, AUTH, settings.plans)
         for mount in pages:
             self._files.add_assets(mount, *PAGE_ASSETS)
         self._outside = OPERATIONS | self._files.paths

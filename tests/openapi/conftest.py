@@ -1,4 +1,4 @@
-"""The application in process, and the document of its live API."""
+"""The application in process, and the document of its live API and authorization server."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from driving import Api, settings_for
-from portico.app import V1
+from portico.app import AUTH, V1
 from portico.domain.limits import DEFAULT_PLANS
-from portico.http.openapi import document
+from portico.http.openapi import Part, document
 
 ADDRESS = "https://localhost:8443/v1"
+AUTH_ADDRESS = "https://localhost:8443/auth"
 
 
 @pytest.fixture
@@ -26,5 +27,5 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 
 @pytest.fixture(scope="session")
 def described() -> dict[str, Any]:
-    """The document of the whole of version 1."""
-    return document(ADDRESS, V1, DEFAULT_PLANS)
+    """The document of the whole of version 1 and of signing in."""
+    return document(Part(ADDRESS, V1), Part(AUTH_ADDRESS, AUTH), DEFAULT_PLANS)

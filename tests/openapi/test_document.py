@@ -11,17 +11,20 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from driving import Api
-from portico.app import V1
+from portico.app import AUTH, V1
 from portico.contract.reading import decode
 from portico.domain import errors
 from portico.domain.limits import DEFAULT_PLANS
-from portico.http.openapi import TAGS, document
+from portico.http.openapi import TAGS, Part, document
 from portico.http.openapi_responses import EXAMPLES, possible_errors
 from portico.http.problems import STATUS
-from portico.http.routing import Route
+from portico.http.routing import Access, Route
 from portico.http.versions import superseded
 
 ADDRESS = "https://localhost:8443/v1"
+AUTH_ADDRESS = "https://localhost:8443/auth"
+JSON_ROUTES = [route for route in (*V1, *AUTH) if not route.form]
+FORM_ROUTES = [route for route in AUTH if route.form]
 
 
 def operations(described: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -44,7 +47,18 @@ def test_it_is_a_valid_openapi_3_1_document(described: dict[str, Any]) -> None:
 
 def test_every_route_is_in_it_and_nothing_else(described: dict[str, Any]) -> None:
     documented = {(method, path) for path, method, _ in operations(described)}
-    assert documented == {(route.method, route.path) for route in V1}
+    assert documented == {(route.method, route.path) for route in (*V1, *AUTH)}
+
+
+def test_each_part_is_at_its_own_address(described: dict[str, Any]) -> None:
+    at_auth = {(route.method, route.path) for route in AUTH}
+    for path, method, operation in operations(described):
+        if (method, path) in at_auth:
+            assert operation["servers"] == [{"url": AUTH_ADDRESS}]
+            assert operation["tags"] == ["auth"]
+        else:
+            assert "servers" not in operation
+            assert operation["tags"] == [path.split("/")[1]]
 
 
 def test_every_operation_has_a_name_of_its_own(described: dict[str, Any]) -> None:
@@ -58,7 +72,7 @@ def test_every_tag_is_described(described: dict[str, Any]) -> None:
     assert used == {tag["name"] for tag in described["tags"]} == set(TAGS)
 
 
-@pytest.mark.parametrize("route", V1, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("route", JSON_ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_every_error_of_a_route_is_in_it_with_its_code(
     route: Route, described: dict[str, Any]
 ) -> None:
@@ -68,12 +82,34 @@ def test_every_error_of_a_route_is_in_it_with_its_code(
         schema = answer["content"]["application/json"]["schema"]
         codes = schema["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"]
         assert error.code in codes
-    assert {"400", "401", "406", "429", "500", "503"} <= answers.keys()
-    assert ("403" in answers) == (route.scope is not None or route.method != "GET")
+    assert {"400", "406", "429", "500", "503"} <= answers.keys()
+    anyone = route.access is Access.ANYONE
+    assert ("401" in answers) == (not anyone or errors.AuthenticationRequired in route.errors)
+    if anyone:
+        assert ("403" in answers) == route.same_origin
+    else:
+        assert ("403" in answers) == (route.scope is not None or route.method != "GET")
     assert ("413" in answers) == ("415" in answers) == ("408" in answers) == bool(route.body)
     assert ("404" in answers) == route.path.endswith("{id}")
     assert ("412" in answers) == route.conditional
-    assert ("304" in answers) == (route.method == "GET")
+    assert ("304" in answers) == route.tagged
+
+
+@pytest.mark.parametrize("route", FORM_ROUTES, ids=lambda route: route.path)
+def test_endpoints_of_oauth_refuse_as_oauth_does(route: Route, described: dict[str, Any]) -> None:
+    operation = described["paths"][route.path]["post"]
+    assert operation["requestBody"]["content"].keys() == {
+        "application/x-www-form-urlencoded",
+        "application/json",
+    }
+    answers = operation["responses"]
+    assert answers.keys() == {"200", "400", "401", "408", "413", "415", "429", "500", "503"}
+    for status, answer in answers.items():
+        found = resolved(described, answer)
+        assert found["headers"]["Cache-Control"]["schema"]["const"] == "no-store"
+        if status >= "400":
+            schema = found["content"]["application/json"]["schema"]
+            assert schema["allOf"][0] == {"$ref": "#/components/schemas/OAuthError"}
 
 
 def test_every_error_has_an_example_of_its_own() -> None:
@@ -87,13 +123,16 @@ def test_headers_of_errors_are_those_that_they_are_answered_with(
     always = {"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
     own = {
         "AuthenticationRequired": {"WWW-Authenticate"},
+        "ClientUnknown": {"WWW-Authenticate"},
         "MethodNotAllowed": {"Allow"},
         "RateLimited": {"Retry-After"},
         "Unavailable": {"Retry-After"},
     }
     for name, answer in responses.items():
-        assert answer["headers"].keys() == always | own.get(name, set()), name
-        counted = name not in ("Internal", "Unavailable")
+        kind = name.removeprefix("OAuth")
+        kept = {"Cache-Control", "Pragma"} if kind != name else set()
+        assert answer["headers"].keys() == always | own.get(kind, set()) | kept, name
+        counted = kind not in ("Internal", "Unavailable")
         limit = resolved(described, answer["headers"]["X-RateLimit-Limit"])
         assert limit["required"] is counted, name
 
@@ -115,15 +154,32 @@ def test_every_example_keeps_its_schema(described: dict[str, Any]) -> None:
     assert checked > 100
 
 
-@pytest.mark.parametrize("shape", dict.fromkeys(route.body for route in V1 if route.body))
+@pytest.mark.parametrize("shape", dict.fromkeys(route.body for route in JSON_ROUTES if route.body))
 def test_the_example_of_a_body_can_be_sent(shape: type[msgspec.Struct]) -> None:
     decode(shape, json.dumps(getattr(shape, "EXAMPLE")).encode())  # noqa: B009 - not of every Struct
 
 
-def test_a_scope_is_named_where_it_is_needed(described: dict[str, Any]) -> None:
-    assert described["paths"]["/users"]["post"]["security"] == [{"bearer": ["write:users"]}]
-    assert "security" not in described["paths"]["/users/me"]["get"]
-    assert described["security"] == [{"bearer": []}]
+def test_credentials_and_scopes_are_named_where_they_are_needed(described: dict[str, Any]) -> None:
+    paths = described["paths"]
+    either = [{"bearer": ["write:users"]}, {"cookie": ["write:users"]}]
+    assert paths["/users"]["post"]["security"] == either
+    assert "security" not in paths["/users/me"]["get"]
+    assert described["security"] == [{"bearer": []}, {"cookie": []}]
+    assert paths["/sessions"]["post"]["security"] == paths["/login"]["post"]["security"] == []
+    assert paths["/sessions"]["delete"]["security"] == [{"cookie": []}]
+    assert paths["/userinfo"]["get"]["security"] == [{"bearer": ["openid"]}]
+    assert paths["/token"]["post"]["security"] == [{"client": []}, {}]
+
+
+def test_a_repeatable_route_takes_a_key_and_says_what_came_of_it(described: dict[str, Any]) -> None:
+    for route in V1:
+        operation = described["paths"][route.path][route.method.lower()]
+        names = {parameter["name"] for parameter in operation.get("parameters", [])}
+        assert ("Idempotency-Key" in names) == route.repeatable
+        headers = operation["responses"][str(route.status)]["headers"]
+        assert ("Idempotent-Replayed" in headers) == route.repeatable
+        if route.repeatable:
+            assert {"409", "422"} <= operation["responses"].keys()
 
 
 def test_links_lead_from_what_was_made_to_reading_changing_and_deleting_it(
@@ -142,7 +198,7 @@ def test_links_lead_from_what_was_made_to_reading_changing_and_deleting_it(
 def test_a_superseded_version_is_deprecated_on_every_answer() -> None:
     since, until = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)
     headers = superseded(since, until, "https://localhost:8443/v2")
-    described = document(ADDRESS, V1, DEFAULT_PLANS, headers)
+    described = document(Part(ADDRESS, V1), Part(AUTH_ADDRESS, ()), DEFAULT_PLANS, headers)
     OpenAPIV31SpecValidator(described).validate()
     for _, _, operation in operations(described):
         assert operation["deprecated"] is True
@@ -166,7 +222,10 @@ async def test_both_environments_serve_their_document_to_anyone(
     assert live.status_code == sandbox.status_code == 200
     assert live.headers["content-type"] == "application/json"
     assert "x-ratelimit-limit" not in live.headers
-    assert live.json()["paths"] == sandbox.json()["paths"] == described["paths"]
+    assert live.json()["paths"] == described["paths"]
+    assert sandbox.json()["paths"].keys() == described["paths"].keys()
+    token = sandbox.json()["paths"]["/token"]["post"]
+    assert token["servers"] == [{"url": "https://localhost:8443/sandbox/auth"}]
     assert sandbox.json()["servers"] == [{"url": "https://localhost:8443/sandbox/v1"}]
     again = await stranger.get("/openapi.json", headers={"if-none-match": live.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")

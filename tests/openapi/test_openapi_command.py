@@ -15,7 +15,11 @@ def test_it_prints_the_document_of_either_environment_without_preparing_anything
     assert live["openapi"] == "3.1.0"
     assert live["servers"] == [{"url": f"https://localhost:{port}/v1"}]
     assert sandbox["servers"] == [{"url": f"https://localhost:{port}/sandbox/v1"}]
-    assert live["paths"] == sandbox["paths"]
+    assert live["paths"]["/users"] == sandbox["paths"]["/users"]
+    assert live["paths"].keys() == sandbox["paths"].keys()
+    for described, auth in ((live, "auth"), (sandbox, "sandbox/auth")):
+        servers = described["paths"]["/token"]["post"]["servers"]
+        assert servers == [{"url": f"https://localhost:{port}/{auth}"}]
     assert not installation.data.exists()
 
 

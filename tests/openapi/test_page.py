@@ -11,7 +11,7 @@ import pytest
 from driving import Api, settings_for
 from portico.app import V1
 from portico.domain.limits import DEFAULT_PLANS
-from portico.http.openapi import document
+from portico.http.openapi import Part, document
 from portico.pages.filters import coloured, prose
 from portico.pages.reference import page
 
@@ -71,6 +71,10 @@ def test_it_shows_every_operation_error_and_plan(shown: Reading, described: dict
         assert error["code"] in shown.text
     assert "100,000" in shown.text
     assert 'curl -X PATCH \\\n  -H "Authorization: Bearer $API_KEY"' in shown.text
+    assert "curl -X POST \\\n  -H 'Content-Type: application/json'" in shown.text
+    assert "-d grant_type='authorization_code'" in shown.text
+    assert "\n  https://localhost:8443/auth/token" in shown.text
+    assert 'curl -X DELETE \\\n  -b "__Host-session=$SESSION"' in shown.text
 
 
 def test_it_loads_and_links_nothing_of_another_host(shown: Reading) -> None:
@@ -194,5 +198,6 @@ async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_pat
 
 
 def test_a_superseded_version_says_so() -> None:
-    described = document("https://localhost:8443/v1", V1, DEFAULT_PLANS, [("deprecation", "@0")])
+    version_part, nothing = Part("https://localhost:8443/v1", V1), Part("", ())
+    described = document(version_part, nothing, DEFAULT_PLANS, [("deprecation", "@0")])
     assert "This version is superseded." in page(described)

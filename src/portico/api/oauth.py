@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
-from portico.contract.envelope import encode
+from msgspec import UNSET
+
+from portico.contract.oauth import IssuedTokens, OneTokenForm, TokenFacts, TokenForm
 from portico.domain.oauth import ACCESS_SECONDS, Refused, spelled
-from portico.http.messages import JSON, Reply, Request
+from portico.http.messages import Reply, Request, json_reply
 from portico.http.routing import Access, Route
 from portico.services import authorization
 from portico.services.authorization import Exchange, exchange_code
@@ -58,20 +60,19 @@ async def introspect(request: Request) -> Reply:
         raise Refused("invalid_client", "Introspection is for clients with a secret.")
     asked = _required(request.body, "token")
     facts = await authorization.introspect(request.environment, request.client, asked)
-    return Reply(200, encode(facts), [("content-type", JSON)])
+    return json_reply(200, TokenFacts(**facts))
 
 
 def _tokens(pair: Pair, id_token: str | None = None) -> Reply:
-    body = {
-        "access_token": pair.access_token,
-        "token_type": "Bearer",
-        "expires_in": ACCESS_SECONDS,
-        "refresh_token": pair.refresh_token,
-        "scope": spelled(pair.scopes),
-    }
-    if id_token is not None:
-        body["id_token"] = id_token
-    return Reply(200, encode(body), [("content-type", JSON)])
+    tokens = IssuedTokens(
+        pair.access_token,
+        "Bearer",
+        ACCESS_SECONDS,
+        pair.refresh_token,
+        spelled(pair.scopes),
+        id_token or UNSET,
+    )
+    return json_reply(200, tokens)
 
 
 def _required(parameters: Mapping[str, str], name: str) -> str:
@@ -81,11 +82,36 @@ def _required(parameters: Mapping[str, str], name: str) -> str:
     return value
 
 
-ROUTES = tuple(
-    Route(method="POST", path=path, handler=handler, access=Access.ANYONE, summary=summary)
-    for path, handler, summary in (
-        ("/token", token, "Exchange a code or a refresh token"),
-        ("/revoke", revoke, "End a token"),
-        ("/introspect", introspect, "Read what is to be known of a token"),
-    )
+ROUTES = (
+    Route(
+        method="POST",
+        path="/token",
+        handler=token,
+        access=Access.ANYONE,
+        summary="Exchange a code or a refresh token",
+        description="A code holds 60 seconds and is good for one use, a refresh token holds 30 days"
+        " and is good for one use. What comes a second time ends all that it bought.",
+        form=TokenForm,
+        answer=IssuedTokens,
+    ),
+    Route(
+        method="POST",
+        path="/revoke",
+        handler=revoke,
+        access=Access.ANYONE,
+        summary="End a token",
+        description="A refresh token ends with all tokens that came of the same consent. What is"
+        " unknown is left as it is.",
+        form=OneTokenForm,
+    ),
+    Route(
+        method="POST",
+        path="/introspect",
+        handler=introspect,
+        access=Access.ANYONE,
+        summary="Read what is to be known of a token",
+        description="For confidential clients, of their own tokens.",
+        form=OneTokenForm,
+        answer=TokenFacts,
+    ),
 )

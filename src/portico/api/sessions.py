@@ -52,6 +52,7 @@ ROUTES = (
         errors=(AuthenticationRequired, PermissionDenied),
         same_origin=True,
         no_store=True,
+        sets_cookie=True,
     ),
     Route(
         method="DELETE",
@@ -61,5 +62,6 @@ ROUTES = (
         summary="Sign out",
         description="Ends the session of the cookie, and clears it.",
         status=204,
+        sets_cookie=True,
     ),
 )

@@ -2,11 +2,12 @@
 keys and metadata, and what a client may know of its user.
 """
 
-from portico.contract.envelope import encode
 from portico.contract.sign_in import (
     KeySet,
     LoginTokens,
+    PublicKey,
     Refresh,
+    ServerMetadata,
     SignIn,
     UserInfo,
     user_info,
@@ -14,7 +15,7 @@ from portico.contract.sign_in import (
 from portico.domain.errors import AuthenticationRequired, PermissionDenied
 from portico.domain.oauth import ACCESS_SECONDS, OPENID_SCOPES
 from portico.domain.scopes import SCOPES
-from portico.http.messages import JSON, Reply, Request, json_reply
+from portico.http.messages import Handler, Reply, Request, json_reply
 from portico.http.routing import Access, Route
 from portico.services.environment import Addresses
 from portico.services.sign_in import Attempt
@@ -53,57 +54,66 @@ def _tokens(pair: Pair) -> Reply:
 
 async def read_keys(request: Request) -> Reply:
     """GET /.well-known/jwks.json."""
-    return json_reply(200, KeySet(await request.environment.signer.published()), *_PUBLISHED)
+    keys = await request.environment.signer.published()
+    return json_reply(200, KeySet([PublicKey(**key) for key in keys]), *_PUBLISHED)
 
 
 async def read_user_info(request: Request) -> Reply:
-    """GET and POST /userinfo."""
+    """GET /userinfo."""
     user = await read_user(request.environment, request.caller.user_id)
     return json_reply(200, user_info(user, request.caller.scopes), _NO_STORE)
 
 
-async def read_metadata(request: Request) -> Reply:
-    """GET /.well-known/openid-configuration and /.well-known/oauth-authorization-server."""
-    body = encode(metadata(request.environment.addresses))
-    return Reply(200, body, [("content-type", JSON), *_PUBLISHED])
+async def post_user_info(request: Request) -> Reply:
+    """POST /userinfo: the same, as OpenID Connect Core §5.3.1 wants it."""
+    return await read_user_info(request)
 
 
-def metadata(addresses: Addresses) -> dict[str, object]:
-    """What a client must know of the server (RFC 8414, OpenID Connect Discovery 1.0)."""
+async def read_openid_metadata(request: Request) -> Reply:
+    """GET /.well-known/openid-configuration."""
+    return json_reply(200, metadata(request.environment.addresses), *_PUBLISHED)
+
+
+async def read_oauth_metadata(request: Request) -> Reply:
+    """GET /.well-known/oauth-authorization-server: the same, for clients of OAuth alone."""
+    return await read_openid_metadata(request)
+
+
+def metadata(addresses: Addresses) -> ServerMetadata:
+    """What a client must know of the server at these addresses."""
     auth = addresses.auth
     methods = ["client_secret_basic", "client_secret_post"]
-    return {
-        "issuer": auth,
-        "authorization_endpoint": f"{auth}/authorize",
-        "token_endpoint": f"{auth}/token",
-        "userinfo_endpoint": f"{auth}/userinfo",
-        "jwks_uri": f"{auth}/.well-known/jwks.json",
-        "revocation_endpoint": f"{auth}/revoke",
-        "introspection_endpoint": f"{auth}/introspect",
-        "scopes_supported": [*OPENID_SCOPES, *SCOPES],
-        "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
-        "grant_types_supported": ["authorization_code", "refresh_token"],
-        "code_challenge_methods_supported": ["S256"],
-        "token_endpoint_auth_methods_supported": [*methods, "none"],
-        "revocation_endpoint_auth_methods_supported": [*methods, "none"],
-        "introspection_endpoint_auth_methods_supported": methods,
-        "authorization_response_iss_parameter_supported": True,
-        "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": [ALGORITHM],
-        "claims_supported": [
+    return ServerMetadata(
+        issuer=auth,
+        authorization_endpoint=f"{auth}/authorize",
+        token_endpoint=f"{auth}/token",
+        userinfo_endpoint=f"{auth}/userinfo",
+        jwks_uri=f"{auth}/.well-known/jwks.json",
+        revocation_endpoint=f"{auth}/revoke",
+        introspection_endpoint=f"{auth}/introspect",
+        scopes_supported=[*OPENID_SCOPES, *SCOPES],
+        response_types_supported=["code"],
+        response_modes_supported=["query"],
+        grant_types_supported=["authorization_code", "refresh_token"],
+        code_challenge_methods_supported=["S256"],
+        token_endpoint_auth_methods_supported=[*methods, "none"],
+        revocation_endpoint_auth_methods_supported=[*methods, "none"],
+        introspection_endpoint_auth_methods_supported=methods,
+        authorization_response_iss_parameter_supported=True,
+        subject_types_supported=["public"],
+        id_token_signing_alg_values_supported=[ALGORITHM],
+        claims_supported=[
             *("sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash"),
             *("name", "picture", "locale", "updated_at", "email", "email_verified"),
         ],
-        "prompt_values_supported": ["none", "login", "consent"],
-        "request_parameter_supported": False,
-        "request_uri_parameter_supported": False,
-        "claims_parameter_supported": False,
-    }
+        prompt_values_supported=["none", "login", "consent"],
+        request_parameter_supported=False,
+        request_uri_parameter_supported=False,
+        claims_parameter_supported=False,
+    )
 
 
-def _published(path: str, summary: str, answer: object) -> Route:
-    handler = read_keys if path.endswith("jwks.json") else read_metadata
+def _published(path: str, handler: Handler, summary: str, answer: object) -> Route:
     return Route(
         method="GET",
         path=path,
@@ -111,10 +121,14 @@ def _published(path: str, summary: str, answer: object) -> Route:
         access=Access.ANYONE,
         summary=summary,
         answer=answer,
+        public_seconds=PUBLISHED_SECONDS,
     )
 
 
-WELL_KNOWN = ("openid-configuration", "oauth-authorization-server")
+_METADATA = {
+    "openid-configuration": read_openid_metadata,
+    "oauth-authorization-server": read_oauth_metadata,
+}
 
 ROUTES = (
     Route(
@@ -142,22 +156,22 @@ ROUTES = (
         errors=(AuthenticationRequired,),
         no_store=True,
     ),
-    _published("/.well-known/jwks.json", "Read the public signing keys", KeySet),
+    _published("/.well-known/jwks.json", read_keys, "Read the public signing keys", KeySet),
     *(
-        _published(f"/.well-known/{name}", "Read the server's metadata", dict[str, object])
-        for name in WELL_KNOWN
+        _published(f"/.well-known/{name}", handler, "Read the server's metadata", ServerMetadata)
+        for name, handler in _METADATA.items()
     ),
     *(
         Route(
             method=method,
             path="/userinfo",
-            handler=read_user_info,
+            handler=handler,
             access="openid",
             summary="Read who granted the access token",
             answer=UserInfo,
             no_store=True,
         )
-        for method in ("GET", "POST")
+        for method, handler in (("GET", read_user_info), ("POST", post_user_info))
     ),
 )
 
@@ -168,6 +182,6 @@ def inserted(auth_path: str) -> tuple[Route, ...]:
     if not auth_path:
         return ()
     return tuple(
-        _published(f"/.well-known/{name}{auth_path}", "Read the server's metadata", dict)
-        for name in WELL_KNOWN
+        _published(f"/.well-known/{name}{auth_path}", handler, "Read the server's metadata", dict)
+        for name, handler in _METADATA.items()
     )

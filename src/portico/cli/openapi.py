@@ -4,10 +4,10 @@ from argparse import Namespace
 
 import msgspec
 
-from portico.app import V1
+from portico.app import AUTH, V1
 from portico.cli.arguments import Commands, take_sandbox
 from portico.cli.output import say
-from portico.http.openapi import document
+from portico.http.openapi import Part, document
 from portico.settings import Settings
 
 
@@ -18,6 +18,9 @@ def add_to(commands: Commands) -> None:
 
 def _print(settings: Settings, chosen: Namespace) -> None:
     """Indented for people; one line with --json."""
-    address = settings.sandbox_url if chosen.sandbox else settings.base_url
-    text = msgspec.json.encode(document(address, V1, settings.plans))
+    addresses = (settings.base_url, settings.auth_url)
+    if chosen.sandbox:
+        addresses = (settings.sandbox_url, settings.sandbox_auth_url)
+    version_part, auth_part = Part(addresses[0], V1), Part(addresses[1], AUTH)
+    text = msgspec.json.encode(document(version_part, auth_part, settings.plans))
     say((text if chosen.json else msgspec.json.format(text)).decode())

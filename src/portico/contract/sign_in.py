@@ -68,10 +68,53 @@ class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     email_verified: bool | UnsetType = UNSET
 
 
+class PublicKey(msgspec.Struct, frozen=True):
+    """A JSON Web Key (RFC 7517): the public half of a key that signs."""
+
+    kid: Annotated[str, Meta(description="What tokens name it by.", examples=["Zk3vQm9x1a2b3c4d"])]
+    kty: Annotated[str, Meta(examples=["RSA"])]
+    use: Annotated[str, Meta(examples=["sig"])]
+    alg: Annotated[str, Meta(examples=["RS256"])]
+    n: Annotated[str, Meta(description="The modulus, in base64url.", examples=["v1Kx…"])]
+    e: Annotated[str, Meta(description="The exponent, in base64url.", examples=["AQAB"])]
+
+
 class KeySet(msgspec.Struct, frozen=True):
     """A JSON Web Key Set (RFC 7517)."""
 
-    keys: list[dict[str, Any]]
+    keys: list[PublicKey]
+
+
+_Here = Annotated[str, Meta(examples=["https://localhost:8443/auth/…"])]
+_ClientMethods = list[Annotated[str, Meta(examples=["client_secret_basic"])]]
+
+
+class ServerMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client must know of the server (RFC 8414, OpenID Connect Discovery 1.0)."""
+
+    issuer: Annotated[str, Meta(examples=["https://localhost:8443/auth"])]
+    authorization_endpoint: _Here
+    token_endpoint: _Here
+    userinfo_endpoint: _Here
+    jwks_uri: _Here
+    revocation_endpoint: _Here
+    introspection_endpoint: _Here
+    scopes_supported: list[Annotated[str, Meta(examples=["openid"])]]
+    response_types_supported: list[Annotated[str, Meta(examples=["code"])]]
+    response_modes_supported: list[Annotated[str, Meta(examples=["query"])]]
+    grant_types_supported: list[Annotated[str, Meta(examples=["authorization_code"])]]
+    code_challenge_methods_supported: list[Annotated[str, Meta(examples=["S256"])]]
+    token_endpoint_auth_methods_supported: _ClientMethods
+    revocation_endpoint_auth_methods_supported: _ClientMethods
+    introspection_endpoint_auth_methods_supported: _ClientMethods
+    authorization_response_iss_parameter_supported: bool
+    subject_types_supported: list[Annotated[str, Meta(examples=["public"])]]
+    id_token_signing_alg_values_supported: list[Annotated[str, Meta(examples=["RS256"])]]
+    claims_supported: list[Annotated[str, Meta(examples=["sub"])]]
+    prompt_values_supported: list[Annotated[str, Meta(examples=["login"])]]
+    request_parameter_supported: bool
+    request_uri_parameter_supported: bool
+    claims_parameter_supported: bool
 
 
 def session_body(session: Session, user: User) -> SessionBody:

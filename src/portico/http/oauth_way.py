@@ -3,11 +3,14 @@ errors as RFC 6749 §5.2 has them.
 """
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, unquote_plus
 
+from msgspec import Struct
+
 from portico.contract.envelope import encode
-from portico.contract.reading import read_json, text_fault
+from portico.contract.oauth import OAuthError
+from portico.contract.reading import fields, read_json, text_fault
 from portico.domain.errors import (
     PorticoError,
     RateLimited,
@@ -27,19 +30,6 @@ FORM = "application/x-www-form-urlencoded"
 BODY_LIMIT = 65_536
 MAX_PARAMETERS = 50
 
-PARAMETERS = (
-    "grant_type",
-    "code",
-    "redirect_uri",
-    "code_verifier",
-    "client_id",
-    "client_secret",
-    "refresh_token",
-    "scope",
-    "token",
-)
-"""What is understood; anything else is ignored (RFC 6749 §3.2)."""
-
 NO_STORE = (("cache-control", "no-store"), ("pragma", "no-cache"))
 """On every answer that may hold a token (RFC 6749 §5.1)."""
 
@@ -58,7 +48,8 @@ class OAuthWay:
             await self._throttle.address(request)
             raise nowhere(request, place)
         try:
-            parameters = _parameters(request, await request.read_body(BODY_LIMIT))
+            body = await request.read_body(BODY_LIMIT)
+            parameters = _parameters(request, body, endpoint.route.form)
             client = await self._client(request, parameters)
         except PorticoError:
             await self._throttle.address(request)
@@ -71,15 +62,8 @@ class OAuthWay:
         return reply
 
     def problem(self, _request: Request, error: PorticoError) -> Reply:
-        """The error body of RFC 6749 §5.2, with the status and headers of any other."""
-        kind, status = _kind(error)
-        body = encode({"error": kind, "error_description": error.message})
-        headers = [("content-type", JSON), *NO_STORE]
-        if status == 401:
-            headers.append(("www-authenticate", 'Basic realm="Portico", charset="UTF-8"'))
-        elif not isinstance(error, Refused):
-            headers += [field for field in problem(error).headers if field[0] != "content-type"]
-        return Reply(status, body, headers)
+        """See `refusal`."""
+        return refusal(error)
 
     async def _client(self, request: Request, parameters: Mapping[str, str]) -> Client:
         """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1)."""
@@ -110,6 +94,18 @@ class OAuthWay:
         await self._throttle.take(request, f"client:{client.id}", env.plan("free"))
 
 
+def refusal(error: PorticoError) -> Reply:
+    """The error body of RFC 6749 §5.2, with the status and headers of any other."""
+    kind, status = _kind(error)
+    body = encode(OAuthError(kind, error.message))
+    headers = [("content-type", JSON), *NO_STORE]
+    if status == 401:
+        headers.append(("www-authenticate", 'Basic realm="Portico", charset="UTF-8"'))
+    elif not isinstance(error, Refused):
+        headers += [field for field in problem(error).headers if field[0] != "content-type"]
+    return Reply(status, body, headers)
+
+
 def _kind(error: PorticoError) -> tuple[str, int]:
     if isinstance(error, Refused):
         return error.error, 401 if error.error == "invalid_client" else 400
@@ -133,26 +129,27 @@ def _basic(header: str) -> tuple[str, str]:
     return unquote_plus(named), unquote_plus(secret)
 
 
-def _parameters(request: Request, body: bytes) -> dict[str, str]:
-    """The parameters of a form or a JSON object; what is sent empty counts as left out
-    (RFC 6749 §3.2)."""
+def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> dict[str, str]:
+    """The parameters of a form or a JSON object. What is sent empty counts as left out, and what
+    `shape` does not have is ignored (RFC 6749 §3.2)."""
     media = (request.header("content-type") or "").partition(";")[0].strip().lower()
     if request.header("content-encoding"):
         raise UnsupportedMediaType("Send the body without a content encoding.")
+    known = fields(shape) if shape else {}
     if media == FORM:
         pairs = _form(body)
     elif media == JSON:
-        pairs = _json(body)
+        pairs = _json(body, known)
     else:
         raise UnsupportedMediaType(f"Send the parameters as {FORM} or {JSON}.")
     parameters: dict[str, str] = {}
     for name, value in pairs:
         if name in parameters:
             raise Refused("invalid_request", "A parameter was sent more than once.")
-        if text_fault(value):
+        if name in known and text_fault(value):
             raise Refused("invalid_request", "A parameter holds a character that cannot be text.")
         parameters[name] = value
-    return {name: value for name, value in parameters.items() if value}
+    return {name: value for name, value in parameters.items() if value and name in known}
 
 
 def _form(body: bytes) -> list[tuple[str, str]]:
@@ -164,14 +161,14 @@ def _form(body: bytes) -> list[tuple[str, str]]:
         raise Refused("invalid_request", "The form cannot be read: send UTF-8.") from None
 
 
-def _json(body: bytes) -> list[tuple[str, str]]:
+def _json(body: bytes, known: Iterable[str]) -> list[tuple[str, str]]:
     try:
         members = read_json(body)
     except Unreadable as error:
         raise Refused("invalid_request", error.details[0].message) from None
     if not isinstance(members, dict):
         raise Refused("invalid_request", "The body must be a JSON object.")
-    for name in PARAMETERS:
+    for name in known:
         if not isinstance(members.get(name, ""), str):
             raise Refused("invalid_request", f"{name} must be a string.")
     return [(name, value) for name, value in members.items() if isinstance(value, str)]

@@ -1,20 +1,26 @@
-"""The OpenAPI 3.1 document of one version in one environment, made of its route declarations."""
+"""The OpenAPI 3.1 document of one version in one environment, made of its route declarations,
+with the authorization server's endpoints beside them."""
 
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from portico.contract.envelope import ErrorBody
 from portico.contract.kinds import object_schema
+from portico.contract.oauth import OAuthError
 from portico.contract.reading import fields
+from portico.domain.idempotency import KEY_LENGTH
 from portico.domain.ids import MAX_ID
 from portico.domain.limits import Plan
+from portico.domain.oauth import OPENID_SCOPES
+from portico.http.idempotency import HEADER
 from portico.http.messages import JSON
+from portico.http.openapi_oauth import oauth_body, oauth_components, oauth_responses
 from portico.http.openapi_responses import (
     EXAMPLES,
     HEADERS,
@@ -28,13 +34,35 @@ from portico.http.routing import ID, Access, Route
 
 GUIDE = Path(__file__).with_name("guide.md")
 
+AUTH = "auth"
+
 TAGS: Mapping[str, tuple[str, str]] = {
     "users": ("Users", "The people who have an account, and what they may do."),
     "products": ("Products", "The catalog: what is drafted, sold and archived."),
     "api-keys": ("API keys", "The credentials of programs. An admin makes them for their owners."),
+    "sessions": ("Sessions", "Signing in with a cookie, for browsers."),
+    AUTH: ("Sign-in and OAuth", "The authorization server: logins, tokens, keys, metadata."),
 }
-"""Title and description of what stands first in a path."""
+"""Title and description of what stands first in a path, and of the authorization server."""
 
+_SECURITY = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, the JSON Web Token of a login, or an access token of OAuth.",
+    },
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "__Host-session",
+        "description": "A session; `__Secure-session` where a domain shares it.",
+    },
+    "client": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "An OAuth client's id and secret.",
+    },
+}
 _SCHEMAS = "#/components/schemas/"
 
 _ID = {
@@ -51,6 +79,19 @@ _IF_NONE_MATCH = {
     "schema": {"type": "string"},
     "example": HEADERS["ETag"]["example"],
 }
+_IDEMPOTENCY_KEY = {
+    "name": HEADER,
+    "in": "header",
+    "description": "Names this request, so that it has its effect once, however often it is sent"
+    " within 24 hours.",
+    "schema": {
+        "type": "string",
+        "minLength": KEY_LENGTH[0],
+        "maxLength": KEY_LENGTH[1],
+        "pattern": "^[!-~]+$",
+    },
+    "example": "5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b",
+}
 _IF_MATCH = {
     "name": "If-Match",
     "in": "header",
@@ -60,24 +101,29 @@ _IF_MATCH = {
 }
 
 
+class Part(NamedTuple):
+    """Routes at an address."""
+
+    address: str
+    routes: Sequence[Route]
+
+
 def document(
-    address: str,
-    routes: Sequence[Route],
+    version_part: Part,
+    auth_part: Part,
     plans: Mapping[str, Plan],
     extra_headers: Sequence[tuple[str, str]] = (),
 ) -> Json:
-    """The document of `routes` at `address`, as JSON values.
+    """The document of a version and of the authorization server beside it, as JSON values.
 
-    `extra_headers` are those of a mount: they stand on every response, and one named
-    `Deprecation` marks the whole version as deprecated.
+    `extra_headers` are those of the version's mount: they stand on every response of its own, and
+    one named `Deprecation` marks it as deprecated. A superseded version is told of alone, without
+    routes of the authorization server.
     """
     extra = {name.title(): value for name, value in extra_headers}
-    answers, schemas = _answers(routes)
-    paths: Json = {}
-    for route in routes:
-        operation = _operation(route, routes, answers.get(route.answer), list(extra))
-        paths.setdefault(route.path, {})[route.method.lower()] = operation
-    tags = dict.fromkeys(_tag(route) for route in routes)
+    address, routes = version_part
+    everything = [*routes, *auth_part.routes]
+    answers, schemas = _answers(everything)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -87,18 +133,19 @@ def document(
             "description": Template(GUIDE.read_text("utf-8")).safe_substitute(base=address),
         },
         "servers": [{"url": address}],
-        "security": [{"bearer": []}],
-        "tags": [_described(tag) for tag in tags],
-        "paths": paths,
+        "security": [{"bearer": []}, {"cookie": []}],
+        "tags": [*map(_described, dict.fromkeys(map(_tag, everything)))],
+        "paths": _paths(version_part, auth_part, answers, list(extra)),
         "components": {
-            "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "description": "An API key."}
-            },
+            "securitySchemes": _SECURITY,
             "headers": {
                 **HEADERS,
                 **{name: _constant_header(value) for name, value in extra.items()},
             },
-            "responses": error_components(routes, list(extra)),
+            "responses": {
+                **error_components([route for route in everything if not route.form], list(extra)),
+                **oauth_components(),
+            },
             "schemas": schemas,
         },
         "x-errors": [
@@ -112,16 +159,36 @@ def document(
     }
 
 
+def _paths(
+    version_part: Part, auth_part: Part, answers: Mapping[Any, Json], extra: Sequence[str]
+) -> Json:
+    paths: Json = {}
+    for route in version_part.routes:
+        operation = _operation(route, responses(route, answers.get(route.answer), extra))
+        if links := _links(route, version_part.routes):
+            operation["responses"][str(route.status)]["links"] = links
+        if "Deprecation" in extra:
+            operation["deprecated"] = True
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    for route in auth_part.routes:
+        answer = answers.get(route.answer)
+        made = oauth_responses(route, answer) if route.form else responses(route, answer, ())
+        operation = {**_operation(route, made), "servers": [{"url": auth_part.address}]}
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    return paths
+
+
 def _constant_header(value: str) -> Json:
     return {"required": True, "schema": {"type": "string", "const": value}}
 
 
 def _tag(route: Route) -> str:
-    return route.path.split("/")[1]
+    first = route.path.split("/")[1]
+    return first if first in TAGS else AUTH
 
 
 def _described(tag: str) -> Json:
-    title, description = TAGS.get(tag, (tag, ""))
+    title, description = TAGS[tag]
     return {"name": tag, "x-title": title, "description": description}
 
 
@@ -130,18 +197,14 @@ def operation_id(route: Route) -> str:
     return route.handler.__name__
 
 
-def _operation(
-    route: Route, routes: Sequence[Route], answer: Json | None, extra: Sequence[str]
-) -> Json:
+def _operation(route: Route, made: Json) -> Json:
     operation: Json = {
         "tags": [_tag(route)],
         "operationId": operation_id(route),
         "summary": route.summary,
         "description": _description(route),
-        "responses": responses(route, answer, extra),
+        "responses": made,
     }
-    if "Deprecation" in extra:
-        operation["deprecated"] = True
     if parameters := _parameters(route):
         operation["parameters"] = parameters
     if route.body is not None:
@@ -149,18 +212,25 @@ def _operation(
         if example := getattr(route.body, "EXAMPLE", None):
             media["example"] = example
         operation["requestBody"] = {"required": True, "content": {JSON: media}}
-    if route.access is Access.ANYONE:
+    if route.form is not None:
+        operation["requestBody"] = oauth_body(route.form)
+        operation["security"] = [{"client": []}, {}]
+    elif route.access is Access.ANYONE:
         operation["security"] = []
-    elif route.scope:
+    elif route.scope in OPENID_SCOPES:
         operation["security"] = [{"bearer": [route.scope]}]
-    if links := _links(route, routes):
-        operation["responses"][str(route.status)]["links"] = links
+    elif route.sets_cookie:
+        operation["security"] = [{"cookie": []}]
+    elif route.scope:
+        operation["security"] = [{"bearer": [route.scope]}, {"cookie": [route.scope]}]
     return operation
 
 
 def _description(route: Route) -> str:
     if route.scope:
         needs = f"Needs the scope `{route.scope}`."
+    elif route.form:
+        needs = "Needs the client's id, and its secret if it has one."
     elif route.access is Access.ANYONE:
         needs = "Needs no credential."
     else:
@@ -178,8 +248,10 @@ def _parameters(route: Route) -> list[Json]:
         if item.default is not None:
             schema["default"] = item.default
         parameters.append({**parameter, "schema": schema})
-    if route.method == "GET":
+    if route.tagged:
         parameters.append(_IF_NONE_MATCH)
+    if route.repeatable:
+        parameters.append(_IDEMPOTENCY_KEY)
     if route.conditional:
         parameters.append(_IF_MATCH)
     return parameters
@@ -208,7 +280,7 @@ def _answers(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
     """The media type objects of all answers by shape, and every schema of the document."""
     shapes = list(dict.fromkeys(route.answer for route in routes if route.answer is not None))
     refs, found = msgspec.json.schema_components(
-        [*shapes, ErrorBody], ref_template=f"{_SCHEMAS}{{name}}"
+        [*shapes, ErrorBody, OAuthError], ref_template=f"{_SCHEMAS}{{name}}"
     )
     for schema in found.values():
         schema.pop("title", None)

@@ -42,10 +42,10 @@ EXAMPLES: Mapping[type[PorticoError], PorticoError] = {
 }
 """One of each, as the service would raise it."""
 
-_LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
-_ALWAYS = ("X-Request-Id", *_LIMITS)
+LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+ALWAYS = ("X-Request-Id", *LIMITS)
 _TAGGED = ("ETag", "Cache-Control")
-_UNCOUNTED = (errors.Internal, errors.Unavailable)
+UNCOUNTED = (errors.Internal, errors.Unavailable)
 """Errors that may come before the request was counted."""
 
 
@@ -83,13 +83,23 @@ HEADERS: Mapping[str, Json] = {
     "Location": _header(
         "The address of what was made.", "https://localhost:8443/v1/users/17", format="uri"
     ),
+    "Set-Cookie": _header(
+        "The session cookie: `__Secure-session` where a domain shares it.",
+        "__Host-session=…; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=86400",
+    ),
+    "Access-Control-Allow-Origin": _header("Pages of other sites may read it.", "*", const="*"),
+    "Pragma": _header("As `Cache-Control`, for old caches.", "no-cache", const="no-cache"),
+    "Idempotent-Replayed": {
+        **_header("The answer is that of an earlier attempt.", "true", const="true"),
+        "required": False,
+    },
     "WWW-Authenticate": _header("How to authenticate.", "Bearer"),
     "Allow": _header("The methods that this path takes.", "GET, HEAD"),
     "Retry-After": _header("How many seconds to wait.", 17, minimum=1),
 }
 """Every header of a response that says something of its own."""
 
-_NO_STORE = _header("The answer shows a secret: do not keep it.", "no-store", const="no-store")
+NO_STORE = _header("The answer shows a secret: do not keep it.", "no-store", const="no-store")
 _SUCCESS = {200: "It worked.", 201: "It was created.", 204: "It is gone."}
 _NOT_MODIFIED = "What the caller has is current: the `ETag` is one of `If-None-Match`."
 
@@ -112,6 +122,8 @@ def possible_errors(route: Route) -> list[type[PorticoError]]:
             errors.UnsupportedMediaType,
             errors.Invalid,
         )
+    if route.repeatable:
+        found += (errors.Conflict, errors.Invalid)
     found += (errors.RateLimited, errors.Internal, errors.Unavailable, *route.errors)
     return sorted(set(found), key=lambda error: (STATUS[error], error.__name__))
 
@@ -120,21 +132,29 @@ def responses(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
     """The responses of one route by status. `answer` is the media type object of its success,
     `extra` the names of headers on every response."""
     shown: dict[int, Json] = {route.status: _success(route, answer, extra)}
-    if route.method == "GET":
-        shown[304] = {"description": _NOT_MODIFIED, "headers": _refs(*_ALWAYS, *_TAGGED, *extra)}
+    if route.tagged:
+        shown[304] = {"description": _NOT_MODIFIED, "headers": refs(*ALWAYS, *_TAGGED, *extra)}
     for status, kinds in by_status(route).items():
         shown[status] = {"$ref": f"#/components/responses/{component_name(kinds)}"}
     return {str(status): shown[status] for status in sorted(shown)}
 
 
 def _success(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
-    headers = _refs(*_ALWAYS, *extra)
-    if route.method == "GET":
-        headers |= _refs(*_TAGGED)
+    headers = refs(*ALWAYS, *extra)
+    if route.tagged:
+        headers |= refs(*_TAGGED)
     if route.location:
-        headers |= _refs("Location")
+        headers |= refs("Location")
     if route.no_store:
-        headers["Cache-Control"] = _NO_STORE
+        headers["Cache-Control"] = NO_STORE
+    if route.public_seconds:
+        value = f"public, max-age={route.public_seconds}"
+        headers["Cache-Control"] = _header("Anyone may keep it so long.", value, const=value)
+        headers |= refs("Access-Control-Allow-Origin")
+    if route.sets_cookie:
+        headers |= refs("Set-Cookie")
+    if route.repeatable:
+        headers |= refs("Idempotent-Replayed")
     success: Json = {"description": _SUCCESS[route.status], "headers": headers}
     if answer is not None:
         success["content"] = {JSON: answer}
@@ -170,11 +190,11 @@ def error_components(routes: Sequence[Route], extra: Sequence[str]) -> Json:
 
 def _error_component(kinds: Sequence[type[PorticoError]], extra: Sequence[str]) -> Json:
     replies = {kind: problem(EXAMPLES[kind]) for kind in kinds}
-    headers = _refs(*_ALWAYS, *extra)
-    if any(kind in _UNCOUNTED for kind in kinds):
-        headers |= {name: {**HEADERS[name], "required": False} for name in _LIMITS}
+    headers = refs(*ALWAYS, *extra)
+    if any(kind in UNCOUNTED for kind in kinds):
+        headers |= {name: {**HEADERS[name], "required": False} for name in LIMITS}
     own = {name for reply in replies.values() for name, _ in reply.headers}
-    headers |= _refs(*(name for name in HEADERS if name.lower() in own))
+    headers |= refs(*(name for name in HEADERS if name.lower() in own))
     codes = sorted({kind.code for kind in kinds})
     schema = {
         "allOf": [
@@ -192,5 +212,6 @@ def _error_component(kinds: Sequence[type[PorticoError]], extra: Sequence[str]) 
     }
 
 
-def _refs(*names: str) -> Json:
+def refs(*names: str) -> Json:
+    """References to headers."""
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

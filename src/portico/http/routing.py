@@ -42,6 +42,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 200
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
+    form: type[msgspec.Struct] | None = None
+    """The parameters of an endpoint of OAuth, which takes them as a form too, and refuses as RFC
+    6749 §5.2 has it."""
     answer: Any = None
     errors: Sequence[type[PorticoError]] = ()
     location: bool = False
@@ -54,6 +57,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a page of another site is refused, also where no cookie came with the request."""
     no_store: bool = False
     """Whether a success carries `Cache-Control: no-store`, because it shows a secret."""
+    public_seconds: int = 0
+    """How long anyone, a page of another site too, may keep a success; 0: not at all."""
+    sets_cookie: bool = False
+    """Whether a success carries `Set-Cookie`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.access, Access) and self.access not in (*SCOPES, *OPENID_SCOPES):
@@ -65,6 +72,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     def scope(self) -> str | None:
         """The scope that a caller needs, if any."""
         return None if isinstance(self.access, Access) else self.access
+
+    @property
+    def tagged(self) -> bool:
+        """Whether a success carries an entity tag."""
+        return self.method == "GET" and not self.no_store and not self.public_seconds
 
 
 class Endpoint:

@@ -1,33 +1,39 @@
 """What a reader needs: the OpenAPI document of every mounted version, and a page made of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 import msgspec
 
 from portico.domain.limits import Plan
 from portico.http.messages import JSON
-from portico.http.openapi import document
-from portico.http.routing import Mount
+from portico.http.openapi import Part, document
+from portico.http.routing import Mount, Route
 from portico.pages.files import HTML, REVALIDATED, File, Files
 
 DOCS_ASSETS = ("docs.css", "icon.svg")
 
 
-def add_docs(files: Files, mount: Mount, plans: Mapping[str, Plan]) -> None:
+def add_docs(
+    files: Files, mount: Mount, auth_routes: Sequence[Route], plans: Mapping[str, Plan]
+) -> None:
     """Serves `openapi.json`, `docs` and what the page needs below a mount of the API.
 
-    `plans` are what the limits allow.
+    `auth_routes` are the authorization server's, `plans` what the limits allow.
     """
-    made = cache(partial(_document, mount, plans))
+    made = cache(partial(_document, mount, auth_routes, plans))
     files.add(mount, "openapi.json", partial(_json, made))
     files.add(mount, "docs", partial(_page, made))
     files.add_assets(mount, *DOCS_ASSETS)
 
 
-def _document(mount: Mount, plans: Mapping[str, Plan]) -> dict[str, object]:
-    address = mount.environment.addresses.base
-    return document(address, mount.routes, plans, mount.extra_headers)
+def _document(
+    mount: Mount, auth_routes: Sequence[Route], plans: Mapping[str, Plan]
+) -> dict[str, object]:
+    addresses = mount.environment.addresses
+    version_part = Part(addresses.base, mount.routes)
+    auth_part = Part(addresses.auth, () if mount.extra_headers else auth_routes)
+    return document(version_part, auth_part, plans, mount.extra_headers)
 
 
 def _json(made: Callable[[], dict[str, object]]) -> File:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from portico.http.oauth_way import FORM
 from portico.pages.html import template
 
 Json = Mapping[str, Any]
@@ -89,6 +90,7 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Opera
     for parameter in operation.get("parameters", []):
         field = _field(parameter["name"], parameter["schema"], parameter, document)
         parameters.setdefault(parameter["in"], []).append(field)
+    servers = operation.get("servers", document["servers"])
     return Operation(
         id=operation["operationId"],
         method=method,
@@ -102,7 +104,7 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Opera
             _answer(status, _resolved(response, document), document)
             for status, response in operation["responses"].items()
         ],
-        curl=_curl(document, path, method, operation, body.get("example")),
+        curl=_curl(servers[0]["url"] + path, method, operation, document),
     )
 
 
@@ -174,21 +176,37 @@ def _answer(status: str, response: Json, document: Json) -> Answer:
         status=status,
         phrase=HTTPStatus(int(status)).phrase,
         description=response["description"],
-        codes=[example["error"]["code"] for example in examples],
+        codes=[_code(example) for example in examples],
         headers=[name for name in response.get("headers", ()) if name not in always],
         example=None if shown is None else _indented(shown),
     )
+
+
+def _code(example: Json) -> str:
+    error = example["error"]
+    return str(error if isinstance(error, str) else error["code"])
 
 
 def _indented(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _curl(document: Json, path: str, method: str, operation: Json, body: Any) -> str:
-    address = document["servers"][0]["url"] + path.replace("{id}", "17")
+def _curl(address: str, method: str, operation: Json, document: Json) -> str:
     parts = ["curl"] if method == "GET" else [f"curl -X {method}"]
-    parts.append('-H "Authorization: Bearer $API_KEY"')
-    if operation.get("requestBody"):
-        text = _indented(body).replace("'", "'\\''").replace("\n", "\n  ")
-        parts += ["-H 'Content-Type: application/json'", f"-d '{text}'"]
-    return " \\\n  ".join([*parts, address])
+    security = operation.get("security", document["security"])
+    if any("bearer" in way for way in security):
+        parts.append('-H "Authorization: Bearer $API_KEY"')
+    elif {"cookie": []} in security:
+        parts.append('-b "__Host-session=$SESSION"')
+    content = operation.get("requestBody", {}).get("content", {})
+    if FORM in content:
+        example = content[FORM]["example"]
+        parts += [f"-d {name}={_quoted(value)}" for name, value in example.items()]
+    elif content:
+        text = _indented(content["application/json"]["example"]).replace("\n", "\n  ")
+        parts += ["-H 'Content-Type: application/json'", f"-d {_quoted(text)}"]
+    return " \\\n  ".join([*parts, address.replace("{id}", "17")])
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

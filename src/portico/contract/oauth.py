@@ -1,0 +1,118 @@
+"""The OAuth endpoints on the wire: the parameters that they take, and what they answer."""
+
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from portico.contract import patterns
+from portico.contract.kinds import Text
+
+
+def _any_text(text: str) -> str:
+    return text
+
+
+def _parameter(description: str) -> Text:
+    return Text(_any_text, pattern=patterns.TEXT, description=description)
+
+
+class ClientForm(msgspec.Struct, kw_only=True):
+    """Who calls, where HTTP Basic does not say so (RFC 6749 §2.3.1)."""
+
+    client_id: Annotated[str, _parameter("Unless HTTP Basic names the client.")] | UnsetType = UNSET
+    client_secret: (
+        Annotated[
+            str,
+            Text(
+                _any_text,
+                pattern=patterns.TEXT,
+                writeOnly=True,
+                description="Of a confidential client that does not use HTTP Basic.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class TokenForm(ClientForm, kw_only=True):
+    """The parameters of POST /token (RFC 6749 §4.1.3 and §6)."""
+
+    EXAMPLE: ClassVar = {
+        "grant_type": "authorization_code",
+        "code": "oac_…",
+        "redirect_uri": "https://example.com/callback",
+        "code_verifier": "…",
+        "client_id": "client_…",
+        "client_secret": "ocs_…",
+    }
+
+    grant_type: Annotated[str, Text(_any_text, enum=["authorization_code", "refresh_token"])]
+    code: Annotated[str, _parameter("With `authorization_code`.")] | UnsetType = UNSET
+    redirect_uri: (
+        Annotated[str, _parameter("With `authorization_code`: the one that the code went to.")]
+        | UnsetType
+    ) = UNSET
+    code_verifier: (
+        Annotated[str, _parameter("With `authorization_code`, where PKCE was used (RFC 7636).")]
+        | UnsetType
+    ) = UNSET
+    refresh_token: Annotated[str, _parameter("With `refresh_token`.")] | UnsetType = UNSET
+    scope: (
+        Annotated[str, _parameter("With `refresh_token`: fewer scopes than were granted.")]
+        | UnsetType
+    ) = UNSET
+
+
+class OneTokenForm(ClientForm, kw_only=True):
+    """The parameters of POST /revoke (RFC 7009) and POST /introspect (RFC 7662)."""
+
+    EXAMPLE: ClassVar = {
+        "token": "ort_…",
+        "client_id": "client_…",
+        "client_secret": "ocs_…",
+    }
+
+    token: Annotated[str, _parameter("An access or a refresh token.")]
+
+
+class IssuedTokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What POST /token answers (RFC 6749 §5.1)."""
+
+    access_token: Annotated[str, Meta(examples=["oat_…"])]
+    token_type: Annotated[str, Meta(examples=["Bearer"])]
+    expires_in: Annotated[int, Meta(description="Seconds.", examples=[3600])]
+    refresh_token: Annotated[str, Meta(description="Good for one use.", examples=["ort_…"])]
+    scope: Annotated[
+        str,
+        Meta(description="What the access token allows.", examples=["openid read:products"]),
+    ]
+    id_token: (
+        Annotated[str, Meta(description="With the scope `openid`.", examples=["eyJ…"])] | UnsetType
+    ) = UNSET
+
+
+class TokenFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is to be known of a token (RFC 7662 §2.2); of one that is not the client's own, or that
+    does not hold, `active` alone."""
+
+    active: bool
+    scope: Annotated[str, Meta(examples=["openid read:products"])] | UnsetType = UNSET
+    client_id: Annotated[str, Meta(examples=["client_…"])] | UnsetType = UNSET
+    username: (
+        Annotated[str, Meta(description="With the scope `email`.", examples=["ada@example.com"])]
+        | UnsetType
+    ) = UNSET
+    token_type: Annotated[str, Meta(examples=["Bearer"])] | UnsetType = UNSET
+    exp: Annotated[int, Meta(examples=[1_767_229_200])] | UnsetType = UNSET
+    iat: Annotated[int, Meta(examples=[1_767_225_600])] | UnsetType = UNSET
+    sub: Annotated[str, Meta(examples=["17"])] | UnsetType = UNSET
+    aud: Annotated[str, Meta(examples=["https://localhost:8443/v1"])] | UnsetType = UNSET
+    iss: Annotated[str, Meta(examples=["https://localhost:8443/auth"])] | UnsetType = UNSET
+
+
+class OAuthError(msgspec.Struct, frozen=True):
+    """The body of a refusal (RFC 6749 §5.2)."""
+
+    error: Annotated[str, Meta(examples=["invalid_grant"])]
+    error_description: Annotated[str, Meta(description="For people.")]

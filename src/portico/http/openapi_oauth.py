@@ -1,0 +1,100 @@
+"""What the OpenAPI document says of the endpoints that refuse as RFC 6749 §5.2 has it."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from portico.contract.kinds import object_schema
+from portico.domain import errors
+from portico.domain.errors import PorticoError
+from portico.domain.oauth import Refused
+from portico.http.messages import JSON
+from portico.http.oauth_way import FORM, refusal
+from portico.http.openapi_responses import (
+    ALWAYS,
+    EXAMPLES,
+    HEADERS,
+    LIMITS,
+    NO_STORE,
+    UNCOUNTED,
+    Json,
+    meaning,
+    refs,
+)
+from portico.http.routing import Route
+
+ERROR = "OAuthError"
+
+_REFUSED = "The request was refused (RFC 6749 §5.2)."
+_ANSWERS: Mapping[str, tuple[str, Sequence[PorticoError]]] = {
+    "OAuthRefused": (
+        _REFUSED,
+        (
+            Refused("invalid_grant", "This code is not valid, has expired or was used before."),
+            Refused("invalid_request", "Send grant_type."),
+            Refused("invalid_scope", "A refresh cannot ask for more than was granted."),
+            Refused("unsupported_grant_type", "grant_type must be authorization_code."),
+        ),
+    ),
+    "OAuthClientUnknown": (
+        "The client is unknown, or its secret is wrong.",
+        (Refused("invalid_client", "The client is unknown or its secret is wrong."),),
+    ),
+    **{
+        f"OAuth{error.__name__}": (meaning(error), (EXAMPLES[error],))
+        for error in (
+            errors.RequestTimeout,
+            errors.PayloadTooLarge,
+            errors.UnsupportedMediaType,
+            errors.RateLimited,
+            errors.Internal,
+            errors.Unavailable,
+        )
+    },
+}
+
+
+def oauth_components() -> Json:
+    """Every refusal, by the name of its component."""
+    return {name: _component(told, examples) for name, (told, examples) in _ANSWERS.items()}
+
+
+def oauth_responses(route: Route, answer: Json | None) -> Json:
+    """The responses of one route by status, see `openapi_responses.responses`."""
+    headers = {**refs(*ALWAYS, "Pragma"), "Cache-Control": NO_STORE}
+    success: Json = {"description": "It worked.", "headers": headers}
+    if answer is not None:
+        success["content"] = {JSON: answer}
+    shown = {str(route.status): success}
+    for name, (_, examples) in _ANSWERS.items():
+        shown[str(refusal(examples[0]).status)] = {"$ref": f"#/components/responses/{name}"}
+    return dict(sorted(shown.items()))
+
+
+def oauth_body(form: type[msgspec.Struct]) -> Json:
+    """The request body: the same parameters as a form or as JSON. Others are ignored."""
+    schema = object_schema(form)
+    del schema["additionalProperties"]
+    media: Json = {"schema": schema}
+    if example := getattr(form, "EXAMPLE", None):
+        media["example"] = example
+    return {"required": True, "content": {FORM: media, JSON: media}}
+
+
+def _component(description: str, examples: Sequence[PorticoError]) -> Json:
+    replies = [refusal(error) for error in examples]
+    bodies = [msgspec.json.decode(reply.body) for reply in replies]
+    headers = refs(*ALWAYS)
+    if isinstance(examples[0], UNCOUNTED):
+        headers |= {name: {**HEADERS[name], "required": False} for name in LIMITS}
+    own = {name for name, _ in replies[0].headers}
+    headers |= refs(*(name for name in HEADERS if name.lower() in own))
+    headers["Cache-Control"] = NO_STORE
+    kinds = {"properties": {"error": {"enum": [body["error"] for body in bodies]}}}
+    schema = {"allOf": [{"$ref": f"#/components/schemas/{ERROR}"}, kinds]}
+    shown = {body["error"]: {"value": body} for body in bodies}
+    return {
+        "description": description,
+        "headers": headers,
+        "content": {JSON: {"schema": schema, "examples": shown}},
+    }
