@@ -29,6 +29,8 @@ from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router, Way
 from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
+from portico.mail.files import FileOutlet
+from portico.mail.protocol import Outlet
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
 from portico.pages.docs import add_docs
@@ -37,6 +39,7 @@ from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
 from portico.services.credentials import Credentials
 from portico.services.environment import Addresses, Environment
+from portico.services.outbox import Outbox
 from portico.services.passwords import Passwords
 from portico.services.upkeep import Upkeep
 from portico.services.vault import Vault
@@ -93,6 +96,15 @@ def _limiter(settings: Settings, environment: str) -> Limiter:
     return MemoryLimiter()
 
 
+def outlet(settings: Settings) -> Outlet:
+    """Where mail goes."""
+    if settings.smtp_url and settings.mail_from:
+        from portico.mail.smtp import SmtpOutlet
+
+        return SmtpOutlet(settings.smtp_url, settings.mail_from)
+    return FileOutlet(settings.data / "log", settings.mail_from or "portico@localhost")
+
+
 class Portico:
     """Both environments, ready to be opened, used and closed."""
 
@@ -104,14 +116,22 @@ class Portico:
         self.random = random
         self.passwords = Passwords()
         self.vault = Vault(partial(installation_secret, settings.data, random), random)
+        self.outbox = Outbox(outlet(settings))
         self.sandbox = self._environment(
             SANDBOX,
-            Addresses(settings.sandbox_url, settings.sandbox_auth_url, settings.cookie_domain),
+            Addresses(
+                settings.sandbox_url,
+                settings.sandbox_auth_url,
+                f"{settings.dashboard_url}/{SANDBOX}",
+                settings.cookie_domain,
+            ),
             foreign=dict.fromkeys(("live", "read", settings.auth_url), settings.base_url),
         )
         self.live = self._environment(
             LIVE,
-            Addresses(settings.base_url, settings.auth_url, settings.cookie_domain),
+            Addresses(
+                settings.base_url, settings.auth_url, settings.dashboard_url, settings.cookie_domain
+            ),
             foreign=dict.fromkeys(("test", settings.sandbox_auth_url), settings.sandbox_url),
             mirror=self.sandbox,
         )
@@ -134,6 +154,7 @@ class Portico:
             foreign=foreign,
             passwords=self.passwords,
             vault=self.vault,
+            outbox=self.outbox,
             clock=self.clock,
             random=self.random,
             mirror=mirror,
@@ -154,7 +175,8 @@ class Portico:
         return applied
 
     async def close(self) -> None:
-        """Closes every connection and thread."""
+        """Closes every connection and thread, after the mail that can still be sent."""
+        await self.outbox.close()
         for environment in self.environments:
             await environment.limiter.close()
             await environment.db.close()

@@ -7,4 +7,5 @@ Clock = Callable[[], int]
 
 SECOND = 1_000
 MINUTE = 60 * SECOND
-DAY = 24 * 60 * MINUTE
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR

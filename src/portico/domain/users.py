@@ -70,6 +70,15 @@ def email_key(email: str) -> str:
     return case_key(email)
 
 
+def mailbox(email: str) -> str:
+    """Spell an e-mail address for mail servers: the domain in ASCII (RFC 5891), which all of them
+    understand."""
+    if email.isascii():
+        return email
+    address = validate_email(email, check_deliverability=False, strict=True)
+    return f"{address.local_part}@{address.ascii_domain}"
+
+
 def password(text: str) -> str:
     """Accept 8 to 128 characters with an uppercase letter, a lowercase letter and a digit."""
     measured(text, *PASSWORD_LENGTH)

@@ -10,6 +10,7 @@ import msgspec
 from portico.domain.limits import Plan
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
+from portico.services.outbox import Outbox
 from portico.services.passwords import Passwords
 from portico.services.signing import Signer
 from portico.services.vault import Vault
@@ -34,6 +35,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
     base: str
     auth: str
+    dashboard: str
     cookie_domain: str | None = None
     """The domain whose hosts share the session cookie."""
 
@@ -52,6 +54,7 @@ class Environment:
         foreign: Mapping[str, str],
         passwords: Passwords,
         vault: Vault,
+        outbox: Outbox,
         clock: Clock,
         random: Random,
         mirror: "Environment | None" = None,
@@ -65,6 +68,7 @@ class Environment:
         self.addresses = addresses
         self.foreign = foreign
         self.passwords = passwords
+        self.outbox = outbox
         self.clock = clock
         self.random = random
         self.mirror = mirror

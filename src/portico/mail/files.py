@@ -1,0 +1,59 @@
+"""Mail without a mail server: each letter is a file, which whoever runs the service can read."""
+
+import asyncio
+import logging
+import os
+from datetime import UTC, datetime
+from email.policy import SMTPUTF8
+from itertools import count
+from pathlib import Path
+
+from portico.mail.message import compose
+from portico.mail.protocol import Letter, Undelivered
+
+_POLICY = SMTPUTF8.clone(linesep="\n")
+
+log = logging.getLogger(__name__)
+
+
+class FileOutlet:
+    """Writes letters into a directory that its owner alone can read, for they hold links that let
+    people in."""
+
+    def __init__(self, directory: Path, sender: str) -> None:
+        """`sender` is the address that mails come from."""
+        self._directory = directory
+        self._sender = sender
+
+    async def send(self, letter: Letter) -> None:
+        """See `protocol.Outlet`."""
+        try:
+            file = await asyncio.to_thread(self._write, letter)
+        except OSError as error:
+            reason = f"{self._directory} cannot be written: {error.strerror}"
+            raise Undelivered(reason, lasting=False) from None
+        log.info("a mail was written to %s, as smtp_url is not set", file)
+
+    def _write(self, letter: Letter) -> Path:
+        """Writes the letter whole or not at all, under the first name that is free."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._directory / f".{letter.id}"
+        content = compose(letter, self._sender).as_bytes(policy=_POLICY)
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as draft_file:
+                draft_file.write(content)
+            return self._named(draft, datetime.fromtimestamp(letter.at // 1000, UTC))
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _named(self, draft: Path, at: datetime) -> Path:
+        """Gives the file a name that no other process gives away meanwhile."""
+        for number in count(1):
+            file = self._directory / f"mail-{at:%Y%m%dT%H%M%SZ}-{number}.eml"
+            try:
+                os.link(draft, file)
+            except FileExistsError:
+                continue
+            break
+        return file

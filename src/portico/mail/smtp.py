@@ -1,0 +1,107 @@
+"""Mail to a server that speaks SMTP (RFC 6409), over TLS wherever it leaves this host."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from ipaddress import ip_address
+from urllib.parse import unquote, urlsplit
+
+from aiosmtplib import (
+    SMTP,
+    SMTPException,
+    SMTPNotSupported,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+)
+
+from portico.domain.users import mailbox
+from portico.mail.message import compose, domain
+from portico.mail.protocol import Letter, Undelivered
+
+SECONDS = 20.0
+"""How long it may take to hand a letter over, from connecting on."""
+
+GOODBYE_SECONDS = 1.0
+
+
+class SmtpOutlet:
+    """Hands letters to a mail server, each over a connection of its own.
+
+    Certificates are verified against the system's authorities.
+    """
+
+    def __init__(self, url: str, sender: str, *, seconds: float = SECONDS) -> None:
+        """`url` is as `setting_values.mail_server` reads it, `sender` the address that mails come
+        from."""
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        self._sender = sender
+        self._seconds = seconds
+        self._server = partial(
+            SMTP,
+            hostname=host,
+            port=parts.port,
+            username=unquote(parts.username or "") or None,
+            password=unquote(parts.password or "") or None,
+            # By default the library asks the resolver for this host's name, which may take long.
+            local_hostname=domain(sender),
+            use_tls=parts.scheme == "smtps",
+            start_tls=parts.scheme == "smtp" and not _is_loopback(host),
+            tls_context=ssl.create_default_context(),
+            timeout=seconds,
+        )
+
+    async def send(self, letter: Letter) -> None:
+        """See `protocol.Outlet`."""
+        message = compose(letter, self._sender)
+        async with self._connected() as server:
+            await server.send_message(
+                message, sender=mailbox(self._sender), recipients=[mailbox(letter.to)]
+            )
+
+    async def check(self) -> None:
+        """Connects, upgrades and signs in as for a letter. Raises `Undelivered`."""
+        async with self._connected() as server:
+            await server.noop()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[SMTP]:
+        server = self._server()
+        try:
+            # The library's timeout is for each step, and a slow server could make many of one.
+            async with asyncio.timeout(self._seconds):
+                await server.connect()
+                yield server
+            # What was handed over stays so, however they part.
+            with suppress(SMTPException):
+                await server.quit(timeout=GOODBYE_SECONDS)
+        except (SMTPException, OSError, ValueError) as error:
+            # Not with its cause: servers repeat addresses in their answers.
+            raise _undelivered(error) from None
+        finally:
+            server.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _undelivered(error: Exception) -> Undelivered:
+    """What may be told of a failure: of a server's answer no more than its codes."""
+    if isinstance(error, SMTPRecipientsRefused):
+        error = error.recipients[0]
+    if isinstance(error, SMTPResponseException):
+        enhanced = re.match(r"[245]\.\d{1,3}\.\d{1,3}\b", error.message)  # RFC 3463
+        codes = f"{error.code} {enhanced[0]}" if enhanced else str(error.code)
+        return Undelivered(f"the mail server answered {codes}", lasting=error.code >= 500)
+    if isinstance(error, SMTPNotSupported | ValueError):
+        return Undelivered("the mail server cannot reach such an address", lasting=True)
+    if isinstance(error, TimeoutError):
+        return Undelivered("the mail server did not answer in time", lasting=False)
+    return Undelivered(str(error), lasting=False)

@@ -1,0 +1,198 @@
+"""Use cases of links that are sent by mail: to reset a password, and to verify an address.
+
+What a link holds is a token that works once. Only its digest is stored.
+"""
+
+from datetime import UTC, datetime
+from functools import partial
+from html import escape
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import msgspec
+
+from portico.domain.audit import Actor
+from portico.domain.errors import BrokenRule, Fault, Invalid
+from portico.domain.limits import Plan
+from portico.domain.secrets import RANDOM_BYTES, digest, mint
+from portico.domain.times import HOUR, SECOND
+from portico.domain.users import User, email_key
+from portico.domain.users import email as well_formed
+from portico.mail.protocol import Letter
+from portico.services.environment import Environment
+from portico.storage.database import Transaction
+from portico.storage.email_tokens import EmailToken
+
+MAILS = Plan("mails to an account", 3, 3)
+"""Counted by the hour, whose number is part of what is counted."""
+
+_USELESS = "This link has expired or was used before: ask for a new one."
+
+
+class _Link(NamedTuple):
+    """A kind of link: how long it holds, and what the mail around it says."""
+
+    purpose: str
+    hours: int
+    subject: str
+    request: str
+    otherwise: str
+
+
+RESET = _Link(
+    "reset",
+    1,
+    "Reset your Portico password",
+    "To choose a new password, open this page:",
+    "your password stays as it is",
+)
+VERIFY = _Link(
+    "verify",
+    24,
+    "Verify your e-mail address for Portico",
+    "To verify that this e-mail address is yours, open this page:",
+    "nothing changes",
+)
+
+
+async def ask_reset(env: Environment, email: str, by: Actor) -> None:
+    """Sends whoever has this e-mail, if anyone, a link to `reset_password`.
+
+    All that depends on the account happens later, so that nobody can tell what there was. An
+    account gets at most three mails an hour. Raises `Unavailable` where too many mails wait.
+    """
+    try:
+        address = well_formed(email)
+    except BrokenRule:
+        return
+    env.outbox.post("reset", partial(_write_reset, env, address, by))
+
+
+async def ask_verification(env: Environment, user: User, by: Actor) -> None:
+    """Sends a user a link to `verify_email`, as `ask_reset` does."""
+    env.outbox.post("verify", partial(_write, env, user, VERIFY, by))
+
+
+async def reset_password(env: Environment, token: str, password: str, by: Actor) -> None:
+    """Gives the owner of a token a password, which keeps the rules of `domain.users.password`.
+
+    Ends all that the account is signed in with and has granted; API keys stay. Who got the mail at
+    the account's address has verified that too. Raises `Invalid` where the token is of no use, and
+    `Unavailable` where too many passwords wait to be hashed.
+    """
+    found = await _find(env, token, RESET)
+    password_hash = await env.passwords.hash(password)
+    async with env.db.transaction() as tx:
+        user = await _use(env, tx, token, found)
+        now = env.clock()
+        verified_at = user.email_verified_at
+        if _still_theirs(user, found):
+            verified_at = verified_at or now
+        changed = msgspec.structs.replace(
+            user, password_hash=password_hash, email_verified_at=verified_at, updated_at=now
+        )
+        await env.users.update(tx, changed)
+        await env.sessions.delete_of_user(tx, user.id)
+        await env.grants.revoke_of_user(tx, user.id, now)
+        await env.audit.record(tx, by, now, "password.reset", target="user", target_id=user.id)
+
+
+async def verify_email(env: Environment, token: str, by: Actor) -> None:
+    """Notes that a user gets mail at the address that the token was sent to. Raises `Invalid` where
+    the token is of no use, or the user has another address by now."""
+    found = await _find(env, token, VERIFY)
+    async with env.db.transaction() as tx:
+        user = await _use(env, tx, token, found)
+        if not _still_theirs(user, found):
+            raise _useless()
+        now = env.clock()
+        changed = msgspec.structs.replace(user, email_verified_at=now, updated_at=now)
+        await env.users.update(tx, changed)
+        await env.audit.record(tx, by, now, "email.verified", target="user", target_id=user.id)
+
+
+async def _find(env: Environment, token: str, link: _Link) -> EmailToken:
+    """What a token is good for: junk ends here, before anything is hashed or locked."""
+    found = await env.email_tokens.by_hash(digest(token))
+    if found is None or found.purpose != link.purpose or found.expires_at <= env.clock():
+        raise _useless()
+    return found
+
+
+async def _use(env: Environment, tx: Transaction, token: str, found: EmailToken) -> User:
+    """Uses the token up; returns its user, locked before it as whoever makes tokens does."""
+    user = await env.users.get(found.user_id, tx)
+    used = await env.email_tokens.take(tx, digest(token), purpose=found.purpose, now=env.clock())
+    if user is None or used is None:
+        raise _useless()
+    return user
+
+
+def _still_theirs(user: User, token: EmailToken) -> bool:
+    return email_key(user.email) == email_key(token.email)
+
+
+def _useless() -> Invalid:
+    return Invalid(_USELESS, [Fault("token", _USELESS)])
+
+
+async def _write_reset(env: Environment, email: str, by: Actor) -> Letter | None:
+    user = await env.users.by_email(email)
+    # A mirror user's password would open the sandbox to whoever has an address of the past.
+    if user is None or user.account_id is not None:
+        return None
+    return await _write(env, user, RESET, by)
+
+
+async def _write(env: Environment, user: User, link: _Link, by: Actor) -> Letter | None:
+    """Makes a token, instead of those before it, and the letter that brings it. None where the
+    account has had its mails, or is not what it was."""
+    now = env.clock()
+    verdict = await env.limiter.take(f"mail:{user.id}:{now // HOUR}", MAILS, now)
+    if not verdict.admitted:
+        return None
+    token = mint("", env.random(RANDOM_BYTES))
+    async with env.db.transaction() as tx:
+        present = await env.users.get(user.id, tx)
+        if present is None or present.email != user.email:
+            return None
+        await env.email_tokens.delete_of_user(tx, user.id, purpose=link.purpose)
+        stored = EmailToken(user.id, link.purpose, user.email, now + link.hours * HOUR)
+        await env.email_tokens.insert(tx, digest(token), stored)
+        action = f"{link.purpose}.asked"
+        await env.audit.record(tx, by, now, action, target="user", target_id=user.id)
+    address = f"{env.addresses.dashboard}/{link.purpose}?token={token}"
+    return _letter(user, link, address, by, now=now, name=env.random(16).hex())
+
+
+def _letter(user: User, link: _Link, address: str, by: Actor, *, now: int, name: str) -> Letter:
+    """The mail around a link. Nothing in it was chosen by whoever asked, but for where from."""
+    hours = "one hour" if link.hours == 1 else f"{link.hours} hours"
+    at = datetime.fromtimestamp(now // SECOND, UTC)
+    holds = f"The link holds for {hours} and works once."
+    asked = (
+        f"This was asked for from {_place(by)} on {at:%Y-%m-%d} at {at:%H:%M} UTC. If it was not"
+        f" you, ignore this mail: {link.otherwise}."
+    )
+    text = "\n\n".join(("Hello,", link.request, address, holds, asked, "Portico\n"))
+    shown = escape(address)
+    html = "\n".join(
+        (
+            f'<!doctype html><html lang="en"><head><title>{link.subject}</title></head><body>',
+            f"<p>Hello,</p><p>{link.request}</p>",
+            f'<p><a href="{shown}">{shown}</a></p>',
+            f"<p>{holds}</p><p>{asked}</p>",
+            "<p>Portico</p></body></html>\n",
+        )
+    )
+    return Letter(
+        id=name, at=now, user_id=user.id, to=user.email, subject=link.subject, text=text, html=html
+    )
+
+
+def _place(by: Actor) -> str:
+    """Where somebody asks from. A proxy may pass on any text for an address; a mail does not."""
+    try:
+        return f"the address {ip_address(by.address or '')}"
+    except ValueError:
+        return "an unknown address"
