@@ -31,6 +31,7 @@ from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
 from portico.mail.files import FileOutlet
 from portico.mail.protocol import Outlet
+from portico.mail.smtp import SmtpOutlet
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
 from portico.pages.docs import add_docs
@@ -99,8 +100,6 @@ def _limiter(settings: Settings, environment: str) -> Limiter:
 def outlet(settings: Settings) -> Outlet:
     """Where mail goes."""
     if settings.smtp_url and settings.mail_from:
-        from portico.mail.smtp import SmtpOutlet
-
         return SmtpOutlet(settings.smtp_url, settings.mail_from)
     return FileOutlet(settings.data / "log", settings.mail_from or "portico@localhost")
 

@@ -18,6 +18,8 @@ from portico.certificates import RENEWAL_DAYS, CertificateError, check_pair, ins
 from portico.cli.lock import holder
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
+from portico.mail.protocol import Undelivered
+from portico.mail.smtp import SmtpOutlet
 from portico.setting_values import redacted
 from portico.settings import Settings
 from portico.storage.database import Database
@@ -43,7 +45,7 @@ _NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What one check found. `advice` says what to do, and is empty where all is well."""
+    """What one check found. `advice` says what to do, and is empty where there is nothing."""
 
     check: str
     ok: bool
@@ -59,6 +61,11 @@ def well(check: str, message: str) -> Finding:
 def wrong(check: str, message: str, advice: str) -> Finding:
     """A problem, and what to do about it."""
     return Finding(check=check, ok=False, message=message, advice=advice)
+
+
+def notice(check: str, message: str, advice: str) -> Finding:
+    """Nothing is wrong, and still something may be better otherwise."""
+    return Finding(check=check, ok=True, message=message, advice=advice)
 
 
 def data_directory(settings: Settings) -> Iterator[Finding]:
@@ -221,6 +228,20 @@ def valkey(settings: Settings) -> Iterator[Finding]:
     version = about.get("valkey_version") or about.get("redis_version")
     yield well("Valkey", f"{name} {version} answers")
     yield _compared("clock", f"{name}'s", int(seconds) * 1000 + int(microseconds) // 1000)
+
+
+async def mail(settings: Settings) -> Finding:
+    """Where mail goes, and whether the mail server would take it."""
+    if settings.smtp_url is None or settings.mail_from is None:
+        message = f"there is no mail server: mails are written to {settings.data / 'log'}"
+        return notice("mail", message, "set PORTICO_SMTP_URL and PORTICO_MAIL_FROM to send them")
+    place = redacted(settings.smtp_url)
+    try:
+        await SmtpOutlet(settings.smtp_url, settings.mail_from, seconds=ANSWER_SECONDS).check()
+    except Undelivered as error:
+        advice = "correct PORTICO_SMTP_URL, or see that it runs and lets this machine in"
+        return wrong("mail", f"{place} does not take mail: {error.reason}", advice)
+    return well("mail", f"{place} answers")
 
 
 def server(settings: Settings) -> Iterator[Finding]:

@@ -28,11 +28,12 @@ async def _examine(settings: Settings) -> list[Finding]:
         *checks.certificate(settings),
         *[finding async for finding in checks.databases(settings)],
         *checks.valkey(settings),
+        await checks.mail(settings),
         *checks.server(settings),
     ]
 
 
 def _line(finding: Finding) -> str:
-    mark = "ok     " if finding.ok else "PROBLEM"
+    mark = "PROBLEM" if not finding.ok else "notice " if finding.advice else "ok     "
     line = f"{mark}  {finding.check}: {finding.message}"
-    return line if finding.ok else f"{line}\n         -> {finding.advice}"
+    return f"{line}\n         -> {finding.advice}" if finding.advice else line
