@@ -1,0 +1,225 @@
+"""Requests with a credential: signing in at first use, and again when it ends."""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from portico_client.calls import JSON, Call, body
+from portico_client.connection import Addresses
+from portico_client.credentials import Credential, Login, OAuthTokens, SessionLogin
+from portico_client.errors import APIError
+from portico_client.flow import Alone, Flow, Request, Response, Tell
+from portico_client.reading import decode, error_of, unexpected
+from portico_client.retries import Retries, attempts
+
+T = TypeVar("T")
+
+MARGIN_SECONDS = 10
+"""A token is renewed so long before its end, as a request takes a while to arrive."""
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proof:
+    """What requests carry, until when in Unix seconds, and what its successor costs."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    expires_at: float = math.inf
+    refresh_token: str | None = field(default=None, repr=False)
+    news: Tell | None = field(default=None, repr=False)
+    """To be told before the proof is used."""
+
+
+Renew = Callable[[Proof | None], Flow[Proof]]
+"""Gets a proof, given the one that no longer holds."""
+
+
+class Access:
+    """Makes calls with a proof, renewed by one caller at a time."""
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        retries: Retries,
+        clock: Callable[[], float],
+        credential: str | Credential,
+    ) -> None:
+        """`credential` is an API key or another way to sign in; `clock` gives Unix seconds."""
+        self.addresses = addresses
+        self._retries = retries
+        self._clock = clock
+        self._proof: Proof | None = None
+        self._renew: Renew | None = None
+        self._refusal: APIError | None = None
+        if isinstance(credential, str):
+            self._proof = Proof(bearer(credential))
+        elif isinstance(credential, Login):
+            self._renew = self._login(credential)
+        elif isinstance(credential, SessionLogin):
+            self._renew = self._session(credential)
+        else:
+            self._proof = oauth_proof(credential)
+            if credential.refresh_token is not None:
+                self._renew = self._oauth(credential)
+
+    def make(self, call: Call[T]) -> Flow[T]:
+        """Makes a call. Raises `APIError` for what is not a success, `ConnectionFailed`."""
+        request = Request(call.method, self.addresses.base + call.path, call.headers, call.content)
+        response = yield from self._answer(request)
+        if not 200 <= response.status < 300:
+            raise error_of(response)
+        return call.read(response)
+
+    def switch(self, api_key: str) -> None:
+        """Uses another API key from now on."""
+        self._proof = Proof(bearer(api_key))
+
+    def _answer(self, request: Request) -> Flow[Response]:
+        """The answer to a request with the proof; with a new one where that is refused (401), for
+        then nothing was done."""
+        proof, fresh = self._proof, False
+        if proof is None or (self._renew and proof.expires_at <= self._clock() + MARGIN_SECONDS):
+            proof, fresh = (yield Alone(self._renewed(proof))), True
+        response = yield from attempts(_carrying(request, proof), self._retries)
+        if response.status == 401 and self._renew is not None and not fresh:
+            proof = yield Alone(self._renewed(proof))
+            response = yield from attempts(_carrying(request, proof), self._retries)
+        return response
+
+    def _renewed(self, refused: Proof | None) -> Flow[Proof]:
+        """The successor of a proof. Whoever comes first gets it, the others find it there.
+
+        What the service refuses once is not asked for again: neither password nor refresh token
+        becomes valid by repeating it.
+        """
+        if self._proof is refused or self._proof is None:
+            if self._refusal is not None:
+                raise copy.copy(self._refusal)
+            assert self._renew is not None, "only what can be renewed is"  # noqa: S101 - for mypy
+            try:
+                self._proof = yield from self._renew(refused)
+            except APIError as refusal:
+                if refusal.status in (400, 401):
+                    self._refusal = refusal
+                raise
+            if self._proof.news is not None:
+                yield self._proof.news
+        return self._proof
+
+    def _post(self, url: str, fields: Mapping[str, Any]) -> Flow[Response]:
+        request = Request("POST", url, JSON, body(fields))
+        return (yield from attempts(request, self._retries))
+
+    def _login(self, login: Login) -> Renew:
+        def renew(held: Proof | None) -> Flow[Proof]:
+            auth = self.addresses.auth
+            if held is not None:
+                fields = {"refresh_token": held.refresh_token}
+                response = yield from self._post(f"{auth}/refresh", fields)
+                if response.status == 200:
+                    return self._login_proof(response)
+                if response.status != 401:
+                    raise error_of(response)
+            response = yield from self._post(f"{auth}/login", dataclasses.asdict(login))
+            if response.status != 200:
+                raise error_of(response)
+            return self._login_proof(response)
+
+        return renew
+
+    def _login_proof(self, response: Response) -> Proof:
+        tokens = tokens_of(response)
+        ends = self._clock() + tokens["expires_in"]
+        return Proof(bearer(tokens["access_token"]), ends, tokens["refresh_token"])
+
+    def _session(self, login: SessionLogin) -> Renew:
+        def renew(_held: Proof | None) -> Flow[Proof]:
+            url = f"{self.addresses.base}/sessions"
+            response = yield from self._post(url, dataclasses.asdict(login))
+            if response.status != 201:
+                raise error_of(response)
+            cookie = response.headers.get("set-cookie", "").partition(";")[0]
+            if "=" not in cookie:
+                raise unexpected(response)
+            return Proof({"cookie": cookie})
+
+        return renew
+
+    def _oauth(self, tokens: OAuthTokens) -> Renew:
+        held = tokens
+
+        def renew(_held: Proof | None) -> Flow[Proof]:
+            nonlocal held
+            fields = {"grant_type": "refresh_token", "refresh_token": held.refresh_token or ""}
+            request = token_request(self.addresses.auth, held, fields)
+            response = yield from attempts(request, self._retries)
+            if response.status != 200:
+                raise error_of(response)
+            held = granted(response, held, self._clock())
+            return oauth_proof(held, tell=True)
+
+        return renew
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that carries a bearer credential."""
+    if not token.isascii() or not token.isprintable() or " " in token or not token:
+        # The token stays out of the message.
+        raise ValueError("an API key or token is visible ASCII characters")
+    return {"authorization": f"Bearer {token}"}
+
+
+def _carrying(request: Request, proof: Proof) -> Request:
+    headers = {**request.headers, **proof.headers}
+    return Request(request.method, request.url, headers, request.content)
+
+
+def token_request(
+    auth: str, held: OAuthTokens, fields: Mapping[str, str], endpoint: str = "token"
+) -> Request:
+    """A request to an endpoint of the authorization server, the client of `held` authenticated in
+    the body (RFC 6749 §2.3.1)."""
+    client = {"client_id": held.client_id}
+    if held.client_secret is not None:
+        client["client_secret"] = held.client_secret
+    return Request("POST", f"{auth}/{endpoint}", FORM, urlencode({**fields, **client}).encode())
+
+
+def tokens_of(response: Response) -> Any:
+    """The members of an answer with tokens, of the right types. Raises `UnexpectedAnswer`."""
+    try:
+        found = decode(response.content)
+        known = isinstance(found["access_token"], str) and isinstance(found["expires_in"], int)
+        known = known and isinstance(found.get("refresh_token"), str | None)
+        known = known and found["token_type"].lower() == "bearer"
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise unexpected(response) from error
+    if not known:
+        raise unexpected(response)
+    return found
+
+
+def granted(response: Response, held: OAuthTokens, now: float) -> OAuthTokens:
+    """The tokens of an answer of the token endpoint, for the client that `held` names."""
+    found = tokens_of(response)
+    return dataclasses.replace(
+        held,
+        access_token=found["access_token"],
+        refresh_token=found.get("refresh_token", held.refresh_token),
+        expires_at=datetime.fromtimestamp(now + found["expires_in"], UTC),
+        scopes=frozenset(str(found["scope"]).split()) if "scope" in found else held.scopes,
+    )
+
+
+def oauth_proof(tokens: OAuthTokens, *, tell: bool = False) -> Proof:
+    """What requests carry for these tokens; with `tell`, whoever wants to know is told of them."""
+    ends = math.inf if tokens.expires_at is None else tokens.expires_at.timestamp()
+    listener = tokens.on_change if tell else None
+    news = None if listener is None else Tell(listener, tokens)
+    return Proof(bearer(tokens.access_token), ends, news=news)

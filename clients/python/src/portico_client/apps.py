@@ -1,0 +1,135 @@
+"""Signing users of a web application in by OAuth, for callers that block and for asyncio."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from portico_client.connection import addresses
+from portico_client.credentials import OAuthTokens
+from portico_client.drivers import AsyncDriver, AsyncOptions, Driver, Options
+from portico_client.oauth import Application, Authorization
+
+
+class OAuthApp:
+    """A registered OAuth application, for callers that block. Threads may share it."""
+
+    def __init__(
+        self,
+        client_id: str,
+        client_secret: str | None = None,
+        *,
+        redirect_uri: str,
+        auth_url: str | None = None,
+        on_change: Callable[[OAuthTokens], Any] | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        """`client_secret` is None for a public client; `redirect_uri` is one that is registered;
+        `auth_url` is the authorization server's address, as in `Client`; `on_change` is handed on
+        to the tokens, see `OAuthTokens`."""
+        self._driver = Driver(options)
+        self._on_change = on_change
+        self._app = Application(
+            addresses(None, auth_url).auth,
+            client_id,
+            client_secret,
+            redirect_uri,
+            self._driver.retries,
+            self._driver.clock,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._driver.close()
+
+    def begin(self, scope: str) -> Authorization:
+        """Begins to sign a user in: redirect the browser to the `url` of what this gives, and keep
+        it for this browser. `scope` is space-separated; `openid` asks who the user is."""
+        return self._app.begin(scope)
+
+    def complete(self, callback_url: str, begun: Authorization) -> OAuthTokens:
+        """The tokens of the user whose browser came to the redirect URI at this address.
+
+        Raises `CallbackRejected` where the callback does not belong to `begun`, before its code is
+        sent anywhere; `OAuthError` where user or service said no; `InvalidToken` where the ID token
+        is wrong.
+        """
+        tokens = self._driver.run(self._app.complete(callback_url, begun))
+        return replace(tokens, on_change=self._on_change)
+
+    def revoke(self, tokens: OAuthTokens) -> None:
+        """Signs the user out here: ends the tokens."""
+        self._driver.run(self._app.revoke(tokens))
+
+
+class AsyncOAuthApp:
+    """A registered OAuth application, for asyncio. Tasks may share it."""
+
+    def __init__(
+        self,
+        client_id: str,
+        client_secret: str | None = None,
+        *,
+        redirect_uri: str,
+        auth_url: str | None = None,
+        on_change: Callable[[OAuthTokens], Any] | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> None:
+        """`client_secret` is None for a public client; `redirect_uri` is one that is registered;
+        `auth_url` is the authorization server's address, as in `Client`; `on_change` is handed on
+        to the tokens, see `OAuthTokens`."""
+        self._driver = AsyncDriver(options)
+        self._on_change = on_change
+        self._app = Application(
+            addresses(None, auth_url).auth,
+            client_id,
+            client_secret,
+            redirect_uri,
+            self._driver.retries,
+            self._driver.clock,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._driver.close()
+
+    def begin(self, scope: str) -> Authorization:
+        """Begins to sign a user in: redirect the browser to the `url` of what this gives, and keep
+        it for this browser. `scope` is space-separated; `openid` asks who the user is."""
+        return self._app.begin(scope)
+
+    async def complete(self, callback_url: str, begun: Authorization) -> OAuthTokens:
+        """The tokens of the user whose browser came to the redirect URI at this address.
+
+        Raises `CallbackRejected` where the callback does not belong to `begun`, before its code is
+        sent anywhere; `OAuthError` where user or service said no; `InvalidToken` where the ID token
+        is wrong.
+        """
+        tokens = await self._driver.run(self._app.complete(callback_url, begun))
+        return replace(tokens, on_change=self._on_change)
+
+    async def revoke(self, tokens: OAuthTokens) -> None:
+        """Signs the user out here: ends the tokens."""
+        await self._driver.run(self._app.revoke(tokens))

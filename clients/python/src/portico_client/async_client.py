@@ -1,0 +1,213 @@
+"""The client for asyncio."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+
+from portico_client.access import Access
+from portico_client.calls import ME, PRODUCTS, USERS, Call, Kind, rotate_key
+from portico_client.connection import addresses, chosen
+from portico_client.credentials import Credential
+from portico_client.drivers import AsyncDriver, AsyncOptions
+from portico_client.inputs import (
+    NewProduct,
+    NewUser,
+    ProductChanges,
+    ProductFilters,
+    UserChanges,
+    UserFilters,
+)
+from portico_client.models import Page, Product, ProductItem, RotatedKey, User, UserItem
+from portico_client.paging import WHOLE_PAGE, Walk
+
+T = TypeVar("T")
+
+
+class AsyncMake(Protocol):
+    """Makes a call."""
+
+    async def __call__(self, call: Call[T]) -> T:
+        """What the call gives. Raises `PorticoError`."""
+        ...
+
+
+class AsyncClient:
+    """Calls the API of one environment as one account. Tasks may share it."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        auth: Credential | None = None,
+        base_url: str | None = None,
+        auth_url: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> None:
+        """Signs in by `api_key`, else by `auth`, else by the key in `PORTICO_API_KEY`.
+
+        `base_url` is the API's address (else `PORTICO_BASE_URL`, else `https://localhost:8443/v1`),
+        `auth_url` that of the authorization server (else `PORTICO_AUTH_URL`, else `auth` in the
+        place of the base's last part). Raises ValueError where an argument is impossible.
+        """
+        credential = chosen(api_key, auth)
+        where = addresses(base_url, auth_url)
+        self._driver = AsyncDriver(options)
+        self._access = Access(where, self._driver.retries, self._driver.clock, credential)
+        self.products = AsyncProducts(self._make)
+        self.users = AsyncUsers(self._make)
+        self.api_keys = AsyncApiKeys(self._make, self._access.switch)
+
+    def __repr__(self) -> str:
+        return f"<AsyncClient of {self._access.addresses.base}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections. A session or login is left to end by itself."""
+        await self._driver.close()
+
+    async def me(self) -> User:
+        """The calling user."""
+        return await self._make(USERS.get(ME))
+
+    async def update_me(
+        self, *, if_match: str | None = None, **changes: Unpack[UserChanges]
+    ) -> User:
+        """Changes the calling user: name, avatar, preferences, and the password together with
+        `current_password`. `if_match` as in `Products.update`."""
+        return await self._make(USERS.update(ME, changes, if_match))
+
+    async def _make(self, call: Call[T]) -> T:
+        return await self._driver.run(self._access.make(call))
+
+
+class AsyncListing(Generic[T]):
+    """A list that is read as it is needed, page by page."""
+
+    def __init__(
+        self, make: AsyncMake, kind: Kind[T, Any, Any], filters: Mapping[str, Any]
+    ) -> None:
+        self._make = make
+        self._kind = kind
+        self._filters = filters
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        """All items of all pages, each once, also where the list changes meanwhile. Reads 100 at
+        once unless `limit` was given."""
+        walk, filters = Walk[T](), {"limit": WHOLE_PAGE, **self._filters}
+        while walk.next is not None:
+            page = await self._make(self._kind.page(filters, walk.next))
+            for item in walk.take(page):
+                yield item
+
+    async def page(self, number: int) -> Page[T]:
+        """One page, counted from 1: 25 items unless `limit` was given. Empty past the end."""
+        return await self._make(self._kind.page(self._filters, number))
+
+
+class AsyncProducts:
+    """The catalog."""
+
+    def __init__(self, make: AsyncMake) -> None:
+        self._make = make
+
+    def list(self, **filters: Unpack[ProductFilters]) -> AsyncListing[ProductItem]:
+        """Active products unless `status` says otherwise; the newest first, or with `search` the
+        most relevant first. Nothing is read before it is asked for."""
+        return AsyncListing(self._make, PRODUCTS, filters)
+
+    async def get(self, product_id: int) -> Product:
+        """One product. Raises `NotFound`."""
+        return await self._make(PRODUCTS.get(product_id))
+
+    async def create(
+        self, *, idempotency_key: str | None = None, **product: Unpack[NewProduct]
+    ) -> Product:
+        """Makes a product, a draft unless `status` says otherwise.
+
+        Whoever gives an `idempotency_key` may repeat the call with it for 24 hours, also from
+        another process: it is carried out once. Without one, the client's own retries are as safe.
+        """
+        return await self._make(PRODUCTS.create(product, idempotency_key))
+
+    async def update(
+        self,
+        product_id: int,
+        *,
+        if_match: str | None = None,
+        **changes: Unpack[ProductChanges],
+    ) -> Product:
+        """Changes what is given, and leaves the rest.
+
+        With the product's `etag` as `if_match`, raises `PreconditionFailed` if somebody else
+        changed it meanwhile; without, a call whose answer is lost is not repeated.
+        """
+        return await self._make(PRODUCTS.update(product_id, changes, if_match))
+
+    async def delete(self, product_id: int, *, if_match: str | None = None) -> None:
+        """Deletes a product; `if_match` as in `update`."""
+        await self._make(PRODUCTS.delete(product_id, if_match))
+
+
+class AsyncUsers:
+    """The people who have an account."""
+
+    def __init__(self, make: AsyncMake) -> None:
+        self._make = make
+
+    def list(self, **filters: Unpack[UserFilters]) -> AsyncListing[UserItem]:
+        """All users, the newest first unless `sort` and `order` say otherwise."""
+        return AsyncListing(self._make, USERS, filters)
+
+    async def get(self, user_id: int) -> User:
+        """One user. Raises `NotFound`."""
+        return await self._make(USERS.get(user_id))
+
+    async def create(
+        self, *, idempotency_key: str | None = None, **user: Unpack[NewUser]
+    ) -> UserItem:
+        """Makes a user; `idempotency_key` as in `Products.create`. Raises `Duplicate` where the
+        e-mail is taken."""
+        return await self._make(USERS.create(user, idempotency_key))
+
+    async def update(
+        self,
+        user_id: int,
+        *,
+        if_match: str | None = None,
+        **changes: Unpack[UserChanges],
+    ) -> User:
+        """Changes what is given, and leaves the rest; `if_match` as in `Products.update`."""
+        return await self._make(USERS.update(user_id, changes, if_match))
+
+    async def delete(self, user_id: int, *, if_match: str | None = None) -> None:
+        """Deletes a user; `if_match` as in `Products.update`."""
+        await self._make(USERS.delete(user_id, if_match))
+
+
+class AsyncApiKeys:
+    """The API key that this client signs in with."""
+
+    def __init__(self, make: AsyncMake, switch: Callable[[str], None]) -> None:
+        self._make = make
+        self._switch = switch
+
+    async def rotate(self, *, switch: bool = False) -> RotatedKey:
+        """Replaces the key: the new one is in the answer's `key`, the old one works for 24 hours
+        more. With `switch`, this client uses the new one at once.
+
+        Raises `Conflict` for a key that was rotated before, `SecretLost` where the answer was lost.
+        """
+        rotated = await self._make(rotate_key())
+        if switch:
+            self._switch(rotated.key)
+        return rotated

@@ -1,0 +1,152 @@
+"""What each operation asks of the service, and how its answer is read."""
+
+import operator
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from portico_client.errors import SecretLost
+from portico_client.flow import Response
+from portico_client.models import (
+    Page,
+    Pagination,
+    Product,
+    ProductItem,
+    RotatedKey,
+    User,
+    UserItem,
+)
+from portico_client.reading import data_of, decode, encode, reader, unexpected
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+One = TypeVar("One")
+Made = TypeVar("Made")
+
+JSON = {"content-type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One operation. `path` is below the base address, with the query; `read` takes a success."""
+
+    method: str
+    path: str
+    read: Callable[[Response], T]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+
+
+def query(parameters: Mapping[str, Any]) -> str:
+    """Parameters as the query of an address, `?` included; nothing where there are none."""
+    pairs = {name: _text(value) for name, value in parameters.items()}
+    return f"?{urlencode(pairs, quote_via=quote, safe='')}" if pairs else ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def body(fields: Mapping[str, Any]) -> bytes:
+    """Fields as the body of a request."""
+    return encode(fields).encode()
+
+
+class Kind(Generic[Item, One, Made]):
+    """The operations on one kind of resource: a list has `Item`s, reading and changing one gives a
+    `One`, making one a `Made`."""
+
+    def __init__(self, path: str, item: type[Item], one: type[One], made: type[Made]) -> None:
+        self._path = path
+        self._item = reader(tuple[item, ...])  # type: ignore[valid-type]  # mypy sees a variable
+        self._one = one
+        self._made = made
+
+    def page(self, filters: Mapping[str, Any], number: int) -> Call[Page[Item]]:
+        """Reads one page of a list."""
+        return Call("GET", self._path + query({**filters, "page": number}), self._read_page)
+
+    def get(self, id_: int | str) -> Call[One]:
+        """Reads one."""
+        return Call("GET", self._at(id_), self._read_tagged)
+
+    def create(self, fields: Mapping[str, Any], idempotency_key: str | None) -> Call[Made]:
+        """Makes one."""
+        headers = {**JSON, **key_header(idempotency_key)}
+        return Call("POST", self._path, self._read_made, headers, body(fields))
+
+    def update(self, id_: int | str, changes: Mapping[str, Any], if_match: str | None) -> Call[One]:
+        """Changes one."""
+        headers = {**JSON, **_condition(if_match)}
+        return Call("PATCH", self._at(id_), self._read_one, headers, body(changes))
+
+    def delete(self, id_: int, if_match: str | None) -> Call[None]:
+        """Deletes one."""
+        return Call("DELETE", self._at(id_), _nothing, _condition(if_match))
+
+    def _at(self, id_: int | str) -> str:
+        return f"{self._path}/{id_ if id_ == ME else operator.index(id_)}"  # type: ignore[arg-type]  # a text other than ME is refused here
+
+    def _read_page(self, response: Response) -> Page[Item]:
+        try:
+            whole = decode(response.content)
+            return Page(self._item(whole["data"]), _pagination(whole["pagination"]))
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise unexpected(response) from error
+
+    def _read_tagged(self, response: Response) -> One:
+        one: One = data_of(response, self._one, etag=response.headers.get("etag"))
+        return one
+
+    def _read_one(self, response: Response) -> One:
+        one: One = data_of(response, self._one)
+        return one
+
+    def _read_made(self, response: Response) -> Made:
+        made: Made = data_of(response, self._made)
+        return made
+
+
+ME = "me"
+"""In place of an id: the calling user."""
+
+PRODUCTS = Kind("/products", ProductItem, Product, Product)
+USERS = Kind("/users", UserItem, User, UserItem)
+
+_pagination: Callable[[Any], Pagination] = reader(Pagination)
+
+
+def rotate_key() -> Call[RotatedKey]:
+    """Replaces the calling API key."""
+    return Call("POST", "/api-keys/rotate", _read_rotated, key_header(None))
+
+
+def _read_rotated(response: Response) -> RotatedKey:
+    if response.headers.get("idempotent-replayed") == "true":
+        hint = data_of(response, _Hinted).hint
+        raise SecretLost(f"the key was rotated, and its successor {hint} was lost on the way")
+    rotated: RotatedKey = data_of(response, RotatedKey)
+    return rotated
+
+
+@dataclass(frozen=True, slots=True)
+class _Hinted:
+    hint: str
+
+
+def key_header(idempotency_key: str | None) -> dict[str, str]:
+    """The header by which the service tells a repeated request; a new key unless one is given."""
+    return {"idempotency-key": idempotency_key or str(uuid.uuid4())}
+
+
+def _condition(if_match: str | None) -> dict[str, str]:
+    return {} if if_match is None else {"if-match": if_match}
+
+
+def _nothing(_response: Response) -> None:
+    return None

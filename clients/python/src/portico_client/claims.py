@@ -1,0 +1,26 @@
+"""What a verified JSON Web Token says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who a token is about, and until when it holds.
+
+    `subject` is the user's id as a text. `name` and `role` are those of a login token, and None in
+    others. `all` has every claim as it came.
+    """
+
+    subject: str
+    expires_at: datetime
+    name: str | None
+    role: str | None
+    all: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def user_id(self) -> int:
+        """The user's id."""
+        return int(self.subject)

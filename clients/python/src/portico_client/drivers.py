@@ -1,0 +1,203 @@
+"""The two ways to do what flows ask for, over httpx: for callers that block, and for asyncio."""
+
+import asyncio
+import inspect
+import random
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib.metadata import version
+from typing import Any, TypedDict, TypeVar
+
+import httpx
+
+from portico_client.connection import Authorities, trusted
+from portico_client.errors import ConnectionFailed, PorticoError, UntrustedCertificate
+from portico_client.flow import Alone, Flow, Pause, Request, Response, Tell
+from portico_client.retries import MOST, Retries
+
+T = TypeVar("T")
+
+
+class _Options(TypedDict, total=False):
+    ca: Authorities
+    timeout: float
+    retries: int
+    patience: float
+    clock: Callable[[], float]
+    random: Callable[[], float]
+
+
+class Options(_Options, total=False):
+    """What everything that talks to the service takes, beside its own arguments.
+
+    - `ca`: a PEM file with the authorities to trust, or an `ssl.SSLContext`; else the file that
+      `PORTICO_CA` names; else those that httpx trusts.
+    - `timeout`: seconds to wait for a connection, and for each part of an answer (30).
+    - `retries`: how often to repeat a request at most, 0 to 3 (3).
+    - `patience`: the longest `Retry-After` to wait for, in seconds (60, which is enough for the
+      window of a minute); a longer one is raised at once.
+    - `clock`, `sleep`, `random`: the time in Unix seconds, how to wait, and random numbers from 0
+      to 1, for tests.
+    - `transport`: what sends requests in the place of httpx's own.
+    """
+
+    sleep: Callable[[float], None]
+    transport: httpx.BaseTransport
+
+
+class AsyncOptions(_Options, total=False):
+    """`Options`, for asyncio."""
+
+    sleep: Callable[[float], Awaitable[None]]
+    transport: httpx.AsyncBaseTransport
+
+
+class Driver:
+    """Runs flows in the calling thread; any number of threads may share it."""
+
+    def __init__(self, options: Options) -> None:
+        self.clock = options.get("clock", time.time)
+        self.retries = _retries(options)
+        self._sleep = options.get("sleep", time.sleep)
+        self._http = httpx.Client(transport=options.get("transport"), **_shared(options))
+        self._lock = threading.Lock()
+
+    def run(self, flow: Flow[T]) -> T:
+        """What a flow returns; raises what it raises."""
+        try:
+            wanted = next(flow)
+            while True:
+                try:
+                    result = self._do(wanted)
+                except PorticoError as error:
+                    wanted = flow.throw(error)
+                else:
+                    wanted = flow.send(result)
+        except StopIteration as done:
+            returned: T = done.value
+            return returned
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._http.close()
+
+    def _do(self, wanted: Request | Pause | Alone | Tell) -> Any:
+        if isinstance(wanted, Request):
+            return self._send(wanted)
+        if isinstance(wanted, Pause):
+            return self._sleep(wanted.seconds)
+        if isinstance(wanted, Tell):
+            return wanted.listener(wanted.value)
+        with self._lock:
+            return self.run(wanted.flow)
+
+    def _send(self, request: Request) -> Response:
+        try:
+            answer = self._http.request(
+                request.method, request.url, headers=request.headers, content=request.content
+            )
+        except httpx.RequestError as error:
+            raise _failed(request, error) from error
+        return Response(answer.status_code, answer.headers, answer.content)
+
+
+class AsyncDriver:
+    """Runs flows in the running event loop; any number of tasks may share it."""
+
+    def __init__(self, options: AsyncOptions) -> None:
+        self.clock = options.get("clock", time.time)
+        self.retries = _retries(options)
+        self._sleep = options.get("sleep", asyncio.sleep)
+        self._http = httpx.AsyncClient(transport=options.get("transport"), **_shared(options))
+        self._lock = asyncio.Lock()
+        self._alone: set[asyncio.Task[Any]] = set()
+
+    async def run(self, flow: Flow[T]) -> T:
+        """What a flow returns; raises what it raises."""
+        try:
+            wanted = next(flow)
+            while True:
+                try:
+                    result = await self._do(wanted)
+                except PorticoError as error:
+                    wanted = flow.throw(error)
+                else:
+                    wanted = flow.send(result)
+        except StopIteration as done:
+            returned: T = done.value
+            return returned
+
+    async def close(self) -> None:
+        """Closes its connections, once what is being renewed is there."""
+        await asyncio.gather(*self._alone, return_exceptions=True)
+        await self._http.aclose()
+
+    async def _do(self, wanted: Request | Pause | Alone | Tell) -> Any:
+        if isinstance(wanted, Request):
+            return await self._send(wanted)
+        if isinstance(wanted, Pause):
+            return await self._sleep(wanted.seconds)
+        if isinstance(wanted, Tell):
+            told = wanted.listener(wanted.value)
+            return await told if inspect.isawaitable(told) else told
+        # A refresh token is good for one use: were the task that uses it cancelled meanwhile, the
+        # answer with its successor would be lost to all.
+        task = asyncio.ensure_future(self._run_alone(wanted.flow))
+        self._alone.add(task)
+        task.add_done_callback(self._alone.discard)
+        return await asyncio.shield(task)
+
+    async def _run_alone(self, flow: Flow[T]) -> T:
+        async with self._lock:
+            return await self.run(flow)
+
+    async def _send(self, request: Request) -> Response:
+        try:
+            answer = await self._http.request(
+                request.method, request.url, headers=request.headers, content=request.content
+            )
+        except httpx.RequestError as error:
+            raise _failed(request, error) from error
+        return Response(answer.status_code, answer.headers, answer.content)
+
+
+def _retries(options: _Options) -> Retries:
+    return Retries(
+        options.get("retries", MOST),
+        options.get("patience", 60.0),
+        options.get("random", random.random),
+    )
+
+
+def _shared(options: _Options) -> dict[str, Any]:
+    """What both clients of httpx are made with."""
+    return {
+        "verify": trusted(options.get("ca")),
+        "timeout": options.get("timeout", 30.0),
+        "headers": {
+            "accept": "application/json",
+            "user-agent": f"portico-client/{version('portico-client')}",
+        },
+        # The session's cookie is a credential like others, sent where we say and nowhere else.
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+    }
+
+
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+def _failed(request: Request, error: httpx.RequestError) -> ConnectionFailed:
+    where = f"{request.method} {request.url.partition('?')[0]}"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return UntrustedCertificate(
+                f"{where}: {cause.verify_message}. For a server with an authority of its own, give"
+                " that authority's certificate as ca=… or in PORTICO_CA."
+            )
+        cause = cause.__cause__ or cause.__context__
+    said = str(error) or type(error).__name__
+    return ConnectionFailed(f"{where}: {said}", sent=not isinstance(error, _UNSENT))

@@ -1,0 +1,89 @@
+"""What is sent: the fields of new resources, of changes, and the filters of lists.
+
+What is left out of a change stays; what is left out of a new resource takes the service's default.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Literal, NotRequired, TypedDict
+
+from portico_client.models import Image, Role, Status, Theme
+
+
+class ProductFilters(TypedDict, total=False):
+    """Which products to list. `limit` is the size of a page, 1 to 100; `search` finds products with
+    every word in name or description; `status` is `active` where it is left out."""
+
+    limit: int
+    category: str
+    min_price: Decimal | int
+    max_price: Decimal | int
+    in_stock: bool
+    status: Status
+    search: str
+
+
+class UserFilters(TypedDict, total=False):
+    """Which users to list, and in which order; the newest first where nothing is said."""
+
+    limit: int
+    sort: Literal["name", "email", "created_at"]
+    order: Literal["asc", "desc"]
+    role: Role
+
+
+class NewProduct(TypedDict):
+    """A product to be made."""
+
+    name: str
+    category: str
+    price: Decimal | int
+    description: NotRequired[str]
+    currency: NotRequired[str]
+    stock_quantity: NotRequired[int]
+    status: NotRequired[Status]
+    images: NotRequired[Sequence[Image]]
+    metadata: NotRequired[Mapping[str, str]]
+
+
+class ProductChanges(TypedDict, total=False):
+    """Changes of a product; `images` and `metadata` are replaced whole."""
+
+    name: str
+    category: str
+    price: Decimal | int
+    description: str
+    currency: str
+    stock_quantity: int
+    status: Status
+    images: Sequence[Image]
+    metadata: Mapping[str, str]
+
+
+class NewUser(TypedDict):
+    """A user to be made; a viewer where no role is given."""
+
+    name: str
+    email: str
+    password: str
+    role: NotRequired[Role]
+
+
+class PreferencesChanges(TypedDict, total=False):
+    """Changes of what a user prefers."""
+
+    theme: Theme
+    language: str
+    notifications: bool
+
+
+class UserChanges(TypedDict, total=False):
+    """Changes of a user. Whoever changes their own password gives `current_password` too."""
+
+    name: str
+    email: str
+    role: Role
+    avatar_url: str | None
+    preferences: PreferencesChanges
+    password: str
+    current_password: str

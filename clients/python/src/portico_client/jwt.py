@@ -1,0 +1,117 @@
+"""JSON Web Tokens as Portico signs them: RS256 and nothing else (RFC 7519, RFC 8725)."""
+
+import json
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+try:
+    from joserfc import jws
+    from joserfc.errors import JoseError
+    from joserfc.jwk import RSAKey
+except ImportError as error:
+    raise ImportError("to verify tokens, install portico-client[jwt]") from error
+
+from portico_client.claims import Claims
+from portico_client.errors import InvalidToken
+
+PublicKey: TypeAlias = RSAKey
+
+ALGORITHM = "RS256"
+LONGEST = 16_384
+SMALLEST_KEY_BITS = 2048
+
+
+def key_id(token: str) -> str:
+    """Which key a token says it is signed with. Raises `InvalidToken`.
+
+    Nothing else of the header is believed: not where a key is to be found, nor which it is.
+    """
+    if len(token) > LONGEST or token.count(".") != 2:
+        raise InvalidToken("it is not a signed JSON Web Token")
+    header = _members(token.partition(".")[0])
+    if header.get("alg") != ALGORITHM:
+        raise InvalidToken(f"it is not signed by {ALGORITHM}")
+    if "crit" in header:
+        raise InvalidToken("it makes demands that are not known here")
+    kid = header.get("kid")
+    if not isinstance(kid, str):
+        raise InvalidToken("it does not name its key")
+    return kid
+
+
+def public_keys(key_set: Any) -> dict[str, PublicKey]:
+    """The keys of a key set (RFC 7517) that can verify tokens; others are left out."""
+    found: dict[str, PublicKey] = {}
+    for one in key_set["keys"]:
+        usable = one.get("kty") == "RSA" and one.get("use", "sig") == "sig"
+        if not usable or one.get("alg", ALGORITHM) != ALGORITHM or "d" in one:
+            continue
+        try:
+            key = RSAKey.import_key({name: one[name] for name in ("kty", "n", "e")})
+        except (JoseError, KeyError, ValueError):
+            continue
+        if key.raw_value.key_size >= SMALLEST_KEY_BITS:
+            found[str(one["kid"])] = key
+    return found
+
+
+def verified(token: str, key: PublicKey, *, issuer: str, audience: str, now: float) -> Claims:
+    """What a token says, if all of it is right: signature, `exp`, `nbf`, `iss` and `aud`.
+
+    `now` is in Unix seconds. Raises `InvalidToken`.
+    """
+    try:
+        payload = jws.deserialize_compact(token, key, algorithms=[ALGORITHM]).payload
+    except (JoseError, ValueError) as error:
+        raise InvalidToken("its signature is wrong") from error
+    claims = _object(payload)
+    expires_at = _seconds(claims, "exp")
+    if expires_at <= now:
+        raise InvalidToken("it has expired")
+    if "nbf" in claims and _seconds(claims, "nbf") > now:
+        raise InvalidToken("it does not hold yet")
+    if claims.get("iss") != issuer:
+        raise InvalidToken("somebody else issued it")
+    intended = claims.get("aud")
+    if audience not in (intended if isinstance(intended, list) else [intended]):
+        raise InvalidToken("it is meant for somebody else")
+    subject = claims.get("sub")
+    if not isinstance(subject, str):
+        raise InvalidToken("it does not say who it is about")
+    name, role = (_text(claims, one) for one in ("name", "role"))
+    try:
+        end = datetime.fromtimestamp(expires_at, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise InvalidToken("its exp is no time") from None
+    return Claims(subject, end, name, role, claims)
+
+
+def _members(part: str) -> Mapping[str, Any]:
+    try:
+        return _object(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except ValueError as error:
+        raise InvalidToken("it is not a signed JSON Web Token") from error
+
+
+def _object(content: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidToken("it is not a signed JSON Web Token")
+    return found
+
+
+def _seconds(claims: Mapping[str, Any], name: str) -> float:
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidToken(f"its {name} is no time")
+    return value
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str | None:
+    value = claims.get(name)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,129 @@
+"""What the service answers. Times are aware and in UTC, prices exact."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Role: TypeAlias = Literal["admin", "editor", "viewer"]
+Status: TypeAlias = Literal["draft", "active", "archived"]
+Theme: TypeAlias = Literal["system", "light", "dark"]
+KeyType: TypeAlias = Literal["live", "test", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pagination:
+    """Where a page stands in its list; `total_items` is exact."""
+
+    page: int
+    limit: int
+    total_items: int
+    total_pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list. Iterating over it gives its items."""
+
+    items: tuple[T, ...]
+    pagination: Pagination
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture of a product, and the words that stand for it."""
+
+    url: str
+    alt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductItem:
+    """A product in a list."""
+
+    id: int
+    name: str
+    description: str
+    category: str
+    price: Decimal
+    currency: str
+    in_stock: bool
+    stock_quantity: int
+    status: Status
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Product(ProductItem):
+    """A product by itself.
+
+    `etag` names the state that was read: give it as `if_match` to change the product only if nobody
+    else did. It is there after `get`, and None after a change.
+    """
+
+    images: tuple[Image, ...]
+    metadata: Mapping[str, str]
+    etag: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UserItem:
+    """A user in a list, and as `create` gives it."""
+
+    id: int
+    name: str
+    email: str
+    role: Role
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What a user prefers; `language` is a tag such as `en` or `pt-BR`."""
+
+    theme: Theme
+    language: str
+    notifications: bool
+
+
+@dataclass(frozen=True, slots=True)
+class User(UserItem):
+    """A user by itself; `etag` as in `Product`."""
+
+    avatar_url: str | None
+    last_login_at: datetime | None
+    preferences: Preferences
+    etag: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousKey:
+    """The key that a rotation replaced, and when it ends."""
+
+    id: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RotatedKey:
+    """The successor of a rotated key. `key` is the secret, shown this once: store it now."""
+
+    id: int
+    name: str
+    type: KeyType
+    hint: str
+    created_at: datetime
+    expires_at: datetime | None
+    previous_key: PreviousKey
+    key: str = field(repr=False)

@@ -1,0 +1,137 @@
+"""JSON in and out: models, errors and bodies. Numbers stay exact: fractions are `Decimal`."""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any, TypeVar
+
+from portico_client.errors import (
+    BY_CODE,
+    APIError,
+    Fault,
+    OAuthError,
+    RateLimited,
+    ServiceUnavailable,
+    UnexpectedAnswer,
+)
+from portico_client.flow import Response
+
+T = TypeVar("T")
+Read = Callable[[Any], Any]
+
+_BY_STATUS = {429: RateLimited, 503: ServiceUnavailable}
+
+
+def decode(content: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError."""
+    return json.loads(content, parse_float=Decimal)
+
+
+def encode(value: Any) -> str:
+    """A value as JSON text; a `Decimal` is written digit by digit.
+
+    Raises ValueError for numbers that JSON does not have, TypeError for anything but `None`, bool,
+    int, str, `Decimal`, mappings, sequences and dataclasses: a float may have lost digits already.
+    """
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError(f"{value} is not a number in JSON")
+        return format(value, "f")
+    if value is None or isinstance(value, str | int):
+        return json.dumps(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return encode({field.name: getattr(value, field.name) for field in fields})
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json.dumps(k)}:{encode(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ",".join(map(encode, value)) + "]"
+    raise TypeError(f"send a Decimal or an int, not a {type(value).__name__}")
+
+
+@cache
+def reader(kind: Any) -> Read:
+    """What makes a value of type `kind` of a JSON value; fields that it does not know are ignored.
+
+    Knows dataclasses, tuples and dicts of one type, unions with None, `Decimal` and `datetime`;
+    takes anything else as it is. What it gives raises KeyError, TypeError and ValueError.
+    """
+    if kind is Decimal:
+        return Decimal
+    if kind is datetime:
+        return datetime.fromisoformat
+    if dataclasses.is_dataclass(kind):
+        return _object_reader(kind)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        item = reader(arguments[0])
+        return lambda value: tuple(map(item, value))
+    if origin is types.UnionType and type(None) in arguments:
+        inner = reader(next(one for one in arguments if one is not type(None)))
+        return lambda value: None if value is None else inner(value)
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _object_reader(kind: Any) -> Read:
+    hints = typing.get_type_hints(kind)
+    # What is not compared is not part of the resource: its entity tag.
+    fields = [field for field in dataclasses.fields(kind) if field.compare]
+    steps = [(field.name, reader(hints[field.name])) for field in fields]
+
+    def read(value: Any) -> Any:
+        return kind(*[value[n] if step is _as_it_is else step(value[n]) for n, step in steps])
+
+    return read
+
+
+def data_of(response: Response, kind: Any, **extra: Any) -> Any:
+    """The `data` of a success as a `kind`, with `extra` fields that are not in it.
+
+    Raises `UnexpectedAnswer`.
+    """
+    try:
+        made = reader(kind)(decode(response.content)["data"])
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise unexpected(response) from error
+    return dataclasses.replace(made, **extra) if extra else made
+
+
+def unexpected(response: Response) -> UnexpectedAnswer:
+    """What is raised for a success that cannot be understood."""
+    request_id = response.headers.get("x-request-id")
+    return UnexpectedAnswer(f"the answer {response.status} cannot be understood [{request_id}]")
+
+
+def error_of(response: Response) -> APIError:
+    """The error that an answer tells of, whoever gave it."""
+    request_id, wait = response.headers.get("x-request-id"), retry_after(response)
+    try:
+        body = decode(response.content)
+        error = body["error"]
+        if isinstance(error, str):
+            message = str(body.get("error_description", error))
+            kind = _BY_STATUS.get(response.status, OAuthError)
+            return kind(response.status, error, message, (), request_id, wait)
+        faults = tuple(Fault(one["field"], one["message"]) for one in error["details"])
+        code, message = error["code"], error["message"]
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        kind = _BY_STATUS.get(response.status, APIError)
+        message = "The answer is not one of Portico's."
+        return kind(response.status, kind.CODE, message, (), request_id, wait)
+    kind = BY_CODE.get(code, APIError)
+    return kind(response.status, code, message, faults, request_id, wait)
+
+
+def retry_after(response: Response) -> int | None:
+    """How many seconds the answer asks to wait."""
+    text = response.headers.get("retry-after", "")
+    return int(text) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,103 @@
+"""When a request is sent again, and how long to wait before.
+
+At most three times, after
+
+- **429**, always: nothing was done;
+- **500 and 503**, and **409 for a key whose first request may still be under way**;
+- **a connection that failed before the request was sent**, always;
+- **a connection that failed later**.
+
+Where the service may have done what was asked, only what is safe to repeat is repeated: GET and
+HEAD; POST with an `Idempotency-Key`, which is carried out once; PATCH and DELETE with an `If-Match`
+that names an entity tag, which fails once the first attempt went through. `If-Match: *` guards
+nothing, so it does not count.
+
+The delay is what `Retry-After` says, plus a random part of a bound that doubles with each attempt
+("full jitter"), so that clients that were refused together do not come back together.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from portico_client.errors import Conflict, ConnectionFailed, UntrustedCertificate
+from portico_client.flow import Flow, Pause, Request, Response
+from portico_client.reading import error_of, retry_after
+
+MOST = 3
+FIRST_BOUND_SECONDS = 0.5
+LAST_BOUND_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often to repeat (0 to 3), how many seconds to wait for a `Retry-After` at most, and where
+    random numbers from 0 to 1 come from."""
+
+    times: int
+    patience: float
+    random: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.times <= MOST:
+            raise ValueError(f"retries must be 0 to {MOST}")
+
+    def delays(self) -> Iterator[float]:
+        """The random part of each delay, in seconds; one for each time to repeat."""
+        bound = FIRST_BOUND_SECONDS
+        for _ in range(self.times):
+            yield self.random() * min(bound, LAST_BOUND_SECONDS)
+            bound *= 2
+
+
+def attempts(request: Request, retries: Retries) -> Flow[Response]:
+    """Sends a request until there is an answer that repeating does not mend.
+
+    Raises `ConnectionFailed` where none came. A repeated DELETE that finds nothing (404) has done
+    its work at the first attempt, and is answered as such (204).
+    """
+    guarded = is_guarded(request)
+    perhaps_done = False
+    delays = retries.delays()
+    while True:
+        try:
+            response: Response = yield request
+        except ConnectionFailed as fault:
+            delay = next(delays, None)
+            again = guarded or not fault.sent
+            if delay is None or not again or isinstance(fault, UntrustedCertificate):
+                raise
+            perhaps_done = perhaps_done or fault.sent
+            yield Pause(delay)
+            continue
+        if response.status < 400:
+            return response
+        if perhaps_done and request.method == "DELETE" and response.status == 404:
+            return Response(204, response.headers, b"")
+        if not _worth_repeating(request, response, guarded=guarded, perhaps_done=perhaps_done):
+            return response
+        wait = retry_after(response) or 0
+        delay = next(delays, None) if wait <= retries.patience else None
+        if delay is None:
+            return response
+        perhaps_done = perhaps_done or response.status != 429
+        yield Pause(wait + delay)
+
+
+def is_guarded(request: Request) -> bool:
+    """Whether a request can be repeated although the first attempt may have been carried out."""
+    if request.method in ("GET", "HEAD"):
+        return True
+    if request.method == "POST":
+        return "idempotency-key" in request.headers
+    return request.headers.get("if-match", "*").strip() != "*"
+
+
+def _worth_repeating(
+    request: Request, response: Response, *, guarded: bool, perhaps_done: bool
+) -> bool:
+    if response.status == 429:
+        return True
+    if response.status in (500, 503):
+        return guarded
+    under_way = perhaps_done and guarded and request.method == "POST"
+    return under_way and isinstance(error_of(response), Conflict)
