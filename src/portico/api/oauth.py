@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
-from portico.contract.oauth import IssuedTokens, OneTokenForm, TokenFacts, TokenForm
+from portico.contract.oauth import Ended, IssuedTokens, OneTokenForm, TokenFacts, TokenForm
 from portico.domain.oauth import ACCESS_SECONDS, Refused, spelled
 from portico.http.messages import Reply, Request, json_reply
 from portico.http.routing import Access, Route
@@ -51,7 +51,7 @@ async def revoke(request: Request) -> Reply:
     """POST /revoke (RFC 7009)."""
     asked = _required(request.body, "token")
     await authorization.revoke_token(request.environment, request.client, asked, request.actor)
-    return Reply(200)
+    return json_reply(200, Ended())
 
 
 async def introspect(request: Request) -> Reply:
@@ -103,6 +103,7 @@ ROUTES = (
         description="A refresh token ends with all tokens that came of the same consent. What is"
         " unknown is left as it is.",
         form=OneTokenForm,
+        answer=Ended,
     ),
     Route(
         method="POST",

@@ -92,6 +92,10 @@ class IssuedTokens(msgspec.Struct, frozen=True, omit_defaults=True):
     ) = UNSET
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """What POST /revoke answers: nothing, as an object, since some clients accept JSON alone."""
+
+
 class TokenFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is to be known of a token (RFC 7662 §2.2); of one that is not the client's own, or that
     does not hold, `active` alone."""

@@ -1,0 +1,108 @@
+"""An authorization server with real TLS, the clients that are registered with it, and its users."""
+
+import secrets
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from oauth.visiting import Browser, Person
+from operating import Installation
+
+ROOMY = """
+[plans.free]
+per_minute = 100000
+per_day = 1000000
+"""
+"""Everything in these tests comes from one address."""
+
+SCOPES = "read:products write:products"
+WEB_APP = "https://shop.example/callback"
+NATIVE_APP = "http://127.0.0.1/callback"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A client as `portico clients create` made it; `client_secret` is empty for a public one."""
+
+    client_id: str
+    client_secret: str
+
+
+@dataclass(frozen=True)
+class Authority:
+    """The server, as everybody sees it, and its operator."""
+
+    installation: Installation
+
+    @property
+    def origin(self) -> str:
+        """The scheme, host and port of everything."""
+        return f"https://localhost:{self.installation.port}"
+
+    @property
+    def issuer(self) -> str:
+        """The address of the authorization server."""
+        return f"{self.origin}/auth"
+
+    @property
+    def api(self) -> str:
+        """The address of the API."""
+        return f"{self.origin}/v1"
+
+    @property
+    def certificate(self) -> Path:
+        """What clients must trust."""
+        return self.installation.data / "tls" / "ca.pem"
+
+    def register(
+        self,
+        redirect_uri: str = WEB_APP,
+        *flags: str,
+        scope: str = SCOPES,
+        name: str = "Storefront",
+    ) -> Registered:
+        """A new client."""
+        facts = self.installation.told(
+            *("clients", "create", "--name", name, "--redirect-uri", redirect_uri),
+            *("--scope", scope, *flags),
+        )
+        return Registered(facts["client_id"], facts.get("client_secret", ""))
+
+    def client(self, token: str = "") -> httpx.Client:
+        """A program that trusts the server, and may have a bearer token."""
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        trusting = ssl.create_default_context(cafile=self.certificate)
+        return httpx.Client(verify=trusting, headers=headers)
+
+    def person(self, role: str = "editor") -> Person:
+        """A new account."""
+        mark = secrets.token_hex(6)
+        email, password = f"{mark}@example.com", f"Aa1-{mark}"
+        body = {"name": "Grace Hopper", "email": email, "password": password, "role": role}
+        with self.client(self.installation.key) as admin:
+            answer = admin.post(f"{self.api}/users", json=body)
+        assert answer.status_code == 201, answer.text
+        return Person(answer.json()["data"]["id"], email, password)
+
+    @contextmanager
+    def browser(self, role: str = "editor") -> Iterator[Browser]:
+        """A browser with a new user before it."""
+        opened = Browser(self.origin, self.certificate, self.person(role))
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[Authority]:
+    """A running server of its own."""
+    (directory / "portico.toml").write_text(ROOMY)
+    empty = Installation(directory)
+    prepared = Installation(directory, facts=empty.told("init"), port=empty.port)
+    with prepared.serving():
+        yield Authority(prepared)

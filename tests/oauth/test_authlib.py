@@ -1,0 +1,203 @@
+"""Authlib, as it is, against the server: its client for Flask, and its session for Requests."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.flask_client import OAuth
+from authlib.integrations.requests_client import OAuth2Session
+from authlib.oauth2.rfc6749.errors import MismatchingStateException
+from flask import Flask, jsonify, url_for
+from flask.testing import FlaskClient
+
+from oauth.authority import NATIVE_APP, SCOPES, WEB_APP, Authority, Registered
+from oauth.visiting import Browser
+
+pytestmark = pytest.mark.usefixtures("trusted")
+
+SCOPE = f"openid profile email {SCOPES}"
+
+
+def web_site(authority: Authority, client: Registered) -> Flask:
+    """A site that signs its users in with Portico."""
+    site = Flask("shop")
+    site.secret_key = "of this test"
+    portico = OAuth(site).register(
+        "portico",
+        client_id=client.client_id,
+        client_secret=client.client_secret,
+        server_metadata_url=f"{authority.issuer}/.well-known/openid-configuration",
+        client_kwargs={"scope": SCOPE, "code_challenge_method": "S256"},
+    )
+
+    @site.get("/login")
+    def login() -> Any:
+        return portico.authorize_redirect(url_for("callback", _external=True, _scheme="https"))
+
+    @site.get("/callback")
+    def callback() -> Any:
+        try:
+            token = portico.authorize_access_token()
+        except OAuthError as error:
+            return jsonify(error=error.error), 403
+        products = portico.get(f"{authority.api}/products", token=token)
+        asked = portico.userinfo(token=token)
+        return jsonify(told=token["userinfo"], asked=asked, products=products.json())
+
+    return site
+
+
+@pytest.fixture
+def shop(authority: Authority, web_app: Registered) -> Iterator[FlaskClient]:
+    """The browser's side of the site."""
+    with web_site(authority, web_app).test_client() as client:
+        yield client
+
+
+def brought_back(shop: FlaskClient, browser: Browser, decision: str = "allow") -> str:
+    """The path at the site to which the server sends the browser that wants to sign in."""
+    begun = shop.get("/login", base_url="https://shop.example")
+    callback = browser.decide(begun.location, decision)
+    assert callback.startswith(f"{WEB_APP}?")
+    return callback.removeprefix("https://shop.example")
+
+
+def test_a_site_signs_its_users_in_by_discovery_with_pkce_and_nonce(
+    authority: Authority, shop: FlaskClient, browser: Browser
+) -> None:
+    path = brought_back(shop, browser)
+    answer = shop.get(path, base_url="https://shop.example")
+    assert answer.status_code == 200
+    facts = answer.json
+    assert facts is not None
+    assert facts["told"]["iss"] == authority.issuer
+    assert facts["told"]["sub"] == facts["asked"]["sub"] == str(browser.person.id)
+    assert facts["told"]["nonce"]
+    assert facts["asked"]["email"] == browser.person.email
+    assert facts["asked"]["email_verified"] is False
+    assert "pagination" in facts["products"]
+
+
+def test_a_site_is_told_that_the_user_denied(shop: FlaskClient, browser: Browser) -> None:
+    answer = shop.get(brought_back(shop, browser, "deny"), base_url="https://shop.example")
+    assert (answer.status_code, answer.json) == (403, {"error": "access_denied"})
+
+
+def test_a_site_refuses_a_callback_that_another_browser_began(
+    authority: Authority, web_app: Registered, shop: FlaskClient, browser: Browser
+) -> None:
+    path = brought_back(shop, browser)
+    with web_site(authority, web_app).test_client() as other:
+        answer = other.get(path, base_url="https://shop.example")
+    assert (answer.status_code, answer.json) == (403, {"error": "mismatching_state"})
+
+
+VERIFIER = "an-example-of-a-verifier-that-is-long-enough-for-it"
+
+
+def session_of(
+    authority: Authority, client: Registered, method: str, redirect_uri: str = WEB_APP
+) -> OAuth2Session:
+    """A session as an application begins it."""
+    return OAuth2Session(
+        client.client_id,
+        client.client_secret or None,
+        token_endpoint_auth_method=method,
+        revocation_endpoint_auth_method=method,
+        token_endpoint=f"{authority.issuer}/token",
+        scope=SCOPE,
+        redirect_uri=redirect_uri,
+        code_challenge_method="S256",
+    )
+
+
+def fetched(authority: Authority, browser: Browser, session: OAuth2Session) -> str:
+    """The callback with which the session got its tokens."""
+    url, session.state = session.create_authorization_url(
+        f"{authority.issuer}/authorize", code_verifier=VERIFIER
+    )
+    callback = browser.decide(url)
+    session.fetch_token(authorization_response=callback, code_verifier=VERIFIER)
+    return callback
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+def test_a_session_renews_introspects_and_revokes(
+    authority: Authority, web_app: Registered, browser: Browser, method: str
+) -> None:
+    session = session_of(authority, web_app, method)
+    fetched(authority, browser, session)
+    first = dict(session.token)
+    session.refresh_token()
+    assert session.token["refresh_token"] != first["refresh_token"]
+    assert session.get(f"{authority.api}/products").status_code == 200
+    introspection = f"{authority.issuer}/introspect"
+    facts = session.introspect_token(introspection, session.token["access_token"]).json()
+    assert facts["active"] is True
+    assert facts["client_id"] == web_app.client_id
+    assert set(facts["scope"].split()) == set(SCOPE.split())
+    revoked = session.revoke_token(f"{authority.issuer}/revoke", session.token["refresh_token"])
+    assert revoked.status_code == 200
+    assert session.get(f"{authority.api}/products").status_code == 401
+    assert session.introspect_token(introspection, session.token["access_token"]).json() == {
+        "active": False
+    }
+
+
+def test_a_public_client_gets_renews_and_revokes(
+    authority: Authority, native_app: Registered, browser: Browser
+) -> None:
+    session = session_of(authority, native_app, "none", NATIVE_APP.replace("1/", "1:52341/"))
+    fetched(authority, browser, session)
+    session.refresh_token()
+    assert session.get(f"{authority.api}/products").status_code == 200
+    session.revoke_token(f"{authority.issuer}/revoke", session.token["access_token"])
+    assert session.get(f"{authority.api}/products").status_code == 401
+    session.refresh_token()
+    assert session.get(f"{authority.api}/products").status_code == 200
+
+
+def test_a_used_refresh_token_ends_the_family(
+    authority: Authority, web_app: Registered, browser: Browser
+) -> None:
+    session = session_of(authority, web_app, "client_secret_basic")
+    fetched(authority, browser, session)
+    used = session.token["refresh_token"]
+    session.refresh_token()
+    last = dict(session.token)
+    for token in (used, last["refresh_token"]):
+        with pytest.raises(OAuthError) as refused:
+            session.refresh_token(refresh_token=token)
+        assert refused.value.error == "invalid_grant"
+    session.token = last
+    assert session.get(f"{authority.api}/products").status_code == 401
+
+
+def test_a_wrong_secret_and_a_used_code_are_refused(
+    authority: Authority, web_app: Registered, browser: Browser
+) -> None:
+    wrong = Registered(web_app.client_id, f"{web_app.client_secret}x")
+    for method in ("client_secret_basic", "client_secret_post"):
+        with pytest.raises(OAuthError) as refused:
+            fetched(authority, browser, session_of(authority, wrong, method))
+        assert refused.value.error == "invalid_client"
+    session = session_of(authority, web_app, "client_secret_basic")
+    callback = fetched(authority, browser, session)
+    with pytest.raises(OAuthError) as refused:
+        session.fetch_token(authorization_response=callback, code_verifier=VERIFIER)
+    assert refused.value.error == "invalid_grant"
+
+
+def test_a_session_refuses_a_callback_with_a_foreign_state(
+    authority: Authority, web_app: Registered, browser: Browser
+) -> None:
+    session = session_of(authority, web_app, "client_secret_basic")
+    url, state = session.create_authorization_url(
+        f"{authority.issuer}/authorize", code_verifier=VERIFIER
+    )
+    callback = browser.decide(url)
+    with pytest.raises(MismatchingStateException):
+        session.fetch_token(
+            authorization_response=callback, state=f"{state}x", code_verifier=VERIFIER
+        )

@@ -1,0 +1,150 @@
+"""Published clients for Node, as they are, against the server.
+
+A program for each in `node/` uses its library as an application does, and tells what it found.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oauth.authority import NATIVE_APP, SCOPES, WEB_APP, Authority, Registered
+from oauth.visiting import Browser
+from operating import PATIENCE_SECONDS
+
+PROGRAMS = Path(__file__).parent / "node"
+SCOPE = f"openid profile email {SCOPES}"
+
+Program = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def packages() -> None:
+    """Fails where something is missing."""
+    missing = "run script/dependencies: it says how to get Node, and installs the packages"
+    assert shutil.which("node"), missing
+    assert (PROGRAMS / "node_modules").is_dir(), missing
+
+
+@pytest.fixture
+def found_by(
+    authority: Authority, web_app: Registered, native_app: Registered, browser: Browser
+) -> Program:
+    """What a program has found, for which the browser visits what it asks for."""
+    native = NATIVE_APP.replace("127.0.0.1", "127.0.0.1:39171")
+    facts = {
+        "issuer": authority.issuer,
+        "api": authority.api,
+        "webApp": {
+            "clientId": web_app.client_id,
+            "clientSecret": web_app.client_secret,
+            "redirectUri": WEB_APP,
+        },
+        "nativeApp": {"clientId": native_app.client_id, "redirectUri": native},
+        "scope": SCOPE,
+    }
+
+    def run(program: str) -> dict[str, Any]:
+        process = subprocess.Popen(
+            ["node", PROGRAMS / f"{program}.js"],
+            env={**os.environ, "NODE_EXTRA_CA_CERTS": str(authority.certificate)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            try:
+                return conversed(process, browser, facts)
+            finally:
+                process.kill()
+
+    return run
+
+
+def conversed(
+    process: "subprocess.Popen[str]", browser: Browser, facts: dict[str, Any]
+) -> dict[str, Any]:
+    """What a program tells at the end, see `node/conversation.js`."""
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    print(json.dumps(facts), file=process.stdin, flush=True)
+    for line in process.stdout:
+        told = json.loads(line)
+        if "found" in told:
+            assert process.wait(PATIENCE_SECONDS) == 0
+            return dict(told["found"])
+        callback = browser.decide(told["visit"], told["decision"])
+        print(json.dumps({"callback": callback}), file=process.stdin, flush=True)
+    raise AssertionError(process.stderr.read()[:5_000])
+
+
+def all_is_well(browser: Browser) -> dict[str, Any]:
+    """What a client finds that signs in, asks who that is, calls the API, rotates its refresh
+    token, and comes with the old one again."""
+    return {
+        "scope": SCOPE,
+        "sub": str(browser.person.id),
+        "email": browser.person.email,
+        "rotated": True,
+        "products": 200,
+        "replayed": "invalid_grant",
+        "ended": 401,
+    }
+
+
+@pytest.mark.parametrize("library", ["openid-client", "oauth4webapi"])
+def test_a_client_of_openid_connect_works(
+    library: str, found_by: Program, browser: Browser
+) -> None:
+    well = all_is_well(browser)
+    found = found_by(library)
+    assert found.pop("sameMetadata", True)
+    assert found == {
+        "basic": well,
+        "post": well,
+        "none": well,
+        "before": True,
+        "username": browser.person.email,
+        "after": False,
+        "code": "invalid_grant",
+        "denied": "access_denied",
+        "wrongSecret": "OAUTH_WWW_AUTHENTICATE_CHALLENGE",
+        "foreignIssuer": "OAUTH_INVALID_RESPONSE",
+    }
+
+
+def test_simple_oauth2_works_with_forms_and_json(found_by: Program, browser: Browser) -> None:
+    well = all_is_well(browser)
+    assert found_by("simple-oauth2") == {
+        "basic": well,
+        "post": well,
+        "jsonBasic": well,
+        "jsonPost": well,
+        "none": well,
+        "before": 200,
+        "after": 401,
+        "code": "invalid_grant",
+        "denied": "access_denied",
+        "wrongSecret": "invalid_client",
+    }
+
+
+def test_passport_oauth2_works(found_by: Program, browser: Browser) -> None:
+    well = all_is_well(browser)
+    assert found_by("passport-oauth2") == {
+        "post": well,
+        "none": well,
+        "before": 200,
+        "after": 401,
+        "code": "invalid_grant",
+        "denied": "The user did not allow it.",
+        "wrongSecret": "invalid_client",
+        "foreignState": False,
+    }
