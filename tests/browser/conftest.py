@@ -33,3 +33,9 @@ async def desk(
         browser = await chromium(playwright, home)
         yield Desk(seated, browser, admin)
         await browser.close()
+
+
+@pytest.fixture(scope="session")
+def newcomer(desk: Desk) -> Person:
+    """Somebody who has done nothing yet."""
+    return desk.person(name="Grace Hopper")

@@ -168,7 +168,8 @@ class Desk:
 
 async def faults(page: Page) -> list[str]:
     """What axe-core finds wrong with a page."""
-    await page.evaluate(AXE)
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE)
     found = await page.evaluate("axe.run({resultTypes: ['violations']})")
     return [
         f"{fault['id']}: {fault['help']}: {node['html'][:200]} {node['failureSummary'][:300]}"

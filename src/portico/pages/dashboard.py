@@ -13,6 +13,7 @@ from portico.pages import (
     keys,
     overview,
     profile,
+    recovery,
     sign_in,
     users,
 )
@@ -28,7 +29,13 @@ _SHOWING: tuple[Page, ...] = (
 )
 """What every environment shows."""
 
-_ACCOUNT: tuple[Page, ...] = (*sign_in.PAGES, *profile.PAGES, *devices.PAGES, *users.PAGES)
+_ACCOUNT: tuple[Page, ...] = (
+    *sign_in.PAGES,
+    *recovery.PAGES,
+    *profile.PAGES,
+    *devices.PAGES,
+    *users.PAGES,
+)
 """What belongs to accounts themselves."""
 
 

@@ -1,5 +1,7 @@
 """Signing in and out."""
 
+import re
+
 from portico.domain.errors import AuthenticationRequired
 from portico.http.messages import Reply
 from portico.http.routing import Access
@@ -7,15 +9,17 @@ from portico.pages.site import Page, Site, Visit, see_other
 from portico.services.sessions import close_session, open_session
 from portico.services.sign_in import Attempt
 
+_PLAIN = re.compile(r"(?:/[A-Za-z0-9_-]+)*/?")
+"""A path that no browser reads in another way: no empty part, no dots, nothing encoded."""
+
 
 def local(site: Site, target: str) -> str:
     """Where to go after signing in: `target` if it is a path below the site's own, else its
     beginning."""
-    below = target == site.base or target.startswith((f"{site.base}/", f"{site.base}?"))
-    plain = target.startswith("/") and target.isprintable() and target.isascii()
-    if below and plain and not target.startswith("//") and "\\" not in target:
-        return target
-    return site.home
+    path, _, query = target.partition("?")
+    if not path.startswith(site.base) or not (query.isascii() and query.isprintable()):
+        return site.home
+    return target if _PLAIN.fullmatch(path.removeprefix(site.base)) else site.home
 
 
 async def show(visit: Visit) -> Reply:

@@ -1,0 +1,78 @@
+"""What people do who cannot sign in, and where the links in mails lead."""
+
+from portico.domain.users import password
+from portico.http.messages import Reply
+from portico.http.routing import Access
+from portico.pages.site import Page, Visit
+from portico.services.recovery import ask_reset, ask_verification, reset_password, verify_email
+
+
+async def show_forgot(visit: Visit) -> Reply:
+    """GET /forgot."""
+    return visit.page("forgot.html", "Forgot your password?")
+
+
+async def forgot(visit: Visit) -> Reply:
+    """POST /forgot: one answer, whoever it is."""
+    address = visit.form.read("email", str.strip)
+    visit.form.check()
+    await ask_reset(visit.env, address, visit.request.actor)
+    return visit.go("/forgot/sent")
+
+
+async def show_sent(visit: Visit) -> Reply:
+    """GET /forgot/sent."""
+    return visit.page("sent.html", "Look into your mail")
+
+
+async def show_reset(visit: Visit) -> Reply:
+    """GET /reset."""
+    return visit.page(
+        "reset.html", "Choose a new password", private_address=True, token=visit.sent("token")
+    )
+
+
+async def reset(visit: Visit) -> Reply:
+    """POST /reset."""
+    chosen = visit.form.read("password", password)
+    visit.form.check()
+    await reset_password(visit.env, visit.sent("token"), chosen, visit.request.actor)
+    return visit.go("/sign-in", done="password-reset")
+
+
+async def show_verify(visit: Visit) -> Reply:
+    """GET /verify: asks first, because programs that look through mail follow links."""
+    return visit.page(
+        "verify.html", "Verify your e-mail address", private_address=True, token=visit.sent("token")
+    )
+
+
+async def verify(visit: Visit) -> Reply:
+    """POST /verify."""
+    await verify_email(visit.env, visit.sent("token"), visit.request.actor)
+    return visit.go("/verified")
+
+
+async def show_verified(visit: Visit) -> Reply:
+    """GET /verified."""
+    return visit.page("verified.html", "Your address is verified")
+
+
+async def send_verification(visit: Visit) -> Reply:
+    """POST /profile/verification."""
+    if visit.user.email_verified_at is None:
+        await ask_verification(visit.env, visit.user, visit.request.actor)
+    return visit.go("/profile", done="verification-sent")
+
+
+PAGES = (
+    Page("GET", "/forgot", show_forgot, Access.ANYONE),
+    Page("POST", "/forgot", forgot, Access.ANYONE),
+    Page("GET", "/forgot/sent", show_sent, Access.ANYONE),
+    Page("GET", "/reset", show_reset, Access.ANYONE),
+    Page("POST", "/reset", reset, Access.ANYONE),
+    Page("GET", "/verify", show_verify, Access.ANYONE),
+    Page("POST", "/verify", verify, Access.ANYONE),
+    Page("GET", "/verified", show_verified, Access.ANYONE),
+    Page("POST", "/profile/verification", send_verification),
+)

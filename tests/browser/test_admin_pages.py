@@ -1,0 +1,179 @@
+"""What administrators do: users, OAuth clients, the audit log."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from browser.looking import Desk, Person
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
+
+
+@pytest.fixture(scope="module")
+def boss(desk: Desk) -> Person:
+    return desk.person("admin", name="Margaret Hamilton")
+
+
+async def test_users_are_found_while_one_types(desk: Desk, boss: Person) -> None:
+    wanted = desk.person(name="Örsted 100%_sure")
+    async with desk.looking(boss) as page:
+        await page.goto("users")
+        rows = page.locator("tbody tr")
+        await expect(rows).not_to_have_count(1)
+        await page.get_by_label("Name or e-mail").press_sequentially("öRSTED 100%_")
+        await expect(rows).to_have_count(1)
+        await expect(rows).to_contain_text(wanted.email)
+        await expect(page).to_have_url(re.compile(r"/users\?search=%C3%B6RSTED(\+|%20)100%25_&"))
+        await page.get_by_label("Role").select_option("admin")
+        await expect(page.get_by_text("Nobody found")).to_be_visible()
+
+
+async def test_users_are_found_without_a_script(desk: Desk, boss: Person) -> None:
+    async with desk.looking(boss, script=False) as page:
+        await page.goto("users")
+        await page.get_by_label("Name or e-mail").fill(boss.email.upper())
+        await page.get_by_role("button", name="Search").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
+
+
+async def test_a_user_is_created_moved_and_deleted(desk: Desk, boss: Person) -> None:
+    expected = ("status of 409", "status of 422")
+    async with desk.looking(boss, expected=expected) as page:
+        await page.goto("users")
+        await page.get_by_role("link", name="Create a user").click()
+        await page.get_by_label("Name").fill("Radia Perlman")
+        await page.get_by_label("E-mail").fill("no e-mail")
+        await page.get_by_label("Password").fill("short")
+        await page.get_by_label("Role").select_option("editor")
+        await page.get_by_role("button", name="Create user").click()
+        for text in ("Must be a valid e-mail address", "Must be 8 to 128 characters long"):
+            await expect(page.get_by_text(text)).to_be_visible()
+        await expect(page.get_by_label("Role")).to_have_value("editor")
+        await page.get_by_label("E-mail").fill(boss.email)
+        await page.get_by_label("Password").fill("Spanning-3")
+        await page.get_by_role("button", name="Create user").click()
+        await expect(page.get_by_text("A user with this e-mail exists already.")).to_be_visible()
+        await page.get_by_label("E-mail").fill("radia@example.com")
+        await page.get_by_label("Password").fill("Spanning-3")
+        await page.get_by_role("button", name="Create user").click()
+        await expect(page.get_by_role("status")).to_have_text("The user was created.")
+        await page.get_by_label("Role").select_option("viewer")
+        await page.get_by_label("Plan").select_option("pro")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("status")).to_have_text("The user was changed.")
+        await expect(page.get_by_label("Plan")).to_have_value("pro")
+        await page.get_by_role("link", name="What this user did").click()
+        await expect(page.get_by_text("No entry fits")).to_be_visible()
+        await page.go_back()
+        radia = Person(
+            int(page.url.split("/")[-1].split("?")[0]), "", "radia@example.com", "Spanning-3"
+        )
+        secret = desk.cookie(radia, anew=True)
+        await page.get_by_role("link", name="Sign out everywhere").click()
+        await page.get_by_role("button", name="Sign out everywhere").click()
+        await expect(page.get_by_role("status")).to_have_text("The user is signed out everywhere.")
+        with desk.client(cookies={"__Host-session": secret}) as client:
+            assert client.get("/v1/users/me").status_code == 401
+        await page.get_by_role("link", name="Delete user").click()
+        await page.get_by_role("button", name="Delete user").click()
+        await expect(page.get_by_role("status")).to_have_text("The user was deleted.")
+        await page.goto("audit?action=user.deleted")
+        row = page.locator("tbody tr").first
+        await expect(row).to_contain_text("radia@example.com")
+        await expect(row).to_contain_text(boss.email)
+
+
+async def test_nobody_changes_their_own_role(desk: Desk, boss: Person) -> None:
+    async with desk.looking(boss) as page:
+        await page.goto(f"users/{boss.id}")
+        await expect(page.get_by_text("Nobody changes their own")).to_be_visible()
+        assert await page.get_by_label("Role").count() == 0
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_the_audit_log_is_filtered_and_paged(
+    desk: Desk, boss: Person, *, script: bool
+) -> None:
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as client:
+        for _ in range(52):
+            client.patch("/v1/users/me", json={"name": "Admin Istrator"})
+            client.patch("/v1/users/me", json={"name": "Administrator"})
+    async with desk.looking(boss, script=script) as page:
+        await page.goto("audit")
+        await page.get_by_label("Who").fill(desk.admin.email)
+        await page.get_by_label("What").fill("user.changed")
+        await page.get_by_role("button", name="Filter").click()
+        await expect(page).to_have_url(
+            f"{desk.dashboard}/audit?user=ada%40example.com&action=user.changed"
+        )
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(50)
+        newest = await rows.first.inner_text()
+        await page.get_by_role("link", name="Older").click()
+        await expect(rows.first).not_to_have_text(newest)
+        for action in await rows.locator("th code").all_inner_texts():
+            assert action == "user.changed"
+        await page.get_by_role("link", name="Newest").click()
+        await expect(rows).to_have_count(50)
+
+
+async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, boss: Person) -> None:
+    async with desk.looking(boss, expected=("status of 422",)) as page:
+        await page.goto("clients")
+        await page.get_by_role("link", name="Register a client").first.click()
+        await page.get_by_label("Name").fill("Till")
+        await page.get_by_label("Redirect URIs").fill("https://till.test/back\nhttp://till.test/")
+        await page.get_by_label("read:products").check()
+        await page.get_by_role("button", name="Register").click()
+        await expect(page.get_by_label("Redirect URIs")).to_have_accessible_description(
+            "One on each line. https://, http:// on a loopback address, or the scheme of a native"
+            " application. Http://till.test/ must begin with https://; http:// is for loopback"
+            " addresses alone."
+        )
+        await expect(page.get_by_label("read:products")).to_be_checked()
+        await page.get_by_label("Redirect URIs").fill(
+            "https://till.test/back\n\nhttp://127.0.0.1/back\n"
+        )
+        await page.get_by_role("button", name="Register").click()
+        client_id = await page.locator("#client-id").inner_text()
+        secret = await page.locator("#secret").inner_text()
+        assert secret.startswith("ocs_")
+
+        def known(password: str) -> bool:
+            body = {"client_id": client_id, "client_secret": password, "token": "none"}
+            with desk.client() as api:
+                return api.post("/auth/introspect", json=body).status_code == 200
+
+        assert known(secret)
+        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_label("Name").fill("Till 2")
+        await page.get_by_label("admin").check()
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("status")).to_have_text("The client was changed.")
+        await expect(page.get_by_role("heading", name="Till 2")).to_be_visible()
+        await expect(page.get_by_label("admin")).to_be_checked()
+        await page.get_by_role("link", name="New secret").click()
+        await page.get_by_role("button", name="Make a new secret").click()
+        renewed = await page.locator("#secret").inner_text()
+        assert (known(secret), known(renewed)) == (False, True)
+        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="Delete client").click()
+        await page.get_by_role("button", name="Delete client").click()
+        await expect(page.get_by_role("status")).to_contain_text("The client was deleted")
+        assert not known(renewed)
+
+
+async def test_a_public_client_gets_no_secret(desk: Desk, boss: Person) -> None:
+    async with desk.looking(boss) as page:
+        await page.goto("sandbox/clients/new")
+        await page.get_by_label("Name").fill("Pocket")
+        await page.get_by_label("Redirect URIs").fill("com.example.pocket:/back")
+        await page.get_by_label("Public").check()
+        await page.get_by_role("button", name="Register").click()
+        await expect(page.locator("#client-id")).to_contain_text("client_")
+        assert await page.locator("#secret").count() == 0
+        await page.goto("sandbox/audit?action=client.created")
+        await expect(page.locator("tbody tr").first).to_contain_text(boss.email)
+        await page.goto("clients")
+        await expect(page.get_by_text("Pocket")).to_have_count(0)

@@ -1,0 +1,149 @@
+"""API keys in the dashboard: created, shown once, rotated, revoked, in both environments."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from browser.looking import Desk, Person
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
+
+
+def status_of(desk: Desk, key: str, path: str = "/v1/users/me", method: str = "GET") -> int:
+    with desk.client(headers={"authorization": f"Bearer {key}"}) as client:
+        return client.request(method, path, json=None if method == "GET" else {}).status_code
+
+
+async def create(page: Page, name: str, choice: str | None = None) -> str:
+    await page.get_by_label("Name").fill(name)
+    if choice:
+        await page.get_by_label(choice).check()
+    await page.get_by_role("button", name="Create key").click()
+    return await page.locator("#secret").inner_text()
+
+
+@pytest.fixture(scope="module")
+def owner(desk: Desk) -> Person:
+    return desk.person(name="Key Owner")
+
+
+async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -> None:
+    async with desk.looking(owner) as page:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.goto("keys")
+        key = await create(page, "Nightly export")
+        assert key.startswith("sk_live_")
+        await expect(page.locator("#curl")).to_contain_text(key)
+        await page.get_by_role("button", name="Copy", exact=True).click()
+        await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        assert await page.evaluate("navigator.clipboard.readText()") == key
+        assert key not in page.url
+        assert status_of(desk, key) == 200
+        await page.get_by_role("link", name="I have kept it").click()
+        row = page.get_by_role("row", name="Nightly export")
+        await expect(row).to_contain_text(f"sk_live_…{key[-4:]}")
+        await expect(row).to_contain_text("Active until")
+        assert key not in await page.content()
+        await page.go_back()
+        assert key not in await page.content(), "the browser keeps no copy of the page"
+
+
+async def test_a_key_is_created_with_the_keyboard_alone(desk: Desk, owner: Person) -> None:
+    async with desk.looking(owner) as page:
+        await page.goto("keys")
+        await page.get_by_label("Name").focus()
+        await page.keyboard.type("By hand")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Tab")
+        await page.keyboard.type("Never")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Your new key")).to_be_visible()
+        key = await page.locator("#secret").inner_text()
+        assert key.startswith("sk_read_")
+        assert status_of(desk, key) == 200
+        assert status_of(desk, key, method="PATCH") == 403
+
+
+async def test_a_refused_form_says_why_beside_the_field_and_keeps_the_rest(
+    desk: Desk, owner: Person
+) -> None:
+    async with desk.looking(owner, expected=("status of 422",)) as page:
+        await page.goto("keys")
+        await page.get_by_label("Name").fill("x" * 101)
+        await page.get_by_label("Read only").check()
+        await page.get_by_label("Expires").select_option("In 30 days")
+        await page.get_by_role("button", name="Create key").click()
+        field = page.get_by_label("Name")
+        await expect(field).to_be_focused()
+        await expect(field).to_have_attribute("aria-invalid", "true")
+        await expect(field).to_have_value("x" * 101)
+        await expect(field).to_have_accessible_description(
+            "What is it for? You recognise it by this later. Must be 1 to 100 characters long."
+        )
+        await expect(page.get_by_label("Read only")).to_be_checked()
+        await expect(page.get_by_label("Expires")).to_have_value("30d")
+        await expect(page.get_by_role("alert")).to_be_visible()
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_key_is_revoked_after_one_more_question(
+    desk: Desk, owner: Person, *, script: bool
+) -> None:
+    name = f"Payroll {script}"
+    async with desk.looking(owner, script=script) as page:
+        await page.goto("keys")
+        key = await create(page, name)
+        await page.goto("keys")
+        await page.get_by_role("row", name=name).get_by_role("link", name="Revoke").click()
+        await expect(page.get_by_role("heading", name=f"Revoke {name}?")).to_be_visible()
+        assert await page.get_by_role("dialog").count() == (1 if script else 0)
+        assert status_of(desk, key) == 200
+        await page.get_by_role("link", name="Cancel").click()
+        await expect(page.get_by_role("heading", name=f"Revoke {name}?")).to_be_hidden()
+        await page.get_by_role("row", name=name).get_by_role("link", name="Revoke").click()
+        await page.get_by_role("button", name="Revoke key").click()
+        await expect(page.get_by_role("status")).to_have_text(
+            "The key was revoked. It fails from now on."
+        )
+        row = page.get_by_role("row", name=name)
+        await expect(row).to_contain_text("Revoked")
+        assert await row.get_by_role("link").count() == 0
+        assert status_of(desk, key) == 401
+
+
+async def test_a_rotated_key_and_its_successor_both_work(desk: Desk, owner: Person) -> None:
+    async with desk.looking(owner, expected=("status of 409",)) as page:
+        await page.goto("keys")
+        key = await create(page, "Backups")
+        await page.goto("keys")
+        link = page.get_by_role("row", name="Backups").get_by_role("link", name="Rotate")
+        asks = await link.get_attribute("href")
+        await link.click()
+        await page.get_by_role("button", name="Rotate key").click()
+        await expect(page.get_by_role("heading", name="The key was rotated")).to_be_visible()
+        successor = await page.locator("#secret").inner_text()
+        assert (status_of(desk, key), status_of(desk, successor)) == (200, 200)
+        await page.goto(f"{desk.origin}{asks}")
+        await page.get_by_role("button", name="Rotate key").click()
+        await expect(page.get_by_role("alert")).to_contain_text("rotated already")
+
+
+async def test_the_sandbox_makes_test_keys_for_a_mirror_of_the_account(desk: Desk) -> None:
+    person = desk.person("editor", name="Sandy Boxer")
+    async with desk.looking(person) as page:
+        await page.goto("keys")
+        await page.get_by_role("link", name="Sandbox").click()
+        await expect(page).to_have_url(f"{desk.dashboard}/sandbox")
+        await page.get_by_role("link", name="API keys").click()
+        await expect(page.get_by_text("No keys yet")).to_be_visible()
+        key = await create(page, "Trial")
+        assert key.startswith("sk_test_")
+        assert status_of(desk, key, "/sandbox/v1/users/me") == 200
+        assert status_of(desk, key) == 401
+        await page.get_by_role("link", name="Overview").click()
+        used = page.locator("section", has=page.get_by_role("heading", name="Today"))
+        await expect(used.locator(".figure")).to_have_text("1 of 1,000 requests")
+        await page.get_by_role("link", name="Live").click()
+        await page.get_by_role("link", name="API keys").click()
+        await expect(page.get_by_text("No keys yet")).to_be_visible()

@@ -1,0 +1,136 @@
+"""Every page, light and dark, wide and on a phone: nothing that axe-core finds fault with, nothing
+that sticks out, nothing that the console complains of."""
+
+import secrets
+import time
+from collections.abc import Iterator
+
+import apsw
+import pytest
+
+from browser.looking import PHONE, Desk, Person, faults, overflow
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
+
+STRANGERS = ("sign-in", "forgot", "reset?token=none", "verify?token=none")
+EVERYBODYS = (
+    "",
+    "keys",
+    "applications",
+    "devices",
+    "devices/end-others",
+    "profile",
+    "password",
+    "sandbox",
+    "sandbox/keys",
+)
+ADMINS = (
+    "clients",
+    "clients/new",
+    "clients/{client}",
+    "clients/secret?id={client}",
+    "clients/delete?id={client}",
+    "audit",
+    "audit?user=nobody@example.com",
+    "users",
+    "users?search=nobody+has+this",
+    "users/new",
+    "users/{user}",
+    "users/delete?id={user}",
+    "users/sign-out?id={user}",
+    "keys/rotate?id={key}",
+    "keys/revoke?id={key}",
+    "applications/revoke?id={grant}",
+    "sandbox/clients",
+    "sandbox/audit",
+)
+
+
+@pytest.fixture(scope="module")
+def lived(desk: Desk) -> Iterator[dict[str, int]]:
+    """An account of an administrator with something of everything; the ids of some of it."""
+    now = int(time.time() * 1000)
+    client = desk.installation.told(
+        "clients", "create", "--name", "Ledger", "--redirect-uri", "https://ledger.test/back",
+        "--scope", "read:users write:products",
+    )  # fmt: skip
+    database = apsw.Connection(str(desk.installation.data / "live.db"))
+    database.set_busy_timeout(5_000)
+
+    def row(sql: str, *values: object) -> int:
+        found = database.execute(sql, values).get
+        assert isinstance(found, int)
+        return found
+
+    ids = {"client": row("SELECT id FROM oauth_clients WHERE client_id = ?", client["client_id"])}
+    ids["user"] = desk.person(name="Someone Else").id
+    ids["key"] = row("SELECT id FROM api_keys WHERE user_id = ?", desk.admin.id)
+    with database:
+        for day in range(1, 30):
+            database.execute(
+                "INSERT INTO daily_use VALUES (?, ?, ?)",
+                (desk.admin.id, now // 86_400_000 - day, day * day),
+            )
+        for grant_client, agent in ((ids["client"], ""), (None, "curl/8.5")):
+            ids["grant" if grant_client else "login"] = row(
+                "INSERT INTO grants (user_id, client_id, scopes, address, user_agent, created_at,"
+                " last_used_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                desk.admin.id, grant_client, "openid read:users", "203.0.113.9", agent,
+                now - 9 * 86_400_000, now - 3_600_000, now + 86_400_000,
+            )  # fmt: skip
+        row(
+            "INSERT INTO sessions (user_id, token_hash, address, user_agent, created_at,"
+            " last_seen_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            desk.admin.id, secrets.token_bytes(32), "2001:db8::",
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1",
+            now - 7_200_000, now - 60_000, now + 3_600_000,
+        )  # fmt: skip
+    yield ids
+    database.close()
+
+
+async def look(desk: Desk, person: Person | None, path: str, status: int = 200) -> None:
+    expected = () if status == 200 else (f"status of {status}",)
+    async with desk.looking(person, expected=expected) as page:
+        answer = await page.goto(desk.dashboard + (f"/{path}" if path else ""))
+        assert answer is not None
+        assert answer.status == status
+        assert await page.locator("h1").count() == 1
+        assert await faults(page) == []
+        assert await overflow(page) <= 0
+        await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+        await page.emulate_media(color_scheme="dark")
+        assert await faults(page) == []
+        assert await overflow(page) <= 0
+
+
+@pytest.mark.parametrize("path", STRANGERS)
+async def test_a_strangers_page_is_sound(desk: Desk, path: str) -> None:
+    await look(desk, None, path)
+
+
+@pytest.mark.parametrize("path", EVERYBODYS)
+@pytest.mark.usefixtures("lived")
+async def test_a_page_with_something_on_it_is_sound(desk: Desk, path: str) -> None:
+    await look(desk, desk.admin, path)
+
+
+@pytest.mark.parametrize("path", EVERYBODYS)
+async def test_a_newcomers_page_is_sound(desk: Desk, newcomer: Person, path: str) -> None:
+    await look(desk, newcomer, path)
+
+
+@pytest.mark.parametrize("path", ADMINS)
+async def test_an_administrators_page_is_sound(
+    desk: Desk, lived: dict[str, int], path: str
+) -> None:
+    await look(desk, desk.admin, path.format(**lived))
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("users", 403), ("nothing", 404), ("keys/revoke?id=9999", 404)]
+)
+async def test_a_page_that_says_no_is_sound(
+    desk: Desk, newcomer: Person, path: str, status: int
+) -> None:
+    await look(desk, newcomer, path, status)
