@@ -1,117 +1,250 @@
-"""Every credential against every route: by key type, role and environment (decisions §4, §5)."""
+"""Every credential against every route: by its kind and scopes, its user's role, the environment,
+and the access that the route declares (decisions §4, §5)."""
 
-from collections.abc import Callable
-from typing import Any
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 import pytest
 
 from driving import BASE, Api, Caller, InProcess, json_bytes, refused
+from portico.app import AUTH as AUTH_ROUTES
 from portico.app import V1
 from portico.domain.api_keys import KeyType
+from portico.domain.audit import OPERATOR
+from portico.domain.users import User
+from portico.services.accounts import give_key
+from portico.services.environment import Environment
+from signing_in import AUTH, COOKIE, PASSWORD, SCOPES, client_of, login_of, session_of, tokens_of
 
-SCOPES = {
+HAVE = {
     "viewer": {"read:users", "read:products"},
     "editor": {"read:users", "read:products", "write:products"},
     "admin": {"read:users", "write:users", "read:products", "write:products", "admin"},
 }
-ROLES = list(SCOPES)
-KINDS: list[KeyType] = ["live", "test", "read"]
-ENVIRONMENT = {"live": "live", "read": "live", "test": "sandbox"}
+ROLES = list(HAVE)
 
-Body = Callable[[int], dict[str, Any] | None]
-NOBODY: Body = lambda _number: None  # noqa: E731 - a constant
+Body = Callable[[int, User], dict[str, Any] | None]
+NOTHING: Body = lambda _number, _user: None  # noqa: E731 - a constant
+SIGN_IN: Body = lambda _number, user: {"email": user.email, "password": PASSWORD}  # noqa: E731
 
-# What each route needs, what is sent to it, and how a success is answered. None: any caller.
-CASES: dict[tuple[str, str], tuple[str | None, Body, int]] = {
-    ("GET", "/users"): ("read:users", NOBODY, 200),
-    ("GET", "/users/me"): (None, NOBODY, 200),
-    ("PATCH", "/users/me"): (None, lambda number: {"name": f"Name {number}"}, 200),
-    ("GET", "/users/{id}"): ("read:users", NOBODY, 200),
-    ("POST", "/users"): (
+PUBLIC = "anyone"
+KEYS = "API keys alone"
+COOKIES = "sessions alone"
+CLIENTS = "OAuth clients alone"
+
+
+class Case(NamedTuple):
+    """What a route needs (a scope; None: any caller; or as above), what is sent to it, and how
+    that is answered."""
+
+    needs: str | None
+    body: Body
+    success: int
+
+    def changes(self, method: str) -> bool:
+        """Whether a success changes anything."""
+        reading = method in ("GET", "HEAD") or self.needs == "openid"
+        return not reading and self.success < 300
+
+
+# Written by hand, so that no declaration can become wider unnoticed.
+CASES: dict[tuple[str, str], Case] = {
+    ("GET", "/users"): Case("read:users", NOTHING, 200),
+    ("GET", "/users/me"): Case(None, NOTHING, 200),
+    ("PATCH", "/users/me"): Case(None, lambda n, _: {"name": f"Name {n}"}, 200),
+    ("GET", "/users/{id}"): Case("read:users", NOTHING, 200),
+    ("POST", "/users"): Case(
         "write:users",
-        lambda number: {"name": "Ada", "email": f"ada{number}@x.com", "password": "Passw0rdd"},
+        lambda n, _: {"name": "Ada", "email": f"ada{n}@x.com", "password": PASSWORD},
         201,
     ),
-    ("PATCH", "/users/{id}"): ("write:users", lambda number: {"name": f"Name {number}"}, 200),
-    ("DELETE", "/users/{id}"): ("write:users", NOBODY, 204),
-    ("GET", "/products"): ("read:products", NOBODY, 200),
-    ("GET", "/products/{id}"): ("read:products", NOBODY, 200),
-    ("POST", "/products"): (
+    ("PATCH", "/users/{id}"): Case("write:users", lambda n, _: {"name": f"Name {n}"}, 200),
+    ("DELETE", "/users/{id}"): Case("write:users", NOTHING, 204),
+    ("GET", "/products"): Case("read:products", NOTHING, 200),
+    ("GET", "/products/{id}"): Case("read:products", NOTHING, 200),
+    ("POST", "/products"): Case(
         "write:products",
-        lambda number: {"name": f"Lamp {number}", "category": "light", "price": 1},
+        lambda n, _: {"name": f"Lamp {n}", "category": "light", "price": 1},
         201,
     ),
-    ("PATCH", "/products/{id}"): ("write:products", lambda number: {"price": number + 2}, 200),
-    ("DELETE", "/products/{id}"): ("write:products", NOBODY, 204),
-    ("POST", "/api-keys/rotate"): (None, NOBODY, 201),
+    ("PATCH", "/products/{id}"): Case("write:products", lambda n, _: {"price": n + 2}, 200),
+    ("DELETE", "/products/{id}"): Case("write:products", NOTHING, 204),
+    ("POST", "/api-keys/rotate"): Case(KEYS, NOTHING, 201),
+    ("POST", "/sessions"): Case(PUBLIC, SIGN_IN, 201),
+    ("DELETE", "/sessions"): Case(COOKIES, NOTHING, 204),
 }
-HEADS = {("HEAD", path): case for (method, path), case in CASES.items() if method == "GET"}
+AUTH_CASES: dict[tuple[str, str], Case] = {
+    ("POST", "/login"): Case(PUBLIC, SIGN_IN, 200),
+    ("POST", "/refresh"): Case(PUBLIC, lambda _n, _u: {"refresh_token": "ort_x"}, 401),
+    ("GET", "/.well-known/jwks.json"): Case(PUBLIC, NOTHING, 200),
+    ("GET", "/.well-known/openid-configuration"): Case(PUBLIC, NOTHING, 200),
+    ("GET", "/.well-known/oauth-authorization-server"): Case(PUBLIC, NOTHING, 200),
+    ("GET", "/userinfo"): Case("openid", NOTHING, 200),
+    ("POST", "/userinfo"): Case("openid", NOTHING, 200),
+    ("POST", "/token"): Case(CLIENTS, lambda _n, _u: {"grant_type": "refresh_token"}, 200),
+    ("POST", "/revoke"): Case(CLIENTS, lambda _n, _u: {"token": "ort_x"}, 200),
+    ("POST", "/introspect"): Case(CLIENTS, lambda _n, _u: {"token": "ort_x"}, 200),
+}
 
 
 def test_every_route_is_in_the_matrix() -> None:
     assert CASES.keys() == {(route.method, route.path) for route in V1}
+    assert AUTH_CASES.keys() == {(route.method, route.path) for route in AUTH_ROUTES}
 
 
-def expected(kind: str, role: str, method: str, scope: str | None, success: int) -> int:
-    if kind == "read" and method not in ("GET", "HEAD"):
-        return 403
-    return success if scope is None or scope in SCOPES[role] else 403
+class Kind(NamedTuple):
+    """A kind of credential: how it is made for a user, and the scopes that it carries; None: all
+    of its user's."""
+
+    name: str
+    home: str
+    make: Callable[[Environment, User], Awaitable[str]]
+    scopes: set[str] | None = None
+
+    def has(self, role: str) -> set[str]:
+        """What it may do for a user of this role."""
+        carried = HAVE["admin"] if self.scopes is None or "admin" in self.scopes else self.scopes
+        return HAVE[role] & carried | (self.scopes or set()) - HAVE["admin"]
+
+    def may(self, role: str, method: str, needs: str | None) -> bool:
+        """Whether the route of this method and these needs answers it."""
+        if needs == PUBLIC:
+            return True
+        if self.name == "read key" and method not in ("GET", "HEAD"):
+            return False
+        if needs is None:
+            # An application changes its user's profile only with the scope for that.
+            return not (
+                self.name == "oauth" and method == "PATCH" and "write:users" not in self.has(role)
+            )
+        if needs in (KEYS, COOKIES):
+            return self.name.endswith("key") if needs == KEYS else self.name == "session"
+        return needs in self.has(role)
+
+
+def key(key_type: KeyType) -> Callable[[Environment, User], Awaitable[str]]:
+    async def make(env: Environment, user: User) -> str:
+        made = await give_key(
+            env, user, name="A key", key_type=key_type, expires_at=None, by=OPERATOR
+        )
+        return made[1]
+
+    return make
+
+
+async def jwt(env: Environment, user: User) -> str:
+    return (await login_of(env, user)).access_token
+
+
+def oauth(scopes: str) -> Callable[[Environment, User], Awaitable[str]]:
+    async def make(env: Environment, user: User) -> str:
+        client = (await client_of(env)).client
+        return (await tokens_of(env, client, user, scopes)).access_token
+
+    return make
+
+
+SCOPE_SETS = ["", "openid profile email", *SCOPES.split(), f"openid {SCOPES}"]
+KINDS = [
+    Kind("live key", "live", key("live")),
+    Kind("read key", "live", key("read"), {"read:users", "read:products"}),
+    Kind("test key", "sandbox", key("test")),
+    *(Kind("session", home, session_of) for home in ("live", "sandbox")),
+    *(Kind("jwt", home, jwt) for home in ("live", "sandbox")),
+    *(Kind("oauth", "live", oauth(scopes), set(scopes.split())) for scopes in SCOPE_SETS),
+    Kind("oauth", "sandbox", oauth("read:users"), {"read:users"}),
+]
+NAMES = [
+    f"{kind.name}, {kind.home}{'' if kind.scopes is None else ', ' + ' '.join(sorted(kind.scopes))}"
+    for kind in KINDS
+]
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+
+CELLS = [
+    (bases, method, path, case)
+    for bases, cases in ((BASE, CASES), (AUTH, AUTH_CASES))
+    for (declared, path), case in cases.items()
+    for method in ((declared, "HEAD") if declared == "GET" else (declared,))
+]
 
 
 async def send(
-    api: Api, caller: Caller, environment: str, method: str, path: str, body: dict[str, Any] | None
+    api: Api, kind: Kind, credential: str, method: str, url: str, body: dict[str, Any] | None
 ) -> Any:
-    headers = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
-    target = BASE[environment].removeprefix("https://localhost:8443") + path
+    header = ("authorization", f"Bearer {credential}")
+    if kind.name == "session":
+        header = ("cookie", f"{COOKIE}={credential}")
+    headers = [header, ("content-type", "application/json")]
     content = [] if body is None else [json_bytes(body)]
-    return await InProcess(api).exchange(method, target, headers, *content)
+    target = url.removeprefix("https://localhost:8443")
+    number = next(STRANGERS)
+    transport = InProcess(api, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1")
+    return await transport.exchange(method, target, headers, *content)
+
+
+STRANGERS = itertools.count()
+"""Of whom each has an address of their own: one that signs in often is made to wait."""
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_credential_may_do_what_its_type_and_role_allow_and_no_more(
-    api: Api, kind: KeyType, role: str
+@EVERY_KIND
+async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_more(
+    api: Api, kind: Kind, role: str
 ) -> None:
-    home = ENVIRONMENT[kind]
-    env = api.live if home == "live" else api.sandbox
+    env = api.live if kind.home == "live" else api.sandbox
+    owner_env = api.live if kind.name == "test key" else env
     await api.account("admin")  # so that nobody is the last
-    for number, ((method, path), (scope, body, success)) in enumerate((CASES | HEADS).items()):
-        caller = await api.caller(role, kind)
-        target = await (api.account(env=env) if path.startswith("/users") else api.product(env))
-        where = path.replace("{id}", str(target.id))
-        wanted = expected(kind, role, method, scope, success)
-        before = await api.state()
-        answer = await send(api, caller, home, method, where, body(number))
-        cell = (kind, role, method, path)
-        assert answer.status_code == wanted, (cell, answer.text)
+    person = await api.account(env=env, password=PASSWORD)
+    credential = None
+    for number, (bases, method, path, case) in enumerate(CELLS):
+        if credential is None:
+            credential = await kind.make(owner_env, await api.account(role, env=owner_env))
+            targets = {"users": await api.account(env=env), "products": await api.product(env)}
+            before = await api.state()
+        target = targets["users" if path.startswith("/users") else "products"]
+        url = bases[kind.home] + path.replace("{id}", str(target.id))
+        allowed = kind.may(role, method, case.needs)
+        answer = await send(api, kind, credential, method, url, case.body(number, person))
+        cell = (kind.name, kind.scopes, role, method, path)
+        refusal = 401 if case.needs == CLIENTS else 403
+        assert answer.status_code == (case.success if allowed else refusal), (cell, answer.text)
         changed = await api.state() != before
-        assert changed == (wanted < 300 and method not in ("GET", "HEAD")), cell
-        if wanted == 403:
+        assert changed == (allowed and case.changes(method)), cell
+        if changed:
+            credential = None
+        elif not allowed and refusal == 403 and method != "HEAD":
             refused(answer, 403, "PERMISSION_DENIED")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@EVERY_KIND
 async def test_a_credential_of_one_environment_is_unknown_to_the_other(
-    api: Api, kind: KeyType
+    api: Api, kind: Kind
 ) -> None:
-    away = "sandbox" if ENVIRONMENT[kind] == "live" else "live"
-    env = api.live if away == "live" else api.sandbox
-    caller = await api.caller("admin", kind)
+    away = "sandbox" if kind.home == "live" else "live"
+    home_env, env = (api.live, api.sandbox) if away == "sandbox" else (api.sandbox, api.live)
+    owner_env = api.live if kind.name == "test key" else home_env
+    credential = await kind.make(owner_env, await api.account("admin", env=owner_env))
     user, product = await api.account(env=env), await api.product(env)
     async with api.unchanged():
-        for number, ((method, path), (_, body, _)) in enumerate(CASES.items()):
+        for number, (bases, method, path, case) in enumerate(CELLS):
+            if case.needs == PUBLIC:
+                continue
             target = user.id if path.startswith("/users") else product.id
-            where = path.replace("{id}", str(target))
-            answer = await send(api, caller, away, method, where, body(number))
-            refused(answer, 401, "AUTHENTICATION_REQUIRED")
+            url = bases[away] + path.replace("{id}", str(target))
+            answer = await send(api, kind, credential, method, url, case.body(number, user))
+            assert answer.status_code == 401, (path, answer.text)
+            if case.needs != CLIENTS and method != "HEAD":
+                refused(answer, 401, "AUTHENTICATION_REQUIRED")
 
 
 async def test_a_read_key_is_refused_all_but_get_and_head_wherever_it_calls(api: Api) -> None:
     caller = await api.caller("admin", "read")
+    kind = next(kind for kind in KINDS if kind.name == "read key")
     async with api.unchanged():
         for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO"):
             for path in ("/users", "/users/me", "/products/1", "/nowhere", "/"):
-                answer = await send(api, caller, "live", method, path, {})
+                answer = await send(api, kind, caller.key, method, BASE["live"] + path, {})
                 refused(answer, 403, "PERMISSION_DENIED")
 
 
@@ -123,7 +256,7 @@ async def test_everyone_changes_themselves_by_their_id_too(api: Api, role: str) 
 
 
 async def test_a_user_whose_plan_is_no_longer_configured_is_on_free(api: Api) -> None:
-    caller = await api.caller("viewer", plan="gone")
+    caller: Caller = await api.caller("viewer", plan="gone")
     answer = await caller.get("/users/me")
     assert answer.status_code == 200
     assert answer.headers["x-ratelimit-limit"] == "30"

@@ -9,6 +9,7 @@ import httpx
 from conformance import Conformance
 from driving import Api, settings_for
 from operating import free_port
+from signing_in import AUTH, CALLBACK, PASSWORD, client_of, code_of, cookie_of, tokens_of
 
 USER = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytical1"}
 JSON = {"content-type": "application/json"}
@@ -63,8 +64,47 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     me = await walk(admin, "GET", "/users/me", 200)
     await walk(admin, "GET", "/users/me", 304, headers={"If-None-Match": me.headers["etag"]})
     await walk(admin, "PATCH", "/users/me", 200, json={"avatar_url": None})
-    await walk(admin, "POST", "/api-keys/rotate", 201)
+    again = {"Idempotency-Key": "one"}
+    await walk(admin, "POST", "/api-keys/rotate", 201, headers=again)
+    await walk(admin, "POST", "/api-keys/rotate", 201, headers=again)
+    await _sign_in(api, walk)
+    await _use_oauth(api, walk)
     assert walk.conformance.seen == set(_successes(described))
+
+
+async def _sign_in(api: Api, walk: Walk) -> None:
+    ada = await api.account("editor", password=PASSWORD)
+    stranger = api.stranger()
+    who = {"email": ada.email, "password": PASSWORD}
+    opened = await walk(stranger, "POST", "/sessions", 201, json=who)
+    cookie = {"cookie": f"__Host-session={cookie_of(opened)}"}
+    stranger.cookies.clear()
+    await walk(stranger, "DELETE", "/sessions", 204, headers=cookie)
+    at_auth = api.stranger()
+    at_auth.base_url = httpx.URL(AUTH["live"])
+    tokens = (await walk(at_auth, "POST", "/login", 200, json=who)).json()
+    await walk(at_auth, "POST", "/refresh", 200, json={"refresh_token": tokens["refresh_token"]})
+    for name in ("jwks.json", "openid-configuration", "oauth-authorization-server"):
+        await walk(at_auth, "GET", f"/.well-known/{name}", 200)
+
+
+async def _use_oauth(api: Api, walk: Walk) -> None:
+    ada = await api.account("editor")
+    registered = await client_of(api.live, ada)
+    client = registered.client
+    tokens = await tokens_of(api.live, client, ada, "openid profile email")
+    at_auth = api.stranger()
+    at_auth.base_url = httpx.URL(AUTH["live"])
+    bearer = {"authorization": f"Bearer {tokens.access_token}"}
+    for method in ("GET", "POST"):
+        await walk(at_auth, method, "/userinfo", 200, headers=bearer)
+    at_auth.auth = httpx.BasicAuth(client.client_id, registered.secret or "")
+    code = await code_of(api.live, client, ada, "openid read:products")
+    grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+    await walk(at_auth, "POST", "/token", 200, data=grant)
+    for token in (tokens.access_token, tokens.refresh_token, "unknown"):
+        await walk(at_auth, "POST", "/introspect", 200, data={"token": token})
+    await walk(at_auth, "POST", "/revoke", 200, json={"token": tokens.refresh_token})
 
 
 def _successes(described: dict[str, Any]) -> Iterable[tuple[str, str, str]]:
@@ -110,6 +150,35 @@ async def test_refusals_are_as_documented(api: Api, described: dict[str, Any]) -
     for _ in range(30):
         await poor.get("/users/me")
     await walk(poor, "GET", "/users/me", 429)
+
+
+async def test_refusals_of_signing_in_are_as_documented(
+    api: Api, described: dict[str, Any]
+) -> None:
+    walk = Walk(described)
+    ada = await api.account("editor", password=PASSWORD)
+    registered = await client_of(api.live, ada)
+    at_auth, stranger = api.stranger("192.0.2.1:1"), api.stranger("192.0.2.2:1")
+    at_auth.base_url = httpx.URL(AUTH["live"])
+    wrong = {"email": ada.email, "password": "wrong"}
+    foreign = {"origin": "https://evil.example"}
+    for client, path in ((at_auth, "/login"), (stranger, "/sessions")):
+        await walk(client, "POST", path, 401, json=wrong)
+        await walk(client, "POST", path, 403, json=wrong, headers=foreign)
+        await walk(client, "POST", path, 400, json={})
+    await walk(at_auth, "POST", "/refresh", 401, json={"refresh_token": "ort_x"})
+    await walk(await api.caller(), "DELETE", "/sessions", 403)
+    grant = {"grant_type": "password", "client_id": registered.client.client_id}
+    await walk(at_auth, "POST", "/token", 401, data=grant)
+    grant["client_secret"] = registered.secret or ""
+    await walk(at_auth, "POST", "/token", 400, data=grant)
+    await walk(at_auth, "POST", "/revoke", 415, content=b"")
+    await walk(at_auth, "POST", "/introspect", 413, data={"token": "x" * 2**17})
+    await walk(at_auth, "GET", "/.well-known/jwks.json", 406, headers={"accept": "text/html"})
+    while (await at_auth.post("/revoke")).status_code != 429:
+        pass
+    await walk(at_auth, "POST", "/revoke", 429)
+    await walk(at_auth, "GET", "/.well-known/jwks.json", 429)
 
 
 async def test_an_outage_is_as_documented(tmp_path: Path, described: dict[str, Any]) -> None:

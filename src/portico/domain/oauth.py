@@ -142,7 +142,10 @@ def asked_scopes(client: Client, text: str | None) -> frozenset[str]:
 
 
 def narrowed(scopes: frozenset[str], role_scopes: frozenset[str]) -> frozenset[str]:
-    """What of the asked scopes a user of some role can give."""
+    """What of the asked scopes a user of some role can give; of `admin`, which implies all others,
+    all that the role has."""
+    if "admin" in scopes - role_scopes:
+        scopes |= role_scopes
     return scopes & (role_scopes | frozenset(OPENID_SCOPES))
 
 

@@ -1,0 +1,220 @@
+"""Short ways to credentials that signing in and OAuth issue, and to the servers that issue them."""
+
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+
+from driving import BASE, Api, InProcess, json_bytes
+from portico.domain.audit import Actor
+from portico.domain.oauth import REFRESH_SECONDS, Client
+from portico.domain.secrets import digest, mint
+from portico.domain.sessions import MAX_SECONDS
+from portico.domain.users import User
+from portico.services.authorization import Exchange, Wish, exchange_code, grant_code
+from portico.services.clients import Registered, Registration, register_client
+from portico.services.environment import Environment
+from portico.services.tokens import Pair, issue, login_token
+
+AUTH = {"live": "https://localhost:8443/auth", "sandbox": "https://localhost:8443/sandbox/auth"}
+COOKIE = "__Host-session"
+PASSWORD = "Passw0rdd"
+FORM = "application/x-www-form-urlencoded"
+CALLBACK = "https://shop.example/callback"
+SCOPES = "read:users write:users read:products write:products admin"
+VERIFIER = "v" * 43
+CHALLENGE = urlsafe_b64encode(sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
+
+
+async def session_of(env: Environment, user: User) -> str:
+    """The secret of a new session, straight into the database."""
+    secret = mint("", env.random(32))
+    now = env.clock()
+    async with env.db.transaction() as tx:
+        await env.sessions.insert(
+            tx,
+            user_id=user.id,
+            token_hash=digest(secret),
+            address="127.0.0.1",
+            user_agent="",
+            now=now,
+            expires_at=now + MAX_SECONDS * 1000,
+        )
+    return secret
+
+
+async def login_of(env: Environment, user: User) -> Pair:
+    """The tokens of a new login, straight into the database."""
+    now = env.clock()
+    async with env.db.transaction() as tx:
+        grant = await env.grants.insert(
+            tx,
+            user_id=user.id,
+            client_id=None,
+            scopes=frozenset(),
+            address="127.0.0.1",
+            user_agent="",
+            now=now,
+            expires_at=now + REFRESH_SECONDS * 1000,
+        )
+        token = login_token(env, user.id, user.name, user.role, now)
+        return await issue(env, tx, grant.id, token, frozenset(), now)
+
+
+async def client_of(
+    env: Environment,
+    owner: User | None = None,
+    *,
+    scopes: str = SCOPES,
+    redirect_uris: tuple[str, ...] = (CALLBACK,),
+    public: bool = False,
+) -> Registered:
+    """A new OAuth client."""
+    wanted = Registration("Shop", redirect_uris, scopes)
+    return await register_client(env, owner, wanted, public=public, by=Actor())
+
+
+async def code_of(
+    env: Environment,
+    client: Client,
+    user: User,
+    scopes: str = "read:products",
+    *,
+    redirect_uri: str = CALLBACK,
+    challenge: str | None = None,
+    nonce: str | None = None,
+) -> str:
+    """A code, as the user's consent to these scopes gives one."""
+    wish = Wish(client, redirect_uri, frozenset(scopes.split()), nonce, challenge)
+    by = Actor(user.id, user.email, "session")
+    return await grant_code(env, wish, signed_in_at=env.clock(), by=by)
+
+
+async def tokens_of(
+    env: Environment, client: Client, user: User, scopes: str = "read:products"
+) -> Pair:
+    """The tokens of a new consent to these scopes."""
+    code = await code_of(env, client, user, scopes)
+    exchanged = await exchange_code(env, client, Exchange(code, CALLBACK, None), Actor())
+    return exchanged.pair
+
+
+class Visitor:
+    """Somebody with an address of their own, who calls any server."""
+
+    def __init__(self, api: Api, address: str = "192.0.2.1") -> None:
+        self._transport = InProcess(api, f"{address}:1000")
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        *,
+        bearer: str | None = None,
+        cookie: str | None = None,
+        **headers: str,
+    ) -> httpx.Response:
+        """One request, its body as JSON; `_` in the name of a header stands for `-`."""
+        sent = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        if bearer is not None:
+            sent.append(("authorization", f"Bearer {bearer}"))
+        if cookie is not None:
+            sent.append(("cookie", f"{COOKIE}={cookie}"))
+        content = []
+        if body is not None:
+            sent.append(("content-type", "application/json"))
+            content.append(json_bytes(body))
+        target = url.removeprefix("https://localhost:8443")
+        return await self._transport.exchange(method, target, sent, *content)
+
+    async def log_in(
+        self, email: str, password: str = PASSWORD, env: str = "live", **headers: str
+    ) -> httpx.Response:
+        """POST /login."""
+        body = {"email": email, "password": password}
+        return await self.send("POST", f"{AUTH[env]}/login", body, **headers)
+
+    async def refresh(self, refresh_token: str, env: str = "live") -> httpx.Response:
+        """POST /refresh."""
+        return await self.send("POST", f"{AUTH[env]}/refresh", {"refresh_token": refresh_token})
+
+    async def open_session(
+        self,
+        email: str,
+        password: str = PASSWORD,
+        env: str = "live",
+        *,
+        cookie: str | None = None,
+        **headers: str,
+    ) -> httpx.Response:
+        """POST /sessions."""
+        body = {"email": email, "password": password}
+        return await self.send("POST", f"{BASE[env]}/sessions", body, cookie=cookie, **headers)
+
+    async def me(
+        self, bearer: str | None = None, *, cookie: str | None = None, env: str = "live"
+    ) -> httpx.Response:
+        """GET /users/me."""
+        return await self.send("GET", f"{BASE[env]}/users/me", bearer=bearer, cookie=cookie)
+
+    async def form(
+        self,
+        endpoint: str,
+        parameters: str | dict[str, str],
+        *,
+        basic: tuple[str, str] | None = None,
+        env: str = "live",
+        **headers: str,
+    ) -> httpx.Response:
+        """POST of a form to an endpoint of OAuth."""
+        sent = [("content-type", FORM)]
+        sent += [(name.replace("_", "-"), value) for name, value in headers.items()]
+        if basic is not None:
+            request = httpx.Request("POST", "https://a.test")
+            request = next(httpx.BasicAuth(*basic).auth_flow(request))
+            sent.append(("authorization", request.headers["authorization"]))
+        text = parameters if isinstance(parameters, str) else urlencode(parameters)
+        path = f"{AUTH[env]}/{endpoint}".removeprefix("https://localhost:8443")
+        return await self._transport.exchange("POST", path, sent, text.encode())
+
+    async def exchange(
+        self, client: Registered, code: str, redirect_uri: str = CALLBACK, **more: str
+    ) -> httpx.Response:
+        """POST /token with a code."""
+        parameters = {"grant_type": "authorization_code", "code": code}
+        parameters |= {"redirect_uri": redirect_uri, **named(client), **more}
+        return await self.form("token", parameters)
+
+    async def renew(self, client: Registered, refresh_token: str, **more: str) -> httpx.Response:
+        """POST /token with a refresh token."""
+        parameters = {"grant_type": "refresh_token", "refresh_token": refresh_token}
+        return await self.form("token", {**parameters, **named(client), **more})
+
+
+def named(client: Registered) -> dict[str, str]:
+    """A client's id, and its secret if it has one, as parameters."""
+    secret = {"client_secret": client.secret} if client.secret else {}
+    return {"client_id": client.client.client_id, **secret}
+
+
+def cookie_of(answer: httpx.Response) -> str:
+    """The session's secret in the cookie that an answer sets."""
+    value = answer.headers["set-cookie"].partition(";")[0].partition("=")[2]
+    assert value
+    return str(value)
+
+
+def oauth_refused(answer: httpx.Response, status: int, error: str) -> None:
+    """Sees that a response is the error body of RFC 6749 §5.2."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    body = answer.json()
+    assert body.keys() == {"error", "error_description"}
+    assert body["error"] == error, body
+    description = body["error_description"]
+    # RFC 6749 §5.2 allows no others.
+    assert all(" " <= letter <= "~" and letter not in '"\\' for letter in description)
