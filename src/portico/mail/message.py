@@ -11,10 +11,10 @@ from portico.mail.protocol import Letter
 
 def compose(letter: Letter, sender: str) -> EmailMessage:
     """The message from the address `sender`. No value can begin another header: the library refuses
-    line ends, and an address is one by its parser."""
+    line ends."""
     message = EmailMessage(policy=SMTP)
-    message["From"] = Address("Portico", addr_spec=mailbox(sender))
-    message["To"] = Address(addr_spec=mailbox(letter.to))
+    message["From"] = _address(sender, "Portico")
+    message["To"] = _address(letter.to)
     message["Subject"] = letter.subject
     message["Date"] = datetime.fromtimestamp(letter.at / 1000, UTC)
     message["Message-ID"] = f"<{letter.id}@{domain(sender)}>"
@@ -23,6 +23,12 @@ def compose(letter: Letter, sender: str) -> EmailMessage:
     message.set_content(letter.text, cte="7bit")
     message.add_alternative(letter.html, subtype="html", cte="7bit")
     return message
+
+
+def _address(address: str, name: str = "") -> Address:
+    # Not by the library's parser, which takes no letters beyond ASCII (RFC 6532).
+    local, _, host = mailbox(address).rpartition("@")
+    return Address(name, local, host)
 
 
 def domain(address: str) -> str:

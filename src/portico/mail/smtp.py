@@ -78,7 +78,7 @@ class SmtpOutlet:
             # What was handed over stays so, however they part.
             with suppress(SMTPException):
                 await server.quit(timeout=GOODBYE_SECONDS)
-        except (SMTPException, OSError, ValueError) as error:
+        except (SMTPException, OSError) as error:
             # Not with its cause: servers repeat addresses in their answers.
             raise _undelivered(error) from None
         finally:
@@ -100,7 +100,7 @@ def _undelivered(error: Exception) -> Undelivered:
         enhanced = re.match(r"[245]\.\d{1,3}\.\d{1,3}\b", error.message)  # RFC 3463
         codes = f"{error.code} {enhanced[0]}" if enhanced else str(error.code)
         return Undelivered(f"the mail server answered {codes}", lasting=error.code >= 500)
-    if isinstance(error, SMTPNotSupported | ValueError):
+    if isinstance(error, SMTPNotSupported):
         return Undelivered("the mail server cannot reach such an address", lasting=True)
     if isinstance(error, TimeoutError):
         return Undelivered("the mail server did not answer in time", lasting=False)

@@ -21,7 +21,7 @@ AT_ONCE = 4
 PAUSES = (2.0, 15.0, 120.0)
 """Seconds before the second attempt and each one after it."""
 
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 3.0
 
 Write = Callable[[], Awaitable[Letter | None]]
 """Writes a letter, unless there is nobody to write to."""

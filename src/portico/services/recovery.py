@@ -159,8 +159,10 @@ async def _write(env: Environment, user: User, link: _Link, by: Actor) -> Letter
         await env.email_tokens.delete_of_user(tx, user.id, purpose=link.purpose)
         stored = EmailToken(user.id, link.purpose, user.email, now + link.hours * HOUR)
         await env.email_tokens.insert(tx, digest(token), stored)
-        action = f"{link.purpose}.asked"
-        await env.audit.record(tx, by, now, action, target="user", target_id=user.id)
+        facts = {"purpose": link.purpose}
+        await env.audit.record(
+            tx, by, now, "link.asked", target="user", target_id=user.id, details=facts
+        )
     address = f"{env.addresses.dashboard}/{link.purpose}?token={token}"
     return _letter(user, link, address, by, now=now, name=env.random(16).hex())
 

@@ -1,0 +1,218 @@
+"""Letters go to a mail server: whole, over TLS, to a server that is who it says."""
+
+import asyncio
+import re
+import socket
+import ssl
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mail_server import (
+    ELSEWHERE,
+    LETTER,
+    SIGNED_IN,
+    Authority,
+    MailServer,
+    Received,
+    authority,
+    serving,
+)
+from portico.mail.message import compose
+from portico.mail.protocol import Letter, Undelivered
+from portico.mail.smtp import SmtpOutlet
+
+SENDER = "portico@example.org"
+
+
+async def refusal(url: str, letter: Letter = LETTER, *, seconds: float = 10) -> Undelivered:
+    """Why a letter was not taken."""
+    with pytest.raises(Undelivered) as caught:
+        await SmtpOutlet(url, SENDER, seconds=seconds).send(letter)
+    assert "example.com" not in caught.value.reason, "no address"
+    assert "ttt" not in caught.value.reason, "no token"
+    return caught.value
+
+
+def arrived(server: MailServer) -> Received:
+    """The one message that the server took."""
+    assert len(server.received) == 1
+    return server.received[0]
+
+
+async def test_a_letter_arrives_whole_over_tls_from_the_first_byte(trusted: Authority) -> None:
+    async with serving(MailServer(), tls=trusted.context) as server:
+        await SmtpOutlet(f"smtps://localhost:{server.port}", SENDER).send(LETTER)
+    sent = arrived(server)
+    assert (sent.sender, sent.recipients) == (SENDER, ["ada@example.com"])
+    message = sent.message
+    assert message["From"] == "Portico <portico@example.org>"
+    assert message["To"] == "ada@example.com"
+    assert message["Subject"] == LETTER.subject
+    assert message["Message-ID"] == "<8c7d@example.org>"
+    assert message["Date"] == "Sun, 15 Mar 2026 12:00:00 +0000"
+    assert message["Auto-Submitted"] == "auto-generated"
+    assert message.get_content_type() == "multipart/alternative"
+    plain, html = message.get_body(["plain"]), message.get_body(["html"])
+    assert plain is not None
+    assert html is not None
+    assert plain.get_content() == LETTER.text
+    assert html.get_content() == LETTER.html
+
+
+async def test_a_connection_that_leaves_this_host_is_upgraded_before_signing_in(
+    trusted: Authority,
+) -> None:
+    async with serving(MailServer(), starttls=trusted.context, password=True) as server:
+        await SmtpOutlet(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}", SENDER).send(LETTER)
+    assert arrived(server).over_tls
+    assert arrived(server).signed_in
+
+
+async def test_a_server_that_does_not_upgrade_gets_neither_password_nor_letter() -> None:
+    async with serving(MailServer(), password=True) as server:
+        refused = await refusal(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}")
+    assert "STARTTLS" in refused.reason
+    assert (server.passwords, server.received) == (0, [])
+
+
+async def test_a_server_on_this_host_needs_no_tls() -> None:
+    async with serving(MailServer()) as server:
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(LETTER)
+    assert not arrived(server).over_tls
+
+
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+async def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(
+    trusted: Authority, tmp_path: Path, scheme: str
+) -> None:
+    stranger = authority(tmp_path / "stranger").context
+    how: dict[str, ssl.SSLContext] = {"tls" if scheme == "smtps" else "starttls": stranger}
+    async with serving(MailServer(), password=True, **how) as server:
+        refused = await refusal(f"{scheme}://{SIGNED_IN}{ELSEWHERE}:{server.port}")
+    assert "CERTIFICATE_VERIFY_FAILED" in refused.reason
+    assert (server.passwords, server.received) == (0, [])
+    assert trusted.certificate.exists()
+
+
+async def test_a_certificate_for_another_host_is_not_enough(trusted: Authority) -> None:
+    async with serving(MailServer(), tls=trusted.context) as server:
+        refused = await refusal(f"smtps://127.0.0.2:{server.port}")
+    assert "CERTIFICATE_VERIFY_FAILED" in refused.reason
+    assert server.received == []
+
+
+async def test_a_wrong_password_is_told_without_it(trusted: Authority) -> None:
+    async with serving(MailServer(), starttls=trusted.context, password=True) as server:
+        refused = await refusal(f"smtp://portico:hunter2@{ELSEWHERE}:{server.port}")
+    assert refused.lasting
+    assert "535" in refused.reason
+    assert "hunter2" not in refused.reason
+    assert server.received == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "lasting", "told"),
+    [
+        ("450 4.2.0 <ada@example.com> is greylisted", False, "450 4.2.0"),
+        ("550 5.1.1 <ada@example.com>: no such user", True, "550 5.1.1"),
+        ("550 ada@example.com is unknown", True, "550"),
+        ("550 5.1.1234 ada@example.com", True, "550"),
+    ],
+)
+async def test_of_a_refusal_only_its_codes_are_told(answer: str, lasting: bool, told: str) -> None:  # noqa: FBT001 - a column of the table
+    async with serving(MailServer([answer])) as server:
+        refused = await refusal(f"smtp://127.0.0.1:{server.port}")
+    assert refused.lasting is lasting
+    assert refused.reason == f"the mail server answered {told}"
+    assert server.received == []
+
+
+async def test_nobody_listening_is_no_lasting_failure() -> None:
+    async with serving(MailServer()) as server:
+        pass
+    refused = await refusal(f"smtp://127.0.0.1:{server.port}")
+    assert not refused.lasting
+
+
+async def test_a_server_that_says_nothing_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        refused = await refusal(f"smtp://127.0.0.1:{silent.getsockname()[1]}", seconds=0.2)
+    assert not refused.lasting
+    assert "in time" in refused.reason
+
+
+async def test_a_server_that_takes_its_time_at_every_step_is_given_up() -> None:
+    steps = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal steps
+        writer.write(b"220 slow\r\n")
+        while await reader.readline():
+            steps += 1
+            await asyncio.sleep(0.15)
+            writer.write(b"250 OK\r\n")
+        writer.close()
+        ended.set()
+
+    ended = asyncio.Event()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        refused = await refusal(f"smtp://127.0.0.1:{port}", seconds=0.2)
+        await ended.wait()
+    assert "in time" in refused.reason
+    assert steps == 2
+
+
+async def test_a_letter_that_was_taken_counts_however_they_part() -> None:
+    class Rude(MailServer):
+        async def handle_QUIT(self, server: object, _session: object, _envelope: object) -> str:  # noqa: N802 - the library's name
+            server.transport.abort()  # type: ignore[attr-defined]
+            return "221 Bye"
+
+    async with serving(Rude()) as server:
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(LETTER)
+    assert arrived(server).recipients == ["ada@example.com"]
+
+
+async def test_a_domain_beyond_ascii_is_spelled_as_every_server_understands() -> None:
+    async with serving(MailServer()) as server:
+        letter = msgspec.structs.replace(LETTER, to="ada@bücher.example")
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(letter)
+    assert arrived(server).recipients == ["ada@xn--bcher-kva.example"]
+    assert arrived(server).message["To"] == "ada@xn--bcher-kva.example"
+
+
+async def test_a_name_beyond_ascii_needs_a_server_that_knows_such_names() -> None:
+    letter = msgspec.structs.replace(LETTER, to="用户@bücher.example")
+    async with serving(MailServer(), enable_SMTPUTF8=True) as server:
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(letter)
+    assert arrived(server).recipients == ["用户@xn--bcher-kva.example"]
+    async with serving(MailServer()) as server:
+        assert (await refusal(f"smtp://127.0.0.1:{server.port}", letter)).lasting
+    assert server.received == []
+
+
+async def test_a_check_signs_in_and_sends_nothing(trusted: Authority) -> None:
+    async with serving(MailServer(), starttls=trusted.context, password=True) as server:
+        await SmtpOutlet(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}", SENDER).check()
+    assert (server.passwords, server.received) == (1, [])
+
+
+HEADERS = {
+    *("From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version"),
+    "Content-Type",
+}
+
+
+@given(to=st.text(), subject=st.text(), sender=st.sampled_from([SENDER, "a@b.c\r\nBcc: x@y.z"]))
+def test_no_value_can_begin_another_header(to: str, subject: str, sender: str) -> None:
+    letter = msgspec.structs.replace(LETTER, to=f"{to}@example.com", subject=subject)
+    with suppress(Exception):  # refused in one way or another: then nothing is sent
+        lines = compose(letter, sender).as_bytes().partition(b"\n\n")[0].decode()
+        names = re.findall(r"^([!-9;-~]+):", lines.replace("\r\n", "\n"), re.MULTILINE)
+        assert sorted(names) == sorted(HEADERS), lines

@@ -1,0 +1,159 @@
+"""A mail server to send to, in the test's own event loop, and what it was sent."""
+
+import asyncio
+import email
+import ssl
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from email.policy import default
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from portico.certificates import ensure
+from portico.mail.protocol import Letter
+
+PATIENCE_SECONDS = 20.0
+
+ELSEWHERE = "0.0.0.0"  # noqa: S104 - connected to
+"""This host, under an address that is none of the loopback's."""
+
+USER, PASSWORD = "portico", "p@ss/w:rd"
+SIGNED_IN = "portico:p%40ss%2Fw%3Ard@"
+"""User and password as a URL has them."""
+
+NOON = 1_773_576_000_000
+
+LETTER = Letter(
+    id="8c7d",
+    at=NOON,
+    user_id=7,
+    to="ada@example.com",
+    subject="Reset your Portico password",
+    text="Open this:\n\nhttps://localhost:8443/dashboard/reset?token=" + "t" * 43 + "\n",
+    html="<p>Open <a>this</a></p>\n",
+)
+
+
+class Received(NamedTuple):
+    """A message that the server took."""
+
+    sender: str
+    recipients: list[str]
+    message: EmailMessage
+    over_tls: bool
+    signed_in: bool
+
+
+@dataclass
+class MailServer:
+    """Takes every message, once it has given the `answers` to the first recipients."""
+
+    answers: list[str] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
+    port: int = 0
+    recipients: int = 0
+    """How many recipients were named to it."""
+    passwords: int = 0
+    """How many passwords were told to it."""
+
+    def __post_init__(self) -> None:
+        self._arrived: asyncio.Queue[Received] = asyncio.Queue()
+
+    async def next(self) -> Received:
+        """The next message, once it is there."""
+        return await asyncio.wait_for(self._arrived.get(), PATIENCE_SECONDS)
+
+    async def handle_RCPT(  # noqa: N802 - the library's name
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: Any
+    ) -> str:
+        """See aiosmtpd's handlers."""
+        self.recipients += 1
+        if self.answers:
+            return self.answers.pop(0)
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(  # noqa: N802 - the library's name
+        self, _server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        """See aiosmtpd's handlers."""
+        content = envelope.content
+        assert isinstance(content, bytes)
+        assert all(len(line) <= 998 for line in content.splitlines())
+        message = email.message_from_bytes(content.replace(b"\r\n", b"\n"), policy=default)
+        assert isinstance(message, EmailMessage)
+        received = Received(
+            str(envelope.mail_from),
+            [str(one) for one in envelope.rcpt_tos],
+            message,
+            session.ssl is not None,
+            bool(session.authenticated),
+        )
+        self.received.append(received)
+        self._arrived.put_nowait(received)
+        return "250 OK"
+
+    def authenticate(
+        self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, told: Any
+    ) -> AuthResult:
+        """See aiosmtpd's authenticators."""
+        self.passwords += 1
+        assert isinstance(told, LoginPassword)
+        right = told == LoginPassword(USER.encode(), PASSWORD.encode())
+        return AuthResult(success=right, handled=False)
+
+
+class Authority(NamedTuple):
+    """A certificate authority, and what a server needs that it knows."""
+
+    certificate: Path
+    context: ssl.SSLContext
+
+
+def authority(directory: Path) -> Authority:
+    """A new authority, which knows this host."""
+    files = ensure(directory, [ELSEWHERE], NOON)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(files.certificate, files.key)
+    return Authority(files.ca_certificate, context)
+
+
+@asynccontextmanager
+async def serving(
+    server: MailServer,
+    *,
+    tls: ssl.SSLContext | None = None,
+    starttls: ssl.SSLContext | None = None,
+    password: bool = False,
+    **options: Any,
+) -> AsyncIterator[MailServer]:
+    """Runs a server: over TLS from the first byte, by STARTTLS, or neither; only for those who sign
+    in with a `password`, or for all."""
+
+    def protocol() -> SMTP:
+        with warnings.catch_warnings(action="ignore"):
+            # The library takes the TLS of the listener for none, and warns.
+            return SMTP(
+                server,
+                hostname="mail.example.com",
+                tls_context=starttls,
+                require_starttls=starttls is not None,
+                authenticator=server.authenticate if password else None,
+                auth_required=password,
+                auth_require_tls=starttls is not None,
+                **options,
+            )
+
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(protocol, "0.0.0.0", 0, ssl=tls)  # noqa: S104 - as ELSEWHERE
+    server.port = listener.sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        listener.close()
+        await listener.wait_closed()
