@@ -79,6 +79,28 @@ def test_files_that_others_can_read_are_named(installation: Installation) -> Non
     assert all(f"-> {one}\n" in plain.stdout for one in advice)
 
 
+def test_a_lost_secret_is_told_of_and_not_made_anew_by_looking(installation: Installation) -> None:
+    secret = installation.data / "secret.key"
+    secret.unlink()
+    assert examined(installation) == {}
+    said = installation.run("doctor").stdout
+    assert said.count("does not open the private keys") == 2
+    assert "makes a new signing key" in said
+    with installation.serving():
+        assert examined(installation) == {}
+        assert "does not open" not in installation.run("doctor").stdout
+
+
+def test_a_damaged_secret_is_a_problem(installation: Installation) -> None:
+    secret = installation.data / "secret.key"
+    secret.write_text("short\n")
+    problems = examined(installation)
+    assert set(problems) == {"live signing keys", "sandbox signing keys"}
+    assert str(secret) in problems["live signing keys"]["message"]
+    code, line = installation.refused("signing-keys", "rotate")
+    assert (code, f"{secret} is damaged" in line) == (1, True)
+
+
 def test_a_full_disk_is_seen_coming(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

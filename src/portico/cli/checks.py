@@ -1,9 +1,11 @@
 """What `portico doctor` looks at, each check by itself. None of them changes anything."""
 
 import http.client
+import os
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,14 @@ from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
+from portico.secret_file import NAME as SECRET
+from portico.secret_file import SecretError, installation_secret
+from portico.services.vault import Vault
 from portico.setting_values import redacted
 from portico.settings import Settings
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
+from portico.storage.signing_keys import SigningKeys
 from portico.storage.sqlite_files import FileError, faults
 
 CLOCK_MILLISECONDS = 2000
@@ -87,7 +93,8 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
 
 def secret_files(settings: Settings) -> Iterator[Finding]:
     """Private keys that more can read than must. A group may share the configured one."""
-    keys = [(path, 0o077) for path in sorted((settings.data / "tls").glob("*.key"))]
+    own = (*settings.data.glob(SECRET), *sorted((settings.data / "tls").glob("*.key")))
+    keys = [(path, 0o077) for path in own]
     if settings.tls_key is not None:
         keys.append((settings.tls_key, 0o007))
     exposed = [path for path, others in keys if path.stat().st_mode & others]
@@ -151,7 +158,7 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
                 continue
             await db.open()
             try:
-                async for finding in _database(environment, check, db):
+                async for finding in _database(settings, environment, check, db):
                     yield finding
             finally:
                 await db.close()
@@ -160,7 +167,9 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
             yield wrong(check, str(error).rstrip("."), advice)
 
 
-async def _database(environment: str, check: str, db: Database) -> AsyncIterator[Finding]:
+async def _database(
+    settings: Settings, environment: str, check: str, db: Database
+) -> AsyncIterator[Finding]:
     version = await db.slow.one(_VERSION[db.engine])
     engine = f"{_NAMED[db.engine]} {version[0].split()[0] if version else ''}"
     try:
@@ -176,7 +185,24 @@ async def _database(environment: str, check: str, db: Database) -> AsyncIterator
         yield wrong(check, f"{engine}: migrations are pending: {names}", "run portico migrate")
         return
     yield well(check, f"{engine}, up to date" + (", sound" if db.engine == "sqlite" else ""))
+    yield await _signing(settings, environment, db)
     yield await _clock(environment, db)
+
+
+async def _signing(settings: Settings, environment: str, db: Database) -> Finding:
+    """Whether a private signing key can be decrypted."""
+    check = f"{environment} signing keys"
+    rows = [row for row in await SigningKeys(db).all() if row.retires_at is None]
+    vault = Vault(partial(installation_secret, settings.data, os.urandom), os.urandom)
+    # To look for the secret must not make one.
+    found = (settings.data / SECRET).exists()
+    try:
+        if found and any(vault.open(row.private_key, row.kid) for row in rows):
+            return well(check, f"{len(rows)} published, one of them signs here")
+    except SecretError as error:
+        return wrong(check, str(error).rstrip("."), "restore it from a backup")
+    advice = "restore it from a backup; without it, the server makes a new signing key"
+    return notice(check, f"{settings.data / SECRET} does not open the private keys", advice)
 
 
 async def _clock(environment: str, db: Database) -> Finding:

@@ -10,6 +10,7 @@ from portico.certificates import CertificateError
 from portico.cli.output import CommandError
 from portico.cli.parser import parser
 from portico.domain.errors import PorticoError
+from portico.secret_file import SecretError
 from portico.settings import SettingError, load
 from portico.storage.migrate import MigrationError
 
@@ -37,7 +38,7 @@ def outcome(act: Callable[[], int | None]) -> int:
         return _complain(str(error), MISUSED)
     except CommandError as error:
         return _complain(str(error), error.exit_code)
-    except (PorticoError, MigrationError, CertificateError) as error:
+    except (PorticoError, MigrationError, CertificateError, SecretError) as error:
         return _complain(str(error), WRONG)
     except BrokenPipeError:  # whoever read the output has had enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
