@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from beside import Running, prepared
 from driving import Api, settings_for
-from portico_client import Client
+from oauth.authority import Authority
+from operating import Installation
+from portico_client import AsyncClient, Client
+
+ROOMY = "\n".join(
+    f"[plans.{name}]\nper_minute = 1000000\nper_day = 1000000" for name in ("free", "enterprise")
+)
+"""Logins count against the address, all else against the first admin."""
 
 
 @pytest.fixture(autouse=True)
@@ -21,29 +27,33 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
     """A server, with a first admin whom no limit holds up."""
-    installation = prepared(tmp_path_factory.mktemp("client"))
-    with installation.serving() as service:
-        yield Running(installation, service)
-
-
-@pytest.fixture(scope="session")
-def ca(served: Running) -> str:
-    """The file with the server's certificate authority."""
-    return str(served.installation.data / "tls" / "ca.pem")
-
-
-@pytest.fixture(scope="session")
-def base_url(served: Running) -> str:
-    """The server's base address."""
-    return f"https://localhost:{served.installation.port}/v1"
+    directory = tmp_path_factory.mktemp("client")
+    (directory / "portico.toml").write_text(ROOMY)
+    empty = Installation(directory)
+    prepared = Installation(directory, facts=empty.told("init"), port=empty.port)
+    with prepared.serving():
+        yield Authority(prepared)
 
 
 @pytest.fixture
-def client(served: Running, base_url: str, ca: str) -> Iterator[Client]:
+def ca(served: Authority) -> str:
+    """The file with the server's certificate authority."""
+    return str(served.certificate)
+
+
+@pytest.fixture
+def client(served: Authority, ca: str) -> Iterator[Client]:
     """A client with the first admin's key."""
-    with Client(served.installation.key, base_url=base_url, ca=ca) as client:
+    with Client(served.installation.key, base_url=served.api, ca=ca) as client:
+        yield client
+
+
+@pytest.fixture
+async def async_client(served: Authority, ca: str) -> AsyncIterator[AsyncClient]:
+    """The same, for asyncio."""
+    async with AsyncClient(served.installation.key, base_url=served.api, ca=ca) as client:
         yield client
 
 

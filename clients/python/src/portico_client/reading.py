@@ -49,7 +49,7 @@ def encode(value: Any) -> str:
         return encode({field.name: getattr(value, field.name) for field in fields})
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json.dumps(k)}:{encode(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
         return "[" + ",".join(map(encode, value)) + "]"
     raise TypeError(f"send a Decimal or an int, not a {type(value).__name__}")
 

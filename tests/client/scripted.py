@@ -1,0 +1,75 @@
+"""Stand-ins for a server: what the library sends is kept, what it gets is written beforehand."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import httpx
+
+from portico_client.errors import PorticoError
+from portico_client.flow import Flow, Pause, Request, Response
+
+KEY = "an-api-key"
+PLACE = "https://portico.example/v1"
+
+Step = Response | PorticoError | httpx.RequestError
+Asked = Callable[[httpx.Request], httpx.Response]
+
+
+def answer(status: int, body: Any = None, **headers: str) -> Response:
+    """An answer with a JSON body; `_` in the names of headers is a hyphen."""
+    content = b"" if body is None else json.dumps(body).encode()
+    return Response(
+        status, {name.replace("_", "-"): text for name, text in headers.items()}, content
+    )
+
+
+def refusal(status: int, code: str, **headers: str) -> Response:
+    """An error of the API."""
+    return answer(status, {"error": {"code": code, "message": "No.", "details": []}}, **headers)
+
+
+def drive(flow: Flow[Any], steps: Iterable[Response | PorticoError]) -> tuple[Any, list[Any]]:
+    """What a flow returns or raises when its requests go like this, and all that it asked for."""
+    left, asked = iter(steps), []
+    outcome: Any = None
+    try:
+        wanted: Any = next(flow)
+        while True:
+            asked.append(wanted)
+            step = next(left) if isinstance(wanted, Request) else None
+            wanted = flow.throw(step) if isinstance(step, PorticoError) else flow.send(step)
+    except StopIteration as done:
+        outcome = done.value
+    except PorticoError as error:
+        outcome = error
+    return outcome, asked
+
+
+def pauses(asked: list[Any]) -> list[float]:
+    """How long a flow waited."""
+    return [one.seconds for one in asked if isinstance(one, Pause)]
+
+
+class Scripted(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Answers one request after the other as it was told, for both kinds of client."""
+
+    def __init__(self, *steps: Step | Asked) -> None:
+        self._steps = list(steps)
+        self.requests: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.BaseTransport`."""
+        self.requests.append(request)
+        step = self._steps.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        if isinstance(step, Response):
+            return httpx.Response(step.status, headers=dict(step.headers), content=step.content)
+        return step(request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.AsyncBaseTransport`. Others get their turn before the answer is there."""
+        await asyncio.sleep(0)
+        return self.handle_request(request)

@@ -1,0 +1,129 @@
+"""Addresses, bodies and answers: what must hold for all values."""
+
+import json
+import math
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qsl
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from client.scripted import KEY, PLACE, Scripted, answer
+from client.test_client_retries import PRODUCT
+from portico_client import APIError, Client, UnexpectedAnswer
+from portico_client.calls import PRODUCTS, query
+from portico_client.flow import Response
+from portico_client.reading import decode, encode, error_of
+
+texts = st.text(st.characters(codec="utf-8"))
+prices = st.decimals(0, Decimal("999999999999.9999"), places=4, allow_nan=False)
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts | prices,
+    lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
+    max_leaves=8,
+)
+
+
+def received(path: str) -> tuple[str, list[tuple[str, str]]]:
+    """Path and parameters as they arrive when httpx sends them."""
+    target = httpx.Request("GET", PLACE + path).url.raw_path.decode()
+    raw, _, parameters = target.partition("?")
+    return raw, parse_qsl(parameters, keep_blank_values=True, strict_parsing=bool(parameters))
+
+
+@given(st.dictionaries(texts.filter(bool), texts))
+def test_any_text_arrives_in_the_query_as_it_was(parameters: dict[str, str]) -> None:
+    assert received(f"/products{query(parameters)}") == ("/v1/products", list(parameters.items()))
+
+
+@given(price=prices, truth=st.booleans(), page=st.integers(1, 10**9))
+def test_numbers_and_truths_arrive_as_the_service_writes_them(
+    *, price: Decimal, truth: bool, page: int
+) -> None:
+    call = PRODUCTS.page({"min_price": price, "in_stock": truth}, page)
+    _, parameters = received(call.path)
+    sent = dict(parameters)
+    assert Decimal(sent["min_price"]) == price
+    assert "E" not in sent["min_price"]
+    assert (sent["in_stock"], sent["page"]) == (str(truth).lower(), str(page))
+
+
+@given(st.integers(-(10**20), 10**20))
+def test_an_id_is_one_part_of_the_path(id_: int) -> None:
+    assert received(PRODUCTS.get(id_).path) == (f"/v1/products/{id_}", [])
+
+
+@pytest.mark.parametrize("wrong", ["1/../users", "1?x=y", "", "17", 1.5, None])
+def test_what_is_no_id_is_not_sent(wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        PRODUCTS.get(wrong)
+
+
+@given(json_values)
+def test_a_body_is_the_same_value_once_it_is_read(value: Any) -> None:
+    assert json.loads(encode(value), parse_float=Decimal) == value
+
+
+@given(prices)
+def test_a_price_keeps_every_digit_both_ways(price: Decimal) -> None:
+    sent = encode({"price": price})
+    assert "E" not in sent
+    assert decode(sent.encode())["price"] == price
+    body = json.dumps({"data": {**PRODUCT, "price": 0}}).replace('"price": 0', f'"price": {price}')
+    script = Scripted(Response(200, {}, body.encode()))
+    with Client(KEY, base_url=PLACE, transport=script) as client:
+        assert client.products.get(1).price == price
+
+
+@pytest.mark.parametrize("wrong", [1.5, math.nan, b"1", {1}, object()])
+def test_what_json_does_not_have_exactly_is_not_sent(wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        encode({"price": wrong})
+
+
+@pytest.mark.parametrize("wrong", [Decimal("NaN"), Decimal("Infinity")])
+def test_what_is_no_number_is_not_sent(wrong: Decimal) -> None:
+    with pytest.raises(ValueError, match="not a number"):
+        encode(wrong)
+
+
+def test_fields_of_a_newer_server_are_ignored() -> None:
+    newer = {"data": {**PRODUCT, "weight": 3, "images": [{"url": "u", "alt": "a", "w": 1}]}}
+    script = Scripted(answer(200, {**newer, "notice": "hello"}, etag='"tag"'))
+    with Client(KEY, base_url=PLACE, transport=script) as client:
+        product = client.products.get(1)
+    assert (product.name, product.etag, product.images[0].url) == ("Lamp", '"tag"', "u")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"<html>", b"[]", b"\xff", b'{"data": {}}', b'{"data": 1}', b"null"]
+)
+def test_a_success_that_cannot_be_understood_is_an_error(content: bytes) -> None:
+    script = Scripted(Response(200, {"x-request-id": "req_1"}, content))
+    with (
+        Client(KEY, base_url=PLACE, transport=script) as client,
+        pytest.raises(UnexpectedAnswer, match="req_1"),
+    ):
+        client.products.get(1)
+
+
+@given(st.integers(300, 599), st.binary() | json_values.map(lambda value: encode(value).encode()))
+def test_any_refusal_is_an_error_of_the_tree(status: int, content: bytes) -> None:
+    error = error_of(Response(status, {}, content))
+    assert isinstance(error, APIError)
+    assert error.status == status
+    assert str(status) in str(error)
+
+
+def test_a_redirect_is_not_followed() -> None:
+    script = Scripted(answer(307, None, location="https://elsewhere.example/"))
+    with (
+        Client(KEY, base_url=PLACE, transport=script) as client,
+        pytest.raises(APIError) as refused,
+    ):
+        client.me()
+    assert refused.value.status == 307
+    assert len(script.requests) == 1
