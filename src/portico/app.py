@@ -6,10 +6,10 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from portico.api import api_keys, oauth, products, sessions, sign_in, users
@@ -204,37 +204,16 @@ class Server:
             for environment in portico.environments
         ]
         self._operations = Operations(portico.environments, portico.passwords, measure, sheets)
-        throttle = Throttle(measure)
-        origins = Origins(settings.addresses)
-        cookie = session_cookie(settings.cookie_domain)
-        authenticators = Authenticators(credentials, cookie, origins)
-        api = ApiWay(authenticators, origins, throttle, body_limit=settings.body_limit)
-        bases = [_base(environment, api) for environment in portico.environments]
-        oauth_way = OAuthWay(throttle)
-        mounts = [
-            *bases,
-            *(mount for env in portico.environments for mount in _auth(env, api, oauth_way)),
-        ]
-        accounts = {
-            env.name: Accounts(env, credentials[env.name], cookie, origins)
-            for env in portico.environments
-        }
-        home = settings.dashboard_url
-        pages = [
-            *dashboard_mounts(accounts[LIVE], home, throttle),
-            authorize_mount(accounts[LIVE], home, f"{home}/forgot", throttle),
-            authorize_mount(accounts[SANDBOX], f"{home}/{SANDBOX}", "", throttle),
-        ]
-        mounts += pages
-        self._files = Files(mounts)
-        for mount in bases:
+        served = _served(portico, credentials, Throttle(measure))
+        self._files = Files(served.mounts)
+        for mount in served.bases:
             add_docs(self._files, mount, AUTH, settings.plans)
-        for mount in pages:
+        for mount in served.pages:
             self._files.add_assets(mount, *PAGE_ASSETS)
         self._outside = OPERATIONS | self._files.paths
         pipeline = partial(
             Pipeline,
-            Router(mounts),
+            Router(served.mounts),
             measure=measure,
             clock=portico.clock,
             random=portico.random,
@@ -322,6 +301,43 @@ class Server:
         if not is_within(self._peers.origin(scope)[0], self._metrics_allow):
             return problem(PermissionDenied("Metrics are not open to this address."))
         return self._operations.metrics()
+
+
+class _Served(NamedTuple):
+    """Everything that is mounted: the API's versions, the authorization servers, and pages."""
+
+    bases: list[Mount]
+    auths: list[Mount]
+    pages: list[Mount]
+
+    @property
+    def mounts(self) -> list[Mount]:
+        """All of it; the first is the live API."""
+        return [*self.bases, *self.auths, *self.pages]
+
+
+def _served(
+    portico: Portico, credentials: Mapping[str, Credentials], throttle: Throttle
+) -> _Served:
+    settings = portico.settings
+    origins = Origins(settings.addresses)
+    cookie = session_cookie(settings.cookie_domain)
+    authenticators = Authenticators(credentials, cookie, origins)
+    api = ApiWay(authenticators, origins, throttle, body_limit=settings.body_limit)
+    oauth_way = OAuthWay(throttle)
+    live, sandbox = (
+        Accounts(env, credentials[env.name], cookie, origins) for env in portico.environments
+    )
+    home = settings.dashboard_url
+    return _Served(
+        bases=[_base(env, api) for env in portico.environments],
+        auths=[mount for env in portico.environments for mount in _auth(env, api, oauth_way)],
+        pages=[
+            *dashboard_mounts(live, home, throttle),
+            authorize_mount(live, home, f"{home}/forgot", throttle),
+            authorize_mount(sandbox, f"{home}/{SANDBOX}", "", throttle),
+        ],
+    )
 
 
 def _base(environment: Environment, way: Way) -> Mount:
