@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
 from oauth.visiting import Browser, Person
-from operating import Installation
+from operating import Installation, in_database
 
 ROOMY = """
 [plans.free]
@@ -22,6 +24,8 @@ per_day = 1000000
 SCOPES = "read:products write:products"
 WEB_APP = "https://shop.example/callback"
 NATIVE_APP = "http://127.0.0.1/callback"
+STATE = "a state with & and = and é"
+VERIFIER = "an-example-of-a-verifier-that-is-long-enough-for-it"
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,40 @@ class Authority:
             *("--scope", scope, *flags),
         )
         return Registered(facts["client_id"], facts.get("client_secret", ""))
+
+    def asking(self, client: Registered, redirect_uri: str = WEB_APP, **wishes: str) -> str:
+        """The address that a client sends the browser to, with PKCE; an empty wish goes without."""
+        parameters = {
+            "response_type": "code",
+            "client_id": client.client_id,
+            "redirect_uri": redirect_uri,
+            "scope": SCOPES,
+            "state": STATE,
+            "code_challenge": create_s256_code_challenge(VERIFIER),
+            "code_challenge_method": "S256",
+            **wishes,
+        }
+        wanted = {name: value for name, value in parameters.items() if value}
+        return f"{self.issuer}/authorize?{urlencode(wanted)}"
+
+    def exchange(
+        self, client: Registered, code: str, redirect_uri: str = WEB_APP
+    ) -> httpx.Response:
+        """What the token endpoint answers to a client that has a code."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": VERIFIER,
+            "client_id": client.client_id,
+            "client_secret": client.client_secret,
+        }
+        with self.client() as program:
+            return program.post(f"{self.issuer}/token", data=form)
+
+    def counted(self, table: str) -> int:
+        """How many rows the live database has in a table."""
+        return int(in_database(self.installation.data / "live.db", f"SELECT count(*) FROM {table}"))  # noqa: S608 - a constant
 
     def client(self, token: str = "") -> httpx.Client:
         """A program that trusts the server, and may have a bearer token."""

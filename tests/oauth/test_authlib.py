@@ -11,7 +11,7 @@ from authlib.oauth2.rfc6749.errors import MismatchingStateException
 from flask import Flask, jsonify, url_for
 from flask.testing import FlaskClient
 
-from oauth.authority import NATIVE_APP, SCOPES, WEB_APP, Authority, Registered
+from oauth.authority import NATIVE_APP, SCOPES, VERIFIER, WEB_APP, Authority, Registered
 from oauth.visiting import Browser
 
 pytestmark = pytest.mark.usefixtures("trusted")
@@ -91,9 +91,6 @@ def test_a_site_refuses_a_callback_that_another_browser_began(
     with web_site(authority, web_app).test_client() as other:
         answer = other.get(path, base_url="https://shop.example")
     assert (answer.status_code, answer.json) == (403, {"error": "mismatching_state"})
-
-
-VERIFIER = "an-example-of-a-verifier-that-is-long-enough-for-it"
 
 
 def session_of(

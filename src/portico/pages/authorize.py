@@ -3,7 +3,7 @@
 RFC 6749 §4.1 as RFC 9700 has it, OpenID Connect Core §3.1.2, RFC 9207.
 """
 
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico.domain.errors import AuthenticationRequired, NotFound
 from portico.domain.oauth import Refused, narrowed
@@ -27,11 +27,13 @@ async def ask(visit: Visit) -> Reply:
     try:
         asked = await _read(visit)
         if not visit.signed_in:
+            if visit.cookie_kept_back:
+                raise AuthenticationRequired("Whether somebody is signed in will be seen.")
             if "none" in asked.prompt:
                 raise _refusal(visit, asked, "login_required", "Nobody is signed in.")
-            raise AuthenticationRequired("Sign in first.")
+            return _sign_in(visit)
         if await _must_sign_in_again(visit, asked):
-            return _sign_in_again(visit)
+            return _sign_in(visit, again="yes")
         if "none" in asked.prompt:
             raise _refusal(visit, asked, "consent_required", "The user must be asked.")
     except Returned as returned:
@@ -91,15 +93,15 @@ async def _must_sign_in_again(visit: Visit, asked: AuthorizationRequest) -> bool
     return visit.request.now - await _signed_in_at(visit) > asked.max_age * SECOND
 
 
-def _sign_in_again(visit: Visit) -> Reply:
-    """Sends the browser to sign in anew, and then back without the wish for that."""
+def _sign_in(visit: Visit, **query: str) -> Reply:
+    """Sends the browser to sign in, and then back without the wish for a fresh sign-in."""
     parameters = [
         (name, value)
         for name, value in parse_qsl(visit.request.query_string, keep_blank_values=True)
         if name not in ("prompt", "max_age")
     ]
-    target = quote(f"{visit.request.path}?{urlencode(parameters)}", safe="")
-    return see_other(f"{visit.site.sign_in}/sign-in?again=yes&next={target}")
+    target = f"{visit.request.path}?{urlencode(parameters)}"
+    return visit.go("/sign-in", **query, next=target)
 
 
 PAGES = (

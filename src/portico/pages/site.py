@@ -89,6 +89,13 @@ async def _visit(site: Site, handler: Handler, request: Request) -> Reply:
     return await handler(Visit(site, request, user))
 
 
+def cookie_kept_back(request: Request, cookie: str | None) -> bool:
+    """Whether a browser may have a cookie that it did not send: strict ones are kept back where
+    another site's link leads here. In another site's frame they always are."""
+    from_elsewhere = request.header("sec-fetch-site") == "cross-site"
+    return cookie is None and from_elsewhere and request.header("sec-fetch-dest") != "iframe"
+
+
 def csrf_token(cookie: str) -> str:
     """What every form of a session carries: made of the cookie, which other sites cannot read."""
     return digest(cookie.encode(), b"form", "sha256").hex()[:32]
@@ -117,6 +124,13 @@ class Visit:
     def signed_in(self) -> bool:
         """Whether somebody is."""
         return self._user is not None
+
+    @property
+    def cookie_kept_back(self) -> bool:
+        """Whether somebody may be signed in without this visit saying so: let it be loaded again,
+        by `AuthenticationRequired`."""
+        cookie = self.site.accounts.cookie.read(self.request.headers)
+        return cookie_kept_back(self.request, cookie)
 
     @property
     def session_id(self) -> int:

@@ -25,12 +25,12 @@ from portico.http.problems import problem
 from portico.http.routing import Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
-from portico.pages.site import Site, csrf_token, html, see_other
+from portico.pages.site import Site, cookie_kept_back, csrf_token, html, see_other
 
 LOOKING = Plan("looking at pages", 300, 20_000)
 """What everybody may look at and send, so that looking at one's use does not use it up."""
 
-_TITLES = {
+TITLES = {
     400: "This cannot be read",
     403: "This is not open to you",
     404: "There is nothing here",
@@ -100,7 +100,7 @@ class PageWay:
 
         shown = problem(error)
         text = template("problem.html").render(
-            title=_TITLES.get(shown.status, "This did not work"),
+            title=TITLES.get(shown.status, "This did not work"),
             base=self._site.base,
             home=self._site.home or "/",
             theme="system",
@@ -129,10 +129,8 @@ class PageWay:
 
     def _to_sign_in(self, request: Request, place: Place, cookie: str | None) -> Reply:
         """Sends the browser to sign in and, if it asked for a page, back afterwards."""
-        if cookie is None and request.header("sec-fetch-site") == "cross-site":
-            # Browsers keep a strict cookie back where another site's link leads here. A page that
-            # loads itself again is no other site.
-            return html(_AGAIN, 200)
+        if cookie_kept_back(request, cookie):
+            return html(_AGAIN, 200)  # a page that loads itself again is no other site
         target = self._site.home
         if "GET" in place.methods:
             target = request.path

@@ -55,14 +55,14 @@ class Exchanged(NamedTuple):
 
 
 async def grant_code(env: Environment, wish: Wish, *, signed_in_at: int, by: Actor) -> str:
-    """A code for what the user of `by` grants: narrowed to their role."""
-    user = await env.users.get(by.user_id or 0)
-    if user is None:
-        raise Refused("access_denied", "This account is gone.")
+    """A code for what the user of `by` grants: narrowed to their role. Raises `Refused`."""
     code = mint(AUTHORIZATION_CODE, env.random(32))
     now = env.clock()
-    scopes = narrowed(wish.scopes, ROLE_SCOPES[user.role])
     async with env.db.transaction() as tx:
+        user = await env.users.get(by.user_id or 0, tx)
+        if user is None or await env.clients.get(wish.client.id, tx) is None:
+            raise Refused("invalid_request", "This account or this application is gone.")
+        scopes = narrowed(wish.scopes, ROLE_SCOPES[user.role])
         await env.grants.add_code(
             tx,
             digest(code),
