@@ -49,7 +49,7 @@ class Outbox:
         task.add_done_callback(self._waiting.discard)
 
     async def close(self) -> None:
-        """Tries once more what waits for another attempt, and gives up what takes longer than a few
+        """Makes the attempts that are left at once, and gives up what takes longer than a few
         seconds."""
         self._closing.set()
         if self._waiting:
@@ -75,9 +75,8 @@ class Outbox:
                         break
                 except Unavailable as error:
                     reason = error.message
-                if pause is None or self._closing.is_set():
-                    break
-                await self._rest(pause)
+                if pause is not None:
+                    await self._rest(pause)
         except Exception as error:  # noqa: BLE001 - nobody else would be told
             # Without its message, which may hold an address.
             reason = f"{type(error).__name__}\n{''.join(format_tb(error.__traceback__))}"
@@ -87,7 +86,7 @@ class Outbox:
         self._give_up(purpose, letter, reason)
 
     async def _rest(self, seconds: float) -> None:
-        """Waits for the next attempt, which comes at once where the server stops."""
+        """Waits for the next attempt, unless the server stops."""
         try:
             await asyncio.wait_for(self._closing.wait(), seconds)
         except TimeoutError:

@@ -1,0 +1,51 @@
+"""Without a mail server, mails are files that only their owner can read."""
+
+import asyncio
+import email
+from email.policy import default
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mail_server import LETTER
+from portico.mail.files import FileOutlet
+from portico.mail.protocol import Undelivered
+
+
+async def test_each_letter_is_a_file_of_its_own_for_its_owner_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "log"
+    outlet = FileOutlet(directory, "portico@localhost")
+    letters = [msgspec.structs.replace(LETTER, id=f"{number:x}") for number in range(20)]
+    await asyncio.gather(*(outlet.send(letter) for letter in letters))
+    files = sorted(directory.iterdir())
+    assert {file.name for file in files} == {
+        f"mail-20260315T120000Z-{number}.eml" for number in range(1, 21)
+    }
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    messages = [email.message_from_bytes(file.read_bytes(), policy=default) for file in files]
+    assert {message["Message-ID"] for message in messages} == {
+        f"<{letter.id}@localhost>" for letter in letters
+    }
+    assert {message["To"] for message in messages} == {"ada@example.com"}
+
+
+async def test_a_link_in_a_file_can_be_copied_as_it_stands(tmp_path: Path) -> None:
+    await FileOutlet(tmp_path, "portico@localhost").send(LETTER)
+    link = next(line for line in LETTER.text.splitlines() if line.startswith("https://"))
+    assert link in only_file(tmp_path).split("\n")
+
+
+def only_file(directory: Path) -> str:
+    """What the one file of a directory holds."""
+    (file,) = directory.iterdir()
+    return file.read_text("ascii")
+
+
+async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "log").touch()
+    with pytest.raises(Undelivered) as caught:
+        await FileOutlet(tmp_path / "log", "portico@localhost").send(LETTER)
+    assert "cannot be written: File exists" in caught.value.reason
+    assert not caught.value.lasting

@@ -1,0 +1,318 @@
+"""A password is reset by a link that works once, for an hour, and tells strangers nothing."""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+
+from driving import Api
+from mail.conftest import Post
+from portico.domain.audit import Actor
+from portico.domain.errors import Invalid
+from portico.domain.secrets import digest
+from portico.domain.users import User
+from portico.services.accounts import give_key
+from portico.services.environment import Environment
+from portico.services.mirrors import mirror_of
+from portico.services.recovery import (
+    ask_reset,
+    ask_verification,
+    reset_password,
+    verify_email,
+)
+from signing_in import PASSWORD, Visitor, client_of, login_of, session_of, tokens_of
+
+STRANGER = Actor(address="192.0.2.7", request_id="req_1")
+NEW = "Chang3dWord"
+HOUR = 3600
+
+
+async def fresh(env: Environment, user: User) -> User:
+    """The user as it is stored."""
+    found = await env.users.get(user.id)
+    assert found is not None
+    return found
+
+
+async def refused(env: Environment, token: str) -> None:
+    """Sees that a token does not reset anything."""
+    with pytest.raises(Invalid) as caught:
+        await reset_password(env, token, NEW, STRANGER)
+    assert "ask for a new one" in caught.value.message
+
+
+async def test_a_link_in_a_mail_gives_the_account_a_password(api: Api, post: Post) -> None:
+    user = await api.account(password=PASSWORD)
+    await ask_reset(api.live, user.email.upper(), STRANGER)
+    (message,) = await post.new()
+    assert message["To"] == user.email
+    assert message["Subject"] == "Reset your Portico password"
+    body = message.get_body(["plain"])
+    assert body is not None
+    assert "the address 192.0.2.7 on 2026-03-15 at 12:00 UTC" in body.get_content()
+    assert "holds for one hour" in body.get_content()
+    await ask_reset(api.live, user.email, STRANGER)
+    link = await post.link()
+    assert link.startswith("https://localhost:8443/dashboard/reset?token=")
+    await reset_password(api.live, link.partition("=")[2], NEW, STRANGER)
+    visitor = Visitor(api)
+    assert (await visitor.log_in(user.email)).status_code == 401
+    assert (await visitor.log_in(user.email, NEW)).status_code == 200
+
+
+async def test_a_reset_ends_all_that_is_signed_in_and_granted_but_no_key(
+    api: Api, post: Post
+) -> None:
+    env, visitor = api.live, Visitor(api)
+    user, other = await api.account(password=PASSWORD), await api.account()
+    session, login = await session_of(env, user), await login_of(env, user)
+    client = await client_of(env)
+    granted = await tokens_of(env, client.client, user)
+    elsewhere = await login_of(env, other)
+    _, key = await give_key(env, user, name="k", key_type="live", expires_at=None, by=Actor())
+
+    async def opens() -> list[int]:
+        return [
+            (await visitor.me(cookie=session)).status_code,
+            (await visitor.me(login.access_token)).status_code,
+            (await visitor.me(granted.access_token)).status_code,
+            (await visitor.me(elsewhere.access_token)).status_code,
+            (await visitor.me(key)).status_code,
+        ]
+
+    assert await opens() == [200] * 5
+    await ask_reset(env, user.email, STRANGER)
+    await reset_password(env, await post.token(), NEW, STRANGER)
+    assert await opens() == [401, 401, 401, 200, 200]
+    assert (await visitor.refresh(login.refresh_token)).status_code == 401
+    assert (await visitor.renew(client, granted.refresh_token)).status_code == 400
+    assert (await visitor.refresh(elsewhere.refresh_token)).status_code == 200
+
+
+async def test_a_reset_verifies_the_address_that_the_mail_came_to(api: Api, post: Post) -> None:
+    user = await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    api.clock.advance(seconds=5)
+    await reset_password(api.live, await post.token(), NEW, STRANGER)
+    stored = await fresh(api.live, user)
+    assert stored.email_verified_at == stored.updated_at == api.clock()
+
+    await ask_reset(api.live, user.email, STRANGER)
+    api.clock.advance(seconds=5)
+    await reset_password(api.live, await post.token(), NEW, STRANGER)
+    assert (await fresh(api.live, user)).email_verified_at == stored.email_verified_at
+
+    changed = msgspec.structs.replace(stored, email="new@example.com", email_verified_at=None)
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    async with api.live.db.transaction() as tx:
+        await api.live.users.update(tx, changed)  # as no service does: they end the token too
+    await reset_password(api.live, token, NEW, STRANGER)
+    assert (await fresh(api.live, user)).email_verified_at is None
+
+
+async def test_asking_is_over_before_anything_depends_on_the_account(api: Api, post: Post) -> None:
+    user = await api.account(password=PASSWORD)
+    before = await api.state()
+    for email in (user.email, "nobody@example.com"):
+        asking = ask_reset(api.live, email, STRANGER)
+        with pytest.raises(StopIteration) as answer:
+            asking.send(None)  # a coroutine that waited for anything would not end here
+        assert answer.value.value is None
+    assert await api.state() == before
+    assert len(await post.new()) == 1
+
+
+@pytest.mark.parametrize(
+    "email", ["nobody@example.com", "no address", "", "\0@example.com", "a" * 70_000]
+)
+async def test_nobody_gets_mail_for_an_address_without_an_account(
+    api: Api, post: Post, caplog: pytest.LogCaptureFixture, email: str
+) -> None:
+    await api.account()
+    async with api.unchanged():
+        await ask_reset(api.live, email, STRANGER)
+        assert await post.new() == []
+    assert caplog.records == []
+
+
+async def test_a_mirror_user_gets_no_mail(api: Api, post: Post) -> None:
+    account = await api.account()
+    await mirror_of(api.sandbox, account)
+    await ask_reset(api.sandbox, account.email, STRANGER)
+    assert await post.new() == []
+    own = await api.account(env=api.sandbox)
+    await ask_reset(api.sandbox, own.email, STRANGER)
+    assert (await post.link()).startswith("https://localhost:8443/dashboard/sandbox/reset?")
+
+
+async def test_a_link_holds_for_an_hour_and_not_longer(api: Api, post: Post) -> None:
+    user = await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    api.clock.advance(seconds=HOUR)
+    async with api.unchanged():
+        await refused(api.live, token)
+    api.clock.advance(milliseconds=-1)
+    await reset_password(api.live, token, NEW, STRANGER)
+
+
+async def test_a_link_works_once(api: Api, post: Post) -> None:
+    user = await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    await reset_password(api.live, token, NEW, STRANGER)
+    async with api.unchanged():
+        await refused(api.live, token)
+
+
+async def test_of_fifty_uses_at_once_one_gives_its_password(api: Api, post: Post) -> None:
+    user = await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    passwords = [f"Passw0rd{number}" for number in range(50)]
+    results = await asyncio.gather(
+        *(reset_password(api.live, token, one, STRANGER) for one in passwords),
+        return_exceptions=True,
+    )
+    won = [i for i, result in enumerate(results) if result is None]
+    assert len(won) == 1
+    assert sum(isinstance(result, Invalid) for result in results) == 49
+    stored = await fresh(api.live, user)
+    assert stored.password_hash is not None
+    assert await api.live.passwords.verify(passwords[won[0]], stored.password_hash)
+    entries = await api.live.audit.page(limit=100, action="password.reset")
+    assert len(entries) == 1
+
+
+async def test_of_fifty_links_asked_for_at_once_the_newest_works_alone(
+    api: Api, post: Post
+) -> None:
+    user = await api.account()
+    for _ in range(50):
+        await ask_reset(api.live, user.email, STRANGER)
+    messages = await post.new()
+    assert len(messages) == 3
+    tokens = [str(m.get_body(["plain"])).partition("?token=")[2][:43] for m in messages]
+    held = [token for token in tokens if await api.live.email_tokens.by_hash(digest(token))]
+    assert len(held) == 1
+    for token in set(tokens) - set(held):
+        await refused(api.live, token)
+    await reset_password(api.live, held[0], NEW, STRANGER)
+
+
+async def test_an_account_gets_three_mails_an_hour_of_both_kinds_together(
+    api: Api, post: Post
+) -> None:
+    user, other = await api.account(), await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    await ask_verification(api.live, user, STRANGER)
+    await ask_reset(api.live, user.email, STRANGER)
+    assert len(await post.new()) == 3
+    async with api.unchanged():
+        await ask_reset(api.live, user.email, STRANGER)
+        await ask_verification(api.live, user, STRANGER)
+        assert await post.new() == []
+    await ask_reset(api.live, other.email, STRANGER)
+    assert len(await post.new()) == 1
+    api.clock.advance(seconds=HOUR - 1)
+    await ask_reset(api.live, user.email, STRANGER)
+    assert await post.new() == []
+    api.clock.advance(seconds=1)
+    await ask_reset(api.live, user.email, STRANGER)
+    assert len(await post.new()) == 1
+
+
+@pytest.mark.parametrize("token", ["", "x", "t" * 43, "\0", "ü" * 43])
+async def test_junk_is_refused_before_anything_is_hashed(api: Api, token: str) -> None:
+    api.portico.passwords.close()  # whoever hashes now fails
+    async with api.unchanged():
+        await refused(api.live, token)
+
+
+async def test_a_link_of_one_kind_is_none_of_the_other(api: Api, post: Post) -> None:
+    user = await api.account()
+    await ask_verification(api.live, user, STRANGER)
+    token = await post.token()
+    async with api.unchanged():
+        await refused(api.live, token)
+    await ask_reset(api.live, user.email, STRANGER)
+    reset = await post.token()
+    async with api.unchanged():
+        with pytest.raises(Invalid):
+            await verify_email(api.live, reset, STRANGER)
+    await verify_email(api.live, token, STRANGER)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"email": "new@example.com"}, {"password": "An0therWord"}],
+    ids=["another e-mail", "another password"],
+)
+async def test_a_change_of_e_mail_or_password_ends_the_link(
+    api: Api, post: Post, change: dict[str, Any]
+) -> None:
+    admin, user = await api.caller("admin"), await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    assert (await admin.patch(f"/users/{user.id}", json=change)).status_code == 200
+    await refused(api.live, token)
+
+
+async def test_the_link_of_a_deleted_account_is_refused(api: Api, post: Post) -> None:
+    admin, user = await api.caller("admin"), await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    assert (await admin.delete(f"/users/{user.id}")).status_code == 204
+    async with api.unchanged():
+        await refused(api.live, token)
+
+
+async def test_an_account_that_is_deleted_before_its_mail_is_written_gets_none(
+    api: Api, post: Post, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = await api.account()
+    await ask_verification(api.live, user, STRANGER)
+    async with api.live.db.transaction() as tx:
+        await api.live.users.delete(tx, user.id)
+    assert len(await post.new()) <= 1  # the mail may have been quicker
+    assert caplog.records == [] or caplog.records[0].levelno < logging.ERROR
+
+
+async def test_the_audit_log_tells_who_asked_and_who_used_the_link(api: Api, post: Post) -> None:
+    user = await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    await reset_password(api.live, await post.token(), NEW, STRANGER)
+    used, asked = await api.live.audit.page(limit=2)
+    assert (asked.action, asked.details) == ("link.asked", '{"purpose":"reset"}')
+    assert (used.action, used.details) == ("password.reset", "{}")
+    for entry in (used, asked):
+        assert (entry.target, entry.target_id) == ("user", str(user.id))
+        assert (entry.address, entry.request_id) == ("192.0.2.7", "req_1")
+
+
+async def test_no_token_and_no_password_stands_anywhere_in_the_clear(
+    api: Api, post: Post, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    user = await api.account()
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    assert len(token) == 43
+    held = str(await api.state())
+    await reset_password(api.live, token, NEW, STRANGER)
+    held += str(await api.state()) + caplog.text
+    for secret in (token, token[:20], NEW):
+        assert secret not in held
+
+
+async def test_what_a_proxy_passes_on_for_an_address_is_not_repeated_in_a_mail(
+    api: Api, post: Post
+) -> None:
+    user = await api.account()
+    await ask_reset(api.live, user.email, Actor(address="https://evil.example ü"))
+    (message,) = await post.new()
+    assert "evil" not in message.as_string()
+    assert "an unknown address" in message.as_string()
