@@ -1,5 +1,6 @@
 """JSON Web Tokens as Portico signs them: RS256 and nothing else (RFC 7519, RFC 8725)."""
 
+import contextlib
 import json
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ PublicKey: TypeAlias = RSAKey
 ALGORITHM = "RS256"
 LONGEST = 16_384
 SMALLEST_KEY_BITS = 2048
+BITS_PER_CHARACTER = 6
+"""Of base64url, in which a key set writes numbers."""
 
 
 def key_id(token: str) -> str:
@@ -45,16 +48,17 @@ def public_keys(key_set: Any) -> dict[str, PublicKey]:
     """The keys of a key set (RFC 7517) that can verify tokens; others are left out."""
     found: dict[str, PublicKey] = {}
     for one in key_set["keys"]:
-        usable = one.get("kty") == "RSA" and one.get("use", "sig") == "sig"
-        if not usable or one.get("alg", ALGORITHM) != ALGORITHM or "d" in one:
-            continue
-        try:
-            key = RSAKey.import_key({name: one[name] for name in ("kty", "n", "e")})
-        except (JoseError, KeyError, ValueError):
-            continue
-        if key.raw_value.key_size >= SMALLEST_KEY_BITS:
-            found[str(one["kid"])] = key
+        with contextlib.suppress(JoseError, KeyError, TypeError, ValueError, AttributeError):
+            if _usable(one):
+                numbers = {name: one[name] for name in ("kty", "n", "e")}
+                found[one["kid"]] = RSAKey.import_key(numbers)
     return found
+
+
+def _usable(key: Any) -> bool:
+    kind = (key["kty"], key.get("use", "sig"), key.get("alg", ALGORITHM))
+    long_enough = len(key["n"]) * BITS_PER_CHARACTER >= SMALLEST_KEY_BITS
+    return kind == ("RSA", "sig", ALGORITHM) and long_enough
 
 
 def verified(token: str, key: PublicKey, *, issuer: str, audience: str, now: float) -> Claims:

@@ -1,0 +1,222 @@
+"""The library's shapes are those of the served OpenAPI document, down to nulls and enums."""
+
+import copy
+import dataclasses
+import pickle
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+import httpx
+import pytest
+
+from oauth.authority import Authority
+from portico_client import errors, inputs, models
+from portico_client.errors import BY_CODE, APIError, Fault
+
+MODELS: dict[str, type] = {
+    "Fault": Fault,
+    "Pagination": models.Pagination,
+    "PreferencesBody": models.Preferences,
+    "PreviousKey": models.PreviousKey,
+    "ProductBody": models.Product,
+    "ProductItem": models.ProductItem,
+    "RotatedKey": models.RotatedKey,
+    "UserBody": models.User,
+    "UserItem": models.UserItem,
+}
+"""What is answered: its name in the document, and here."""
+
+INPUTS = {
+    "CreateProduct": inputs.NewProduct,
+    "ChangeProduct": inputs.ProductChanges,
+    "CreateUser": inputs.NewUser,
+    "ChangeUser": inputs.UserChanges,
+}
+"""What is sent."""
+
+ENVELOPES = ("Created", "Listed", "Single", "ErrorBody", "ErrorFacts")
+"""What is around it; an error's facts are in `APIError`."""
+
+DRAWING = errors.__doc__ or ""
+NOUNS = ("/products", "/users", "/api-keys")
+
+
+@pytest.fixture(scope="module")
+def document(served: Authority) -> Any:
+    """The document that the server serves."""
+    with served.client() as anybody:
+        answer = anybody.get(f"{served.api}/openapi.json")
+    assert answer.status_code == httpx.codes.OK
+    return answer.json()
+
+
+@pytest.fixture(scope="module")
+def schemas(document: Any) -> dict[str, Any]:
+    """Its schemas."""
+    return dict(document["components"]["schemas"])
+
+
+def operations(document: Any) -> dict[tuple[str, str], Any]:
+    """The operations on resources; the library signs in by itself."""
+    return {
+        (method, path): operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if path.startswith(NOUNS)
+    }
+
+
+def named(value: Any, document: Any) -> set[str]:
+    """The schemas that a part of the document names, and those that they name."""
+    if isinstance(value, list):
+        return {name for one in value for name in named(one, document)}
+    if not isinstance(value, dict):
+        return set()
+    found = {name for one in value.values() for name in named(one, document)}
+    if isinstance(target := value.get("$ref"), str):
+        _, _, kind, name = target.split("/")
+        found |= named(document["components"][kind][name], document)
+        found |= {name} if kind == "schemas" else set()
+    return found
+
+
+def test_every_shape_of_the_resources_is_here(document: Any) -> None:
+    shapes = named(list(operations(document).values()), document)
+    own = {name for name in shapes if not name.startswith(ENVELOPES)}
+    assert own == MODELS.keys() | INPUTS.keys()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_answered_is_what_is_read(schemas: dict[str, Any], name: str) -> None:
+    model: Any = MODELS[name]
+    hints = typing.get_type_hints(model)
+    fields = {field.name for field in dataclasses.fields(model)} - {"etag"}
+    schema = schemas[name]
+    assert fields == schema["properties"].keys()
+    assert fields - set(schema["required"]) == ({"key"} if name == "RotatedKey" else set())
+    for field in fields:
+        assert fits(hints[field], schema["properties"][field], schemas), (field, hints[field])
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_what_is_sent_is_what_is_taken(schemas: dict[str, Any], name: str) -> None:
+    shape: Any = INPUTS[name]
+    hints = typing.get_type_hints(shape)
+    schema = schemas[name]
+    assert hints.keys() == schema["properties"].keys()
+    assert shape.__required_keys__ == set(schema.get("required", ()))
+    for field, hint in hints.items():
+        assert fits(hint, schema["properties"][field], schemas), (field, hint)
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"), [("/products", inputs.ProductFilters), ("/users", inputs.UserFilters)]
+)
+def test_every_filter_of_a_list_can_be_given(document: Any, path: str, shape: Any) -> None:
+    parameters = {
+        one["name"]: one["schema"]
+        for one in document["paths"][path]["get"]["parameters"]
+        if one["in"] == "query" and one["name"] != "page"
+    }
+    hints = typing.get_type_hints(shape)
+    assert hints.keys() == parameters.keys()
+    for name, hint in hints.items():
+        assert fits(hint, parameters[name], {}), name
+
+
+def test_every_operation_can_be_called(document: Any) -> None:
+    single = [("get", "/{id}"), ("patch", "/{id}"), ("delete", "/{id}"), ("get", ""), ("post", "")]
+    called = {(method, noun + rest) for noun in NOUNS[:2] for method, rest in single}
+    called |= {("get", "/users/me"), ("patch", "/users/me"), ("post", "/api-keys/rotate")}
+    assert operations(document).keys() == called
+
+
+def test_every_error_has_its_class(document: Any) -> None:
+    assert {one["code"] for one in document["x-errors"]} == BY_CODE.keys()
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is(document: Any) -> None:
+    drawn = re.findall(r"^ +[│├└─ ]+ (\w+) +(?:([0-9, ]+?)  ([A-Z_]+))?", DRAWING, re.MULTILINE)
+    statuses: dict[str, list[str]] = {}
+    for one in document["x-errors"]:
+        statuses.setdefault(one["code"], []).append(str(one["status"]))
+    facts = {name: (status, code) for name, status, code in drawn}
+    kinds = subclasses(errors.PorticoError)
+    assert facts == {
+        kind.__name__: (", ".join(statuses.get(code, [])), code)
+        for kind in kinds
+        for code in [getattr(kind, "CODE", "")]
+    }
+
+
+def subclasses(kind: type[Exception]) -> list[type[Exception]]:
+    """All of the library's that are of a kind."""
+    found = [one for one in kind.__subclasses__() if one.__module__ == errors.__name__]
+    return [*found, *(inner for one in found for inner in subclasses(one))]
+
+
+def fits(hint: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> bool:
+    """Whether a type holds just what a schema allows."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return hint is MODELS[name]
+    if "anyOf" in schema:
+        null = {"type": "null"} in schema["anyOf"]
+        (rest,) = (one for one in schema["anyOf"] if one != {"type": "null"})
+        return null and optional(hint) and fits(present(hint), {**rest, **extra(schema)}, schemas)
+    if "enum" in schema and typing.get_origin(hint) is Literal:
+        return set(typing.get_args(hint)) == set(schema["enum"])
+    kind = schema["type"]
+    if isinstance(kind, list):
+        (single,) = (one for one in kind if one != "null")
+        return optional(hint) and fits(present(hint), {**schema, "type": single}, schemas)
+    if kind == "array":
+        (item,) = {one for one in typing.get_args(hint) if one is not Ellipsis}
+        whole = typing.get_origin(hint) in (tuple, Sequence)
+        return whole and fits(item, schema["items"], schemas)
+    if kind == "object":
+        return fits_object(hint, schema, schemas)
+    if kind == "string" and schema.get("format") == "date-time":
+        return hint is datetime
+    exact = {"string": str, "integer": int, "boolean": bool}
+    return hint in (Decimal, Decimal | int) if kind == "number" else hint is exact[kind]
+
+
+def fits_object(hint: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> bool:
+    """The same of an object: a mapping where its names are free, else a class of ours."""
+    if "properties" not in schema:
+        return bool(hint == Mapping[str, str])
+    hints = typing.get_type_hints(hint)
+    return hints.keys() == schema["properties"].keys() and all(
+        fits(hints[name], inner, schemas) for name, inner in schema["properties"].items()
+    )
+
+
+def extra(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands beside a choice."""
+    return {name: value for name, value in schema.items() if name not in ("anyOf", "description")}
+
+
+def optional(hint: Any) -> bool:
+    """Whether a type is a union with None."""
+    return isinstance(hint, types.UnionType) and type(None) in typing.get_args(hint)
+
+
+def present(hint: Any) -> Any:
+    """What it is beside None."""
+    (rest,) = (one for one in typing.get_args(hint) if one is not type(None))
+    return rest
+
+
+def test_an_error_can_be_pickled() -> None:
+    for kind in BY_CODE.values():
+        error = kind(422, kind.CODE, "No.", [Fault("price", "must be more")], "req_1", 3)
+        for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - our own
+            assert isinstance(again, APIError)
+            assert str(again) == str(error)
+            assert (again.details, again.retry_after) == (error.details, 3)

@@ -1,0 +1,318 @@
+"""Verifying tokens: the server's own, forged ones, and keys that come and go."""
+
+import asyncio
+import hmac
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import cache
+from typing import Any
+
+import httpx
+import pytest
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from client.scripted import Scripted, answer, refusal
+from client.test_client_sign_in import PASSWORD, Watched
+from driving import Api
+from oauth.authority import Authority
+from portico.domain.audit import OPERATOR
+from portico_client import (
+    APIError,
+    AsyncTokenVerifier,
+    ConnectionFailed,
+    InvalidToken,
+    TokenVerifier,
+)
+
+AUTH = "https://portico.example/auth"
+BASE = "https://portico.example/v1"
+NOW = 1_800_000_000
+GOOD: dict[str, Any] = {
+    "sub": "17",
+    "name": "Ada Lovelace",
+    "role": "editor",
+    "iat": NOW - 60,
+    "exp": NOW + 60,
+    "iss": AUTH,
+    "aud": BASE,
+}
+
+
+@cache
+def key(_name: str) -> RSAKey:
+    """A key of this name; making one takes a while."""
+    return RSAKey.generate_key(2048, private=True)
+
+
+def public(name: str, **changes: Any) -> dict[str, Any]:
+    """What a key set says of a key."""
+    own = key(name).as_dict(private=False)
+    return {**own, "kid": name, "use": "sig", "alg": "RS256", **changes}
+
+
+def published(*names: str) -> Any:
+    """An answer with these keys."""
+    return answer(200, {"keys": [public(name) for name in names]})
+
+
+def signed(kid: str = "one", header: dict[str, Any] | None = None, /, **changes: Any) -> str:
+    """A token; what is changed to None is left out."""
+    claims = {k: v for k, v in {**GOOD, **changes}.items() if v is not None}
+    whole = {"alg": "RS256", "typ": "JWT", "kid": kid, **(header or {})}
+    return jwt.encode(whole, claims, key(kid), algorithms=["RS256"])
+
+
+class Clock:
+    """Unix seconds, which a test moves."""
+
+    now = float(NOW)
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+def verifier(*steps: Any) -> tuple[TokenVerifier, Scripted, Clock]:
+    """A verifier before a script."""
+    script, clock = Scripted(*steps), Clock()
+    made = TokenVerifier(
+        AUTH, BASE, transport=script, clock=clock, sleep=lambda _: None, random=lambda: 0
+    )
+    return made, script, clock
+
+
+def login_token(served: Authority) -> str:
+    """A token of the server's own."""
+    person = served.person()
+    with served.client() as anybody:
+        body = {"email": person.email, "password": person.password}
+        answered = anybody.post(f"{served.issuer}/login", json=body)
+    return str(answered.json()["access_token"])
+
+
+def test_a_login_token_of_the_server_is_believed(served: Authority, ca: str) -> None:
+    token = login_token(served)
+    with TokenVerifier(served.issuer, served.api, ca=ca) as mine:
+        claims = mine.verify(token)
+        assert (claims.name, claims.role) == ("Grace Hopper", "editor")
+        assert claims.user_id == int(claims.subject)
+        with pytest.raises(InvalidToken, match="signature"):
+            mine.verify(tampered(token, role="admin"))
+    with (
+        TokenVerifier(served.issuer, f"{served.origin}/sandbox/v1", ca=ca) as other,
+        pytest.raises(InvalidToken, match="somebody else"),
+    ):
+        other.verify(token)
+
+
+async def test_the_asynchronous_face_believes_it_too(served: Authority, ca: str) -> None:
+    token = login_token(served)
+    async with AsyncTokenVerifier(served.issuer, served.api, ca=ca) as mine:
+        found = await asyncio.gather(*(mine.verify(token) for _ in range(10)))
+        assert {claims.role for claims in found} == {"editor"}
+        with pytest.raises(InvalidToken):
+            await mine.verify(tampered(token, role="admin"))
+
+
+def tampered(token: str, **claims: Any) -> str:
+    """A token with other claims and the signature as it was."""
+    header, payload, signature = token.split(".")
+    held = json.loads(urlsafe_b64decode(payload + "=="))
+    changed = json.dumps({**held, **claims}).encode()
+    return f"{header}.{urlsafe_b64encode(changed).decode().rstrip('=')}.{signature}"
+
+
+def test_a_good_token_is_believed_and_its_key_kept() -> None:
+    mine, script, _ = verifier(published("one"))
+    claims = mine.verify(signed())
+    assert (claims.subject, claims.user_id, claims.all["iat"]) == ("17", 17, NOW - 60)
+    assert claims.expires_at.timestamp() == NOW + 60
+    mine.verify(signed(aud=["elsewhere", BASE], name=None))
+    (request,) = script.requests
+    assert request.url == f"{AUTH}/.well-known/jwks.json"
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "expired": {"exp": NOW},
+    "without an end": {"exp": None},
+    "an end that is no time": {"exp": "tomorrow"},
+    "an end that is a truth": {"exp": True},
+    "an end out of all bounds": {"exp": 10**30},
+    "not yet": {"nbf": NOW + 1},
+    "another issuer": {"iss": f"{AUTH}/"},
+    "no issuer": {"iss": None},
+    "another audience": {"aud": f"{BASE}x"},
+    "other audiences": {"aud": [BASE[:-1]]},
+    "no audience": {"aud": None},
+    "no subject": {"sub": None},
+    "a subject that is a number": {"sub": 17},
+}
+
+
+@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
+def test_a_wrong_claim_is_not_believed(changes: dict[str, Any]) -> None:
+    mine, _, _ = verifier(published("one"))
+    with pytest.raises(InvalidToken):
+        mine.verify(signed(**changes))
+
+
+def unproved(alg: str) -> str:
+    """What would be signed by this algorithm."""
+    parts = ({"alg": alg, "kid": "one"}, GOOD)
+    texts = (urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts)
+    return ".".join(texts)
+
+
+def with_public_key_as_secret() -> str:
+    """A token whose HMAC has the published key as its secret."""
+    signing_input = unproved("HS256")
+    secret = key("one").as_pem(private=False)
+    signature = hmac.digest(secret, signing_input.encode(), "sha256")
+    return f"{signing_input}.{urlsafe_b64encode(signature).decode().rstrip('=')}"
+
+
+def with_its_own_key() -> str:
+    """A token that brings the key along that it is signed with."""
+    jwk = key("two").as_dict(private=False)
+    header = {"alg": "RS256", "kid": "one", "jwk": jwk}
+    return jwt.encode(header, GOOD, key("two"), algorithms=["RS256"])
+
+
+FORGED = {
+    "unsigned": lambda: f"{unproved('none')}.",
+    "the public key as a secret": with_public_key_as_secret,
+    "its own key": with_its_own_key,
+    "another key": lambda: signed("two", {"kid": "one"}),
+    "RS512": lambda: jwt.encode(
+        {"alg": "RS512", "kid": "one"}, GOOD, key("one"), algorithms=["RS512"]
+    ),
+    "without a key": lambda: jwt.encode({"alg": "RS256"}, GOOD, key("one"), algorithms=["RS256"]),
+    "a critical header": lambda: signed().replace(
+        signed().split(".")[0],
+        urlsafe_b64encode(b'{"alg":"RS256","kid":"one","crit":["exp"]}').decode().rstrip("="),
+    ),
+    "no signature": lambda: f"{signed().rpartition('.')[0]}.",
+    "two parts": lambda: signed().rpartition(".")[0],
+    "four parts": lambda: f"{signed()}.x",
+    "nothing": lambda: "",
+    "no header": lambda: "..",
+    "no base64": lambda: "ü.ü.ü",
+    "too long": lambda: signed(name="x" * 20_000),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_a_forged_token_is_not_believed(forge: Any) -> None:
+    mine, _, _ = verifier(published("one"))
+    with pytest.raises(InvalidToken) as refused:
+        mine.verify(forge())
+    assert "eyJ" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"kty": "oct"}, {"use": "enc"}, {"alg": "RS512"}, {"n": "AQAB"}, {"n": 1}]
+)
+def test_a_key_that_is_not_for_this_is_not_used(changes: dict[str, Any]) -> None:
+    mine, _, _ = verifier(answer(200, {"keys": [public("one", **changes)]}))
+    with pytest.raises(InvalidToken):
+        mine.verify(signed())
+
+
+def test_a_weak_key_is_not_used() -> None:
+    short = urlsafe_b64encode(b"\xff" * 128).decode().rstrip("=")
+    mine, _, _ = verifier(answer(200, {"keys": [public("one", n=short)]}))
+    with pytest.raises(InvalidToken):
+        mine.verify(signed())
+
+
+def test_a_new_key_is_fetched_when_a_token_names_it() -> None:
+    mine, script, clock = verifier(published("one"), published("one", "two"))
+    mine.verify(signed("one"))
+    clock.now += 10
+    mine.verify(signed("two", exp=NOW + 90))
+    assert len(script.requests) == 2
+
+
+def test_unknown_keys_have_nothing_fetched_more_than_once_in_ten_seconds() -> None:
+    mine, script, clock = verifier(published("one"), published("one"))
+    mine.verify(signed("one"))
+    for number in range(100):
+        with pytest.raises(InvalidToken):
+            mine.verify(signed("one", {"kid": f"unknown-{number}"}))
+    assert len(script.requests) == 1
+    clock.now += 10
+    for number in range(100):
+        with pytest.raises(InvalidToken):
+            mine.verify(signed("one", {"kid": f"unknown-{number}"}))
+    assert len(script.requests) == 2
+    mine.verify(signed("one"))
+
+
+def test_a_withdrawn_key_ends_within_a_quarter_of_an_hour() -> None:
+    mine, script, clock = verifier(published("one"), published("two"))
+    mine.verify(signed("one"))
+    clock.now += 900
+    mine.verify(signed("one", exp=NOW + 9999))
+    clock.now += 1
+    with pytest.raises(InvalidToken, match="does not have"):
+        mine.verify(signed("one", exp=NOW + 9999))
+    assert len(script.requests) == 2
+
+
+def test_keys_hold_for_an_hour_while_the_issuer_is_away() -> None:
+    away = [httpx.ConnectError("away")] * 4
+    mine, script, clock = verifier(published("one"), *away, *away, published("one"))
+    mine.verify(signed("one"))
+    clock.now += 1000
+    token = signed("one", exp=NOW + 9999)
+    for _ in range(5):
+        mine.verify(token)
+    assert len(script.requests) == 5, "tried once, with its retries"
+    clock.now += 3000
+    with pytest.raises(ConnectionFailed):
+        mine.verify(token)
+    with pytest.raises(ConnectionFailed):
+        mine.verify(token)
+    assert len(script.requests) == 9
+    clock.now += 10
+    mine.verify(token)
+
+
+def test_an_issuer_that_cannot_be_asked_is_no_reason_to_disbelieve() -> None:
+    mine, script, _ = verifier(refusal(404, "RESOURCE_NOT_FOUND"))
+    for _ in range(2):
+        with pytest.raises(APIError):
+            mine.verify(signed())
+    assert len(script.requests) == 1
+
+
+async def test_many_tasks_fetch_the_keys_once() -> None:
+    script = Scripted(published("one"))
+    async with AsyncTokenVerifier(AUTH, BASE, transport=script, clock=Clock()) as mine:
+        await asyncio.gather(*(mine.verify(signed()) for _ in range(20)))
+    assert len(script.requests) == 1
+
+
+async def test_rotated_keys_of_the_server_are_followed(api: Api) -> None:
+    user = await api.account("editor", password=PASSWORD)
+    base = api.live.addresses.base
+    watched = Watched(api)
+    anybody = api.stranger()
+
+    async def token() -> str:
+        body = {"email": user.email, "password": PASSWORD}
+        answered = await anybody.post("https://localhost:8443/auth/login", json=body)
+        return str(answered.json()["access_token"])
+
+    async with AsyncTokenVerifier(
+        api.live.addresses.auth, base, transport=watched, clock=lambda: api.clock() / 1000
+    ) as mine:
+        leaked = await token()
+        assert (await mine.verify(leaked)).user_id == user.id
+        await api.live.signer.rotate(OPERATOR, at_once=True)
+        api.clock.advance(seconds=10)
+        assert (await mine.verify(await token())).user_id == user.id
+        with pytest.raises(InvalidToken):
+            await mine.verify(leaked)
+    assert watched.count("/auth/.well-known/jwks.json") == 2
