@@ -24,12 +24,11 @@ _LONGEST = 60
 
 def agent_words(user_agent: str) -> str:
     """The browser and its system, or the program: "Firefox on Windows", "curl"."""
-    if not user_agent.strip():
-        return "An unknown program"
+    if not user_agent.startswith("Mozilla/"):
+        program = user_agent.split("/")[0].split()
+        return program[0][:_LONGEST] if program else "An unknown program"
     browser = _first(_BROWSERS, user_agent)
     system = _first(_SYSTEMS, user_agent)
-    if not user_agent.startswith("Mozilla/"):
-        return user_agent.split("/")[0].split()[0][:_LONGEST]
     return f"{browser or 'A browser'} on {system or 'an unknown system'}"
 
 

@@ -20,7 +20,7 @@ from portico.pages import (
 from portico.pages.site import Accounts, Dashboard, Page, Site, routes
 from portico.pages.way import PageWay
 
-_SHOWING: tuple[Page, ...] = (
+SHOWING: tuple[Page, ...] = (
     *overview.PAGES,
     *keys.PAGES,
     *applications.PAGES,
@@ -29,7 +29,7 @@ _SHOWING: tuple[Page, ...] = (
 )
 """What every environment shows."""
 
-_ACCOUNT: tuple[Page, ...] = (
+ACCOUNT: tuple[Page, ...] = (
     *sign_in.PAGES,
     *recovery.PAGES,
     *profile.PAGES,
@@ -43,10 +43,10 @@ def dashboard_mounts(accounts: Accounts, address: str, throttle: Throttle) -> It
     """The dashboard at `address`, and below it the one of the environment in which the accounts
     have mirror users."""
     at = urlsplit(address)
-    shown = [(accounts.environment, at.path, (*_SHOWING, *_ACCOUNT))]
+    shown = [(accounts.environment, at.path, (*SHOWING, *ACCOUNT))]
     mirror = accounts.environment.mirror
     if mirror is not None:
-        shown.append((mirror, f"{at.path}/{mirror.name}", _SHOWING))
+        shown.append((mirror, f"{at.path}/{mirror.name}", SHOWING))
     dashboards = [Dashboard(env.name.capitalize(), base) for env, base, _ in shown]
     for env, base, pages in shown:
         site = Site(

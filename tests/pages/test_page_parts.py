@@ -1,0 +1,189 @@
+"""The parts that pages are made of, each by itself."""
+
+import pytest
+
+from driving import NOON, Api
+from pages.visiting import faults, said, signed_in
+from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
+from portico.domain.times import DAY, HOUR, MINUTE, SECOND
+from portico.http.problems import STATUS
+from portico.pages.agents import agent_words
+from portico.pages.chart import DAYS, HEIGHT, WIDTH, chart
+from portico.pages.filters import ago, duration, facts, in_order, number, scope_words, when
+from portico.pages.forms import Form, one_of, read_form
+from portico.pages.notices import NOTICES
+from portico.pages.way import TITLES
+
+FORM = "application/x-www-form-urlencoded"
+MOZILLA = "Mozilla/5.0"
+CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ("", "An unknown program"),
+        ("  ", "An unknown program"),
+        ("curl/8.5.0", "curl"),
+        ("python-httpx/0.28.1", "python-httpx"),
+        ("Ledger (build 7)", "Ledger"),
+        ("/", "An unknown program"),
+        ("Mozilla/5.0", "A browser on an unknown system"),
+        (f"{MOZILLA} (X11; Linux x86_64) {CHROME}", "Chrome on Linux"),
+        (f"{MOZILLA} (Windows NT 10.0; Win64; x64) {CHROME} Edg/150.0.0.0", "Edge on Windows"),
+        (f"{MOZILLA} (Macintosh; Intel Mac OS X 10_15_7) Safari/605.1.15", "Safari on macOS"),
+        (f"{MOZILLA} (iPhone; CPU like Mac OS X) CriOS/150 Safari/604.1", "Chrome on iPhone"),
+        (
+            "Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0",
+            "Firefox on Android",
+        ),
+    ],
+)
+def test_an_agent_is_named_as_people_would(agent: str, words: str) -> None:
+    assert agent_words(agent) == words
+
+
+def test_a_chart_has_a_bar_for_each_of_thirty_days_and_loses_none() -> None:
+    today = NOON // DAY
+    drawn = chart({today: 1, today - 1: 10_000, today - 29: 5_000, today - 40: 9}, today)
+    assert len(drawn.bars) == DAYS
+    assert drawn.bars[0].at == (today - 29) * DAY
+    heights = [bar.height for bar in drawn.bars]
+    assert heights[0] == HEIGHT // 2
+    assert heights[-2:] == [HEIGHT, 2], "one request leaves a trace beside ten thousand"
+    assert set(heights[1:-2]) == {0}
+    for bar in drawn.bars:
+        assert bar.y + bar.height == HEIGHT
+        assert 0 <= bar.x < bar.x + bar.width <= WIDTH
+
+
+def test_a_chart_of_nothing_is_empty() -> None:
+    assert {bar.height for bar in chart({}, NOON // DAY).bars} == {0}
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        (-5 * SECOND, "Just now"),
+        (59 * SECOND, "Just now"),
+        (MINUTE, "1 minute ago"),
+        (59 * MINUTE, "59 minutes ago"),
+        (HOUR, "1 hour ago"),
+        (23 * HOUR, "23 hours ago"),
+        (DAY, "1 day ago"),
+        (30 * DAY, "30 days ago"),
+        (31 * DAY, "12 Feb 2026"),
+    ],
+)
+def test_a_time_is_told_by_how_long_ago_it_was(before: int, words: str) -> None:
+    assert f">{words}</time>" in ago(NOON - before, NOON)
+
+
+def test_values_are_written_as_people_read_them() -> None:
+    assert number(1_234_567) == "1,234,567"
+    assert [duration(seconds) for seconds in (1, 59, 60, 61, 3_600, 7_201)] == [
+        "1 second", "59 seconds", "1 minute", "2 minutes", "1 hour", "3 hours"
+    ]  # fmt: skip
+    assert str(when(NOON)) == (
+        '<time datetime="2026-03-15T12:00:00Z" title="2026-03-15 12:00:00 UTC">'
+        "15 Mar 2026, 12:00 UTC</time>"
+    )
+    assert in_order({"admin", "read:users", "openid"}) == ["openid", "read:users", "admin"]
+    assert scope_words("read:users") == "See all users"
+    told = facts('{"fields": ["role"], "role": {"from": "viewer", "to": "admin"}, "user_id": 7}')
+    assert told == [("fields", "role"), ("role", "viewer → admin"), ("user id", "7")]
+
+
+def test_a_form_keeps_what_was_sent_and_says_what_is_wrong() -> None:
+    form = read_form(f"{FORM}; charset=UTF-8", b"name=%20Ada%20&role=owner&empty=&pick=a&pick=b")
+
+    def short(_text: str) -> str:
+        raise BrokenRule("must be longer")
+
+    assert form.read("name", str.strip) == "Ada"
+    form.read("role", one_of("admin", "viewer"))
+    form.read("empty", str)
+    form.read("missing", str)
+    assert form.optional("empty", short) is None
+    assert form.several("pick", ("a", "b")) == ["a", "b"]
+    with pytest.raises(Invalid) as refused:
+        form.check()
+    assert {fault.field for fault in refused.value.details} == {"role", "empty", "missing"}
+    assert form.fault("role") == "Must be one of admin, viewer."
+    assert form.fault("name") == ""
+    assert form.first == "role"
+    assert form.shown("name", "stored") == " Ada "
+    assert form.all_shown("pick", ()) == ["a", "b"]
+    for name, allowed in (("pick", ("a",)), ("name", ())):
+        with pytest.raises(Unreadable):
+            form.several(name, allowed)
+    with pytest.raises(Unreadable):
+        form.text("pick")
+
+
+def test_a_form_that_was_not_sent_shows_what_is_stored() -> None:
+    form = Form()
+    assert form.shown("name", "stored") == "stored"
+    assert form.all_shown("scopes", ("admin",)) == ("admin",)
+    form.check()
+    form.refuse(Invalid("Together they are wrong.", [Fault("name", "Taken already!")]))
+    assert form.fault("name") == "Taken already!"
+
+
+def test_every_status_of_an_error_has_a_title() -> None:
+    never = {401, 406, 412, 422}  # pages send people to sign in, and show forms again
+    assert set(STATUS.values()) - never <= TITLES.keys()
+
+
+def test_every_notice_is_a_sentence() -> None:
+    for name, words in NOTICES.items():
+        assert words[0].isupper(), name
+        assert words.endswith("."), name
+
+
+async def test_what_is_done_on_pages_is_in_the_audit_log(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    await admin.post("/keys", name="One", type="live", expiry="90d")
+    await admin.post("/keys/revoke", id="1")
+    await admin.post("/sandbox/keys", name="Two", type="test", expiry="never")
+    await admin.post("/sandbox/keys/revoke", id="1")
+    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    mirror = await api.sandbox.users.by_account(user.id)
+    assert mirror is not None
+    for env, user_id in ((api.live, user.id), (api.sandbox, mirror.id)):
+        entries = [
+            (entry.action, entry.user_id, entry.email, entry.credential, entry.credential_id)
+            for entry in await env.audit.page(limit=2)
+        ]
+        who = (user_id, user.email, "session", session.id)
+        assert entries == [("key.revoked", *who), ("key.created", *who)]
+
+
+async def test_a_key_lives_as_long_as_was_chosen(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    for expiry in ("30d", "90d", "365d", "never"):
+        answer = await somebody.post("/keys", name=expiry, type="read", expiry=expiry)
+        assert answer.status_code == 200
+    owned = await api.live.api_keys.of_user(user.id)
+    lives = [one.key.expires_at and (one.key.expires_at - NOON) // DAY for one in owned]
+    assert lives == [30, 90, 365, None]
+
+
+async def test_only_types_of_the_shown_environment_are_made(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    for base, wrong in (("", "test"), ("/sandbox", "live"), ("/sandbox", "read")):
+        answer = await somebody.post(f"{base}/keys", name="Key", type=wrong, expiry="never")
+        assert answer.status_code == 422
+    assert await api.live.api_keys.of_user(user.id) == []
+    assert await api.sandbox.users.by_account(user.id) is None
+
+
+async def test_a_password_is_changed_only_with_the_one_so_far(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    answer = await somebody.post("/password", current_password="Wrong-123", password="Right-123")
+    assert faults(answer) == {"current_password": "This is not the current password."}
+    assert said(answer) == "Something is not right yet: see below."
+    assert "Right-123" not in answer.text
+    stored = await api.live.users.get(user.id)
+    assert stored is not None
+    assert stored.password_hash == user.password_hash

@@ -1,0 +1,317 @@
+"""Who may see a page and send its forms, whatever else they send."""
+
+import re
+
+import pytest
+
+from driving import NOON, Api
+from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
+from portico.domain.audit import OPERATOR
+from portico.domain.errors import Unavailable
+from portico.http.routing import Access
+from portico.pages.dashboard import ACCOUNT, SHOWING
+from portico.pages.site import Page
+from portico.services.accounts import give_key
+
+PLACES = [
+    *(("", page) for page in (*SHOWING, *ACCOUNT)),
+    *(("/sandbox", page) for page in SHOWING),
+]
+
+
+def named(place: tuple[str, Page]) -> str:
+    base, page = place
+    return f"{page.method} {base}{page.path}"
+
+
+def chosen(method: str, *, admin: bool | None = None) -> list[tuple[str, Page]]:
+    """The pages of a method that are not for everybody."""
+    return [
+        (base, page)
+        for base, page in PLACES
+        if page.method == method
+        and page.access is not Access.ANYONE
+        and admin in (None, page.access == "admin")
+    ]
+
+
+def path_of(place: tuple[str, Page]) -> str:
+    return place[0] + place[1].path.replace("{id}", "1")
+
+
+async def test_whoever_is_not_signed_in_is_sent_to_sign_in(api: Api) -> None:
+    stranger = await visitor(api)
+    for place in chosen("GET"):
+        answer = await stranger.get(f"{path_of(place)}?id=1")
+        assert answer.status_code == 303, named(place)
+        assert answer.headers["location"].startswith("/dashboard/sign-in?next=%2Fdashboard")
+    async with api.unchanged():
+        for place in chosen("POST"):
+            answer = await stranger.post(path_of(place), id="1")
+            assert answer.status_code == 303, named(place)
+            assert "/sign-in" in answer.headers["location"]
+
+
+async def test_pages_of_administrators_are_closed_to_others(api: Api) -> None:
+    assert len(chosen("GET", admin=True)) > 10
+    for role in ("viewer", "editor"):
+        _, somebody = await signed_in(api, role)
+        for place in chosen("GET", admin=True):
+            assert (await somebody.get(path_of(place))).status_code == 403, named(place)
+        async with api.unchanged():
+            for place in chosen("POST", admin=True):
+                assert (await somebody.post(path_of(place), id="1")).status_code == 403
+
+
+async def test_no_form_passes_without_its_sessions_token(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    _, other = await signed_in(api, "admin")
+    async with api.unchanged():
+        for place in chosen("POST"):
+            for fields in ({}, {"csrf": ""}, {"csrf": other.csrf}, {"csrf": "é"}):
+                answer = await admin.send(path_of(place), {**fields, "id": "1"})
+                assert answer.status_code == 403, named(place)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.test"},
+        {"origin": "http://localhost:8443"},
+        {"origin": "https://localhost:8443.evil.test"},
+        {"origin": "null"},
+        {"origin": "null", "sec_fetch_site": "cross-site"},
+    ],
+    ids=str,
+)
+async def test_no_form_passes_from_another_sites_page(api: Api, headers: dict[str, str]) -> None:
+    user, admin = await signed_in(api, "admin")
+    stranger = await visitor(api)
+    async with api.unchanged():
+        for place in chosen("POST"):
+            fields = {"csrf": admin.csrf, "id": "1"}
+            assert (await admin.send(path_of(place), fields, **headers)).status_code == 403
+        answer = await stranger.send(
+            "/sign-in", {"email": user.email, "password": PASSWORD}, **headers
+        )
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+
+
+async def test_a_page_that_hides_its_address_can_still_send_its_form(api: Api) -> None:
+    stranger = await visitor(api)
+    page = await stranger.get("/reset?token=none")
+    assert page.headers["referrer-policy"] == "no-referrer"
+    answer = await stranger.send(
+        "/reset",
+        {"token": "none", "password": PASSWORD},
+        origin="null",
+        sec_fetch_site="same-origin",
+    )
+    assert answer.status_code == 422
+    assert "expired or was used before" in said(answer)
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_browser_without_an_origin_is_held_to_where_it_says_it_comes_from(
+    api: Api, site: str
+) -> None:
+    _, admin = await signed_in(api)
+    answer = await admin.client.post(
+        f"{DASHBOARD}/sign-out", data={"csrf": admin.csrf}, headers={"sec-fetch-site": site}
+    )
+    assert answer.status_code == 403
+
+
+async def test_every_page_forbids_what_it_does_not_need(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    for place in [*chosen("GET"), ("", Page("GET", "/nothing", None))]:  # type: ignore[arg-type]
+        answer = await admin.get(f"{path_of(place)}?id=1")
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'self';")
+        assert "frame-ancestors 'none'" in policy
+        assert "base-uri 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["referrer-policy"] == "same-origin"
+        assert not re.search(r"<script(?! src)|<style| style=| on\w+=|javascript:", answer.text)
+
+
+async def test_nothing_that_people_write_becomes_markup(api: Api) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    user, admin = await signed_in(api, "admin", name=hostile)
+    await give_key(api.live, user, name=hostile, key_type="live", expires_at=None, by=OPERATOR)
+    for path in ("", "/keys", f"/users/{user.id}", f"/users?search={hostile}", "/profile",
+                 f"/audit?user={hostile}&action={hostile}", f"/keys?done={hostile}",
+                 "/keys/revoke?id=1"):  # fmt: skip
+        answer = await admin.get(path)
+        assert answer.status_code == 200, path
+        assert "<img src=x" not in answer.text
+    refused = await admin.post("/keys", name=hostile * 9, type=hostile, expiry=hostile)
+    assert refused.status_code == 422
+    assert "<img src=x" not in refused.text
+
+
+async def test_an_unknown_notice_says_nothing(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    answer = await somebody.get("/keys?done=Send+your+password+to+evil.test")
+    assert "evil" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://evil.test/", "//evil.test/", "/\\evil.test/", "\\\\evil.test", "///evil.test",
+        "/dashboard//evil.test", "/dashboard/../v1/users", "/dashboard/%2e%2e/v1", "/elsewhere",
+        "/dashboardish", "javascript:alert(1)", "/dashboard/\t//evil.test", "dashboard",
+        "/dashboard/keys?a=\r\nset-cookie: a=b", "/dashboard/kéys", "",
+    ],
+)  # fmt: skip
+async def test_signing_in_leads_nowhere_else(api: Api, target: str) -> None:
+    user, somebody = await signed_in(api)
+    stranger = await visitor(api)
+    posted = await stranger.send(
+        "/sign-in", {"email": user.email, "password": PASSWORD, "next": target}
+    )
+    looked = await somebody.client.get(f"{DASHBOARD}/sign-in", params={"next": target})
+    for answer in (posted, looked):
+        assert answer.status_code == 303
+        assert answer.headers["location"] == "/dashboard"
+
+
+async def test_nobody_touches_what_belongs_to_others(api: Api) -> None:
+    owner, theirs = await signed_in(api, "admin")
+    key, _ = await give_key(
+        api.live, owner, name="Theirs", key_type="live", expires_at=None, by=OPERATOR
+    )
+    trial, _ = await give_key(
+        api.live, owner, name="Theirs", key_type="test", expires_at=None, by=OPERATOR
+    )
+    (session,) = await api.live.sessions.of_user(owner.id, NOON)
+    async with api.live.db.transaction() as tx:
+        grant = await api.live.grants.insert(
+            tx,
+            user_id=owner.id,
+            client_id=None,
+            scopes=frozenset(),
+            address="",
+            user_agent="",
+            now=NOON,
+            expires_at=NOON + 1,
+        )
+    _, other = await signed_in(api, "admin")
+    async with api.unchanged():
+        for path, fields in (
+            ("/keys/rotate", {"id": key.id}),
+            ("/keys/revoke", {"id": key.id}),
+            ("/sandbox/keys/revoke", {"id": trial.id}),
+            ("/devices/end", {"kind": "session", "id": session.id}),
+            ("/devices/end", {"kind": "login", "id": grant.id}),
+            ("/devices/end", {"kind": "else", "id": session.id}),
+            ("/applications/revoke", {"id": grant.id}),
+            ("/keys/revoke", {"id": "0x1"}),
+            ("/keys/revoke", {}),
+        ):
+            assert (await other.post(path, **fields)).status_code == 404, path
+    assert (await theirs.get("/keys")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "status"),
+    [
+        ("application/json", b"{}", 415),
+        ("multipart/form-data; boundary=a", b"--a--", 415),
+        ("application/x-www-form-urlencoded", b"a=" + b"x" * 65_536, 413),
+        ("application/x-www-form-urlencoded", b"name=%ff", 400),
+        ("application/x-www-form-urlencoded", b"name=\xff", 400),
+        ("application/x-www-form-urlencoded", b"name=a%00b", 400),
+        ("application/x-www-form-urlencoded", b"&".join([b"a=1"] * 201), 400),
+        ("application/x-www-form-urlencoded", b"csrf={csrf}&name=a&name=b", 400),
+        ("application/x-www-form-urlencoded", b"csrf={csrf}&csrf={csrf}", 400),
+    ],
+)
+async def test_a_body_that_is_no_form_is_refused(
+    api: Api, content_type: str, body: bytes, status: int
+) -> None:
+    _, somebody = await signed_in(api)
+    async with api.unchanged():
+        answer = await somebody.client.post(
+            f"{DASHBOARD}/keys",
+            content=body.replace(b"{csrf}", somebody.csrf.encode()),
+            headers={"content-type": content_type, "origin": ORIGIN},
+        )
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
+async def test_looking_does_not_use_up_what_programs_have(api: Api) -> None:
+    user, somebody = await signed_in(api, plan="tiny")
+    caller = await api.caller(user=user)
+    for _ in range(9):
+        assert (await somebody.get("")).status_code == 200
+    assert (await caller.get("/users/me")).status_code == 200
+    shown = await somebody.get("")
+    assert re.search(r"1\s+<small>of 3 requests", shown.text)
+    assert re.search(r"1\s+<small>of 5 requests", shown.text)
+
+
+async def test_looking_has_a_limit_of_its_own_that_says_when_to_come_back(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    api.clock.advance(seconds=60)
+    for _ in range(300):
+        await somebody.get("/nothing")
+    answer = await somebody.get("")
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "60"
+    assert "Come back in <strong>1 minute</strong>" in answer.text
+
+
+async def test_a_page_says_so_when_a_store_does_not_answer(api: Api) -> None:
+    _, somebody = await signed_in(api)
+
+    class Silent:
+        async def take(self, *_: object) -> None:
+            raise Unavailable("The store of the rate limits does not answer.")
+
+        async def close(self) -> None:
+            """Nothing to close."""
+
+    before, api.live.limiter = api.live.limiter, Silent()  # type: ignore[assignment]
+    answer = await somebody.get("")
+    api.live.limiter = before
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert "Please try again" in answer.text
+
+
+async def test_a_method_that_a_page_does_not_take_is_refused(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    answer = await somebody.client.delete(f"{DASHBOARD}/keys")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+    assert (await somebody.client.head(f"{DASHBOARD}/keys")).status_code == 200
+
+
+async def test_a_session_that_ended_sends_its_page_to_sign_in(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    api.clock.advance(seconds=1_800)
+    answer = await somebody.get("/keys?done=key-revoked")
+    assert answer.status_code == 303
+    assert answer.headers["location"].endswith("next=%2Fdashboard%2Fkeys%3Fdone%3Dkey-revoked")
+    fetched = await somebody.get("/keys", **{"hx-request": "true"})
+    assert fetched.status_code == 204
+    assert fetched.headers["hx-redirect"] == "/dashboard/sign-in?next=%2Fdashboard%2Fkeys"
+
+
+async def test_signing_in_is_slowed_down_on_its_own_page(api: Api) -> None:
+    user, _ = await signed_in(api)
+    stranger = await visitor(api)
+    for _ in range(11):
+        answer = await stranger.send("/sign-in", {"email": user.email, "password": "Wrong-1"})
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"]
+    assert "Too many attempts to sign in" in said(answer)
+    assert faults(answer) == {}
+    assert user.email in answer.text
+    assert "Wrong-1" not in answer.text
