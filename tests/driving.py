@@ -65,6 +65,7 @@ TABLES = {
     "known_addresses": "user_id, address",
     "email_tokens": "token_hash",
     "audit": "id",
+    "idempotency_keys": "user_id, route, key_hash",
 }
 _EPHEMERAL = {"api_keys": 8, "grants": 7, "sessions": 6}
 """The column of a table that a mere look moves: `last_used_at`, `last_seen_at`."""
@@ -86,16 +87,21 @@ class FakeClock:
 
 
 class _Headers:
-    """Header fields as granian's `RSGIHeaders` shows them."""
+    """Header fields as granian's `RSGIHeaders` shows them: of those whose value is not ASCII it
+    shows the name alone."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._pairs = [(name.lower(), value) for name, value in pairs]
 
+    def __contains__(self, name: str) -> bool:
+        return any(key == name for key, _ in self._pairs)
+
     def get(self, name: str, default: str | None = None) -> str | None:
-        return next((value for key, value in self._pairs if key == name), default)
+        first = next((value for key, value in self._pairs if key == name), default)
+        return first if first is None or first.isascii() else default
 
     def get_all(self, name: str) -> list[str]:
-        return [value for key, value in self._pairs if key == name]
+        return [value for key, value in self._pairs if key == name and value.isascii()]
 
 
 class Application(Protocol):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from operating import Installation
-from portico.app import V1
+from portico.app import AUTH, V1
 from servers import PostgresServer
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +33,10 @@ def test_schemathesis_finds_nothing(
     (tmp_path / "portico.toml").write_text(PLANS)
     empty = Installation(tmp_path, variables)
     installation = Installation(tmp_path, variables, empty.told("init"), empty.port)
+    client = installation.told(
+        *("clients", "create", "--name", "Shop", "--redirect-uri", "https://shop.example/"),
+        *("--scope", "read:products"),
+    )
     with installation.serving():
         done = subprocess.run(
             [
@@ -43,7 +47,11 @@ def test_schemathesis_finds_nothing(
                 *("--max-examples", str(EXAMPLES), "--no-color"),
             ],
             cwd=ROOT,
-            env={**os.environ, "PORTICO_TEST_USER_ID": str(installation.facts["admin"]["id"])},
+            env={
+                **os.environ,
+                "PORTICO_TEST_USER_ID": str(installation.facts["admin"]["id"]),
+                "PORTICO_TEST_CLIENT": f"{client['client_id']}:{client['client_secret']}",
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -51,4 +59,4 @@ def test_schemathesis_finds_nothing(
     assert done.returncode == 0, done.stdout + done.stderr
     for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
         assert f"✅ {phase}" in done.stdout
-    assert f"Tested: {len(V1)}" in done.stdout
+    assert f"Tested: {len(V1) + len(AUTH)}" in done.stdout

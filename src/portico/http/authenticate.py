@@ -25,6 +25,8 @@ class Authenticators:
         cookie that another site's page makes use of."""
         header = request.headers.get("authorization")
         if header is None:
+            if "authorization" in request.headers:
+                raise AuthenticationRequired("The Authorization header must be ASCII.")
             return await self._of_cookie(request)
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token:

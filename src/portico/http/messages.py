@@ -156,8 +156,9 @@ class Request:
         return value
 
     def listed(self, name: str) -> str | None:
-        """A header that is a list, whose items may stand in several lines (RFC 9110 §5.3)."""
-        if self.headers.get(name) is None:
+        """A header that is a list, whose items may stand in several lines (RFC 9110 §5.3); empty
+        where the server could not read it."""
+        if name not in self.headers:
             return None
         return ", ".join(self.headers.get_all(name))
 

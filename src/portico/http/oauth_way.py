@@ -68,11 +68,10 @@ class OAuthWay:
     async def _client(self, request: Request, parameters: Mapping[str, str]) -> Client:
         """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1)."""
         client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
-        header = request.header("authorization")
-        if header is not None:
+        if "authorization" in request.headers:
             if secret is not None:
                 raise Refused("invalid_request", "Authenticate in one way: Basic or in the body.")
-            named, secret = _basic(header)
+            named, secret = _basic(request.header("authorization") or "")
             if client_id not in (None, named):
                 raise Refused("invalid_request", "client_id differs from the one of HTTP Basic.")
             client_id = named
