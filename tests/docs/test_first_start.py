@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from documents import ROOT, Document, document
+from documents import ROOT, Document, document, settled
 from operating import free_port, until
 
 README = document("README.md")
@@ -102,18 +102,6 @@ def test_readme_shows_what_the_first_start_prints(start: Start) -> None:
     parts = shown.replace("8443", str(start.port)).replace("'", "").split("…")
     pattern = "[^\\n]+".join(map(re.escape, parts))
     assert re.fullmatch(pattern, start.said.replace("'", "")), start.said
-
-
-def settled(value: Any) -> Any:
-    """A JSON value without what differs at each start: ids, times, keys."""
-    if isinstance(value, dict):
-        return {name: "id" if name == "id" else settled(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [settled(item) for item in value]
-    if isinstance(value, str):
-        value = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$", "time", value)
-        return re.sub(r"^sk_(live|test|read)_\w*(?:…\w*)?$", r"sk_\1_", value)
-    return value
 
 
 def calls(doc: Document) -> list[tuple[str, Any]]:
