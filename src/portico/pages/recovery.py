@@ -43,7 +43,7 @@ async def reset(visit: Visit) -> Reply:
 async def show_verify(visit: Visit) -> Reply:
     """GET /verify: asks first, because programs that look through mail follow links."""
     return visit.page(
-        "verify.html", "Verify your e-mail address", private_address=True, token=visit.sent("token")
+        "verify.html", "Verify your address", private_address=True, token=visit.sent("token")
     )
 
 

@@ -177,7 +177,7 @@ class Visit:
         text = template(template_name).render(
             title=title,
             base=site.base,
-            home=site.home or "/",
+            home=site.home,
             forgot=site.forgot,
             here=self.request.path.removeprefix(site.base).removesuffix("/"),
             places=site.dashboards,

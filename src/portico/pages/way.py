@@ -102,7 +102,7 @@ class PageWay:
         text = template("problem.html").render(
             title=TITLES.get(shown.status, "This did not work"),
             base=self._site.base,
-            home=self._site.home or "/",
+            home=self._site.home,
             theme="system",
             environment=self._site.environment.name,
             form=Form(),
