@@ -30,15 +30,17 @@ _LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
 _FORBIDDEN_SCHEMES = frozenset({"javascript", "data", "vbscript", "file", "blob", "about"})
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*\Z")
 _URI = re.compile(r"[!-~]+\Z")
+_UNDESCRIBABLE = re.compile(r'[^ -~]|["\\]')
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}\Z")
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}\Z")
 
 
 class Refused(Unreadable):
-    """An OAuth request was refused; `error` is the code of RFC 6749 §4.1.2.1 or §5.2."""
+    """An OAuth request was refused; `error` is the code of RFC 6749 §4.1.2.1 or §5.2, which allow
+    but few characters in a description: others become question marks."""
 
     def __init__(self, error: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(_UNDESCRIBABLE.sub("?", message))
         self.error = error
 
 

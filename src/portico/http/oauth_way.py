@@ -96,7 +96,7 @@ class OAuthWay:
 def refusal(error: PorticoError) -> Reply:
     """The error body of RFC 6749 §5.2, with the status and headers of any other."""
     kind, status = _kind(error)
-    body = encode(OAuthError(kind, error.message))
+    body = encode(OAuthError(kind, Refused(kind, error.message).message))
     headers = [("content-type", JSON), *NO_STORE]
     if status == 401:
         headers.append(("www-authenticate", 'Basic realm="Portico", charset="UTF-8"'))

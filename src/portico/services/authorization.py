@@ -7,6 +7,8 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import msgspec
+
 from portico.domain.audit import Actor
 from portico.domain.oauth import (
     CODE_SECONDS,
@@ -17,7 +19,7 @@ from portico.domain.oauth import (
     spelled,
     verified,
 )
-from portico.domain.scopes import ROLE_SCOPES, effective
+from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, AUTHORIZATION_CODE, digest, mint
 from portico.domain.times import SECOND
 from portico.services.credentials import living
@@ -98,11 +100,19 @@ async def exchange_code(
     """
     await env.signer.ready()
     code_hash = digest(exchange.code)
+    found = await env.grants.code(code_hash)
+    if found is None or found.client_id != client.id:
+        raise Refused("invalid_grant", _INVALID)
     async with env.db.transaction() as tx:
-        code = await env.grants.code(tx, code_hash)
-        if code is None or code.client_id != client.id:
+        # The user first, as whoever ends all of a user's codes has it: see `sign_in.still`.
+        user = await env.users.get(found.user_id, tx)
+        code = await env.grants.code(code_hash, tx)
+        if user is None or code is None:
             raise Refused("invalid_grant", _INVALID)
         if code.grant_id is None:
+            code = msgspec.structs.replace(
+                code, scopes=narrowed(code.scopes, ROLE_SCOPES[user.role])
+            )
             return await _spend(env, tx, client, code, code_hash, exchange, by)
         if await env.grants.revoke(tx, code.grant_id, env.clock()):
             details = {"user_id": code.user_id, "reason": "an authorization code was used twice"}
@@ -197,21 +207,26 @@ async def introspect(env: Environment, client: Client, token: str) -> dict[str, 
     token_hash = digest(token)
     owned = await env.grants.by_access(token_hash)
     if owned is not None and owned.grant.client_id == client.id and living(owned, now):
-        kind, end = {"token_type": "Bearer"}, owned.token.access_expires_at
-        return {"active": True, **_facts(env, client, owned, end), **kind}
+        end, scopes = owned.token.access_expires_at, owned.token.scopes
+        facts = _facts(env, client, owned, end, scopes)
+        return {"active": True, "token_type": "Bearer", **facts}
     owned = await env.grants.by_refresh(token_hash)
     if owned is None or owned.grant.client_id != client.id or owned.token.used_at is not None:
         return {"active": False}
     if not refreshable(owned, now):
         return {"active": False}
-    return {"active": True, **_facts(env, client, owned, owned.token.refresh_expires_at)}
+    end, scopes = owned.token.refresh_expires_at, owned.grant.scopes
+    return {"active": True, **_facts(env, client, owned, end, scopes)}
 
 
-def _facts(env: Environment, client: Client, owned: OwnedToken, end: int) -> dict[str, Any]:
+def _facts(
+    env: Environment, client: Client, owned: OwnedToken, end: int, scopes: frozenset[str]
+) -> dict[str, Any]:
+    name = {"username": owned.email} if "email" in scopes else {}
     return {
-        "scope": spelled(narrowed(owned.token.scopes, effective(owned.role, None))),
+        **name,
+        "scope": spelled(narrowed(scopes, ROLE_SCOPES[owned.role])),
         "client_id": client.client_id,
-        "username": owned.email,
         "sub": str(owned.grant.user_id),
         "aud": env.addresses.base,
         "iss": env.addresses.auth,

@@ -74,8 +74,6 @@ async def read_request(
             ),
         )
         return AuthorizationRequest(wish, state, _prompt(first), _max_age(first))
-    except Returned:
-        raise
     except Refused as refused:
         told = {"error": refused.error, "error_description": refused.message}
         address = _address(redirect_uri, state, issuer, told)
@@ -92,6 +90,8 @@ def _check(parameters: Sequence[tuple[str, str]], first: Mapping[str, str]) -> N
         raise Refused("invalid_request", "A parameter was sent more than once.")
     if any(len(value) > MAX_LENGTH for _, value in parameters):
         raise Refused("invalid_request", f"A parameter is longer than {MAX_LENGTH} characters.")
+    if not all(map(str.isprintable, first.values())):
+        raise Refused("invalid_request", "A parameter holds a character that cannot be seen.")
     for name, error in (
         ("request", "request_not_supported"),
         ("request_uri", "request_uri_not_supported"),

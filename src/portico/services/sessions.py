@@ -8,7 +8,7 @@ from portico.domain.sessions import MAX_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.environment import Environment
-from portico.services.sign_in import Attempt, check_password, note_sign_in
+from portico.services.sign_in import Attempt, check_password, note_sign_in, still
 
 USER_AGENT_LENGTH = 300
 
@@ -31,6 +31,7 @@ async def open_session(
     now = env.clock()
     replaced = await env.sessions.by_hash(digest(instead_of)) if instead_of else None
     async with env.db.transaction() as tx:
+        user = await still(env, tx, user)
         if replaced is not None:
             await env.sessions.delete(tx, replaced.session.id)
         session = await env.sessions.insert(

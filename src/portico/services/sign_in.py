@@ -54,10 +54,23 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     password_hash = user.password_hash if user and user.password_hash else _NOBODYS_HASH
     fits = len(attempt.password) <= PASSWORD_LENGTH[1]
     right = await env.passwords.verify(attempt.password if fits else "", password_hash)
-    if user is None or not right or user.password_hash is None:
+    if user is None or user.password_hash is None or not (fits and right):
         await _note_refusal(env, attempt, user)
         raise AuthenticationRequired(WRONG)
     return user
+
+
+async def still(env: Environment, tx: Transaction, user: User) -> User:
+    """The user whose password was checked, as it now is; nobody changes it until `tx` ends.
+
+    For the beginning of the transaction that stores a credential: whatever refers to the user's row
+    holds it too, and of two that then want it for themselves each would wait for the other. Raises
+    `AuthenticationRequired` for one who was deleted, or whose password changed, meanwhile.
+    """
+    current = await env.users.get(user.id, tx)
+    if current is None or current.password_hash != user.password_hash:
+        raise AuthenticationRequired(WRONG)
+    return current
 
 
 async def note_sign_in(
@@ -66,17 +79,14 @@ async def note_sign_in(
     """Moves `last_login_at`, remembers the address and writes the audit log, in the transaction
     that stores the credential (its kind and id). Returns the user as it now is."""
     now = env.clock()
-    current = await env.users.get(user.id, tx)
-    if current is None or current.password_hash != user.password_hash:
-        raise AuthenticationRequired(WRONG)  # deleted, or the password changed, while it was hashed
-    current = msgspec.structs.replace(current, last_login_at=now)
-    await env.users.update(tx, current)
+    user = msgspec.structs.replace(user, last_login_at=now)
+    await env.users.update(tx, user)
     await env.sessions.know_address(tx, user.id, attempt.address, now)
     by = msgspec.structs.replace(
         attempt.by, user_id=user.id, email=user.email, credential=credential, credential_id=row_id
     )
     await env.audit.record(tx, by, now, "sign_in", target="user", target_id=user.id)
-    return current
+    return user
 
 
 async def _slow_down(env: Environment, attempt: Attempt, user: User | None) -> None:

@@ -186,9 +186,11 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
 
 def claimed_issuer(token: str) -> str | None:
     """Who claims to have issued a token that is not verified."""
+    if len(token) > MAX_LENGTH:
+        return None
     try:
         return msgspec.json.decode(_decoded(token.split(".")[1]), type=_Issued).iss
-    except (ValueError, IndexError):
+    except (ValueError, RecursionError):
         return None
 
 
@@ -206,6 +208,6 @@ def _kid(token: str) -> str | None:
         return None
     try:
         header = msgspec.json.decode(_decoded(token.partition(".")[0]), type=_Header)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return header.kid if header.alg == ALGORITHM and header.typ == "JWT" else None

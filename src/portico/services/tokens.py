@@ -8,13 +8,20 @@ from typing import NamedTuple
 
 from portico.domain.audit import Actor
 from portico.domain.errors import AuthenticationRequired
-from portico.domain.oauth import ACCESS_SECONDS, REFRESH_SECONDS, Client, Refused, narrowed
+from portico.domain.oauth import (
+    ACCESS_SECONDS,
+    OPENID_SCOPES,
+    REFRESH_SECONDS,
+    Client,
+    Refused,
+    narrowed,
+)
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
 from portico.domain.times import SECOND
 from portico.services.environment import Environment
 from portico.services.sessions import USER_AGENT_LENGTH
-from portico.services.sign_in import Attempt, check_password, note_sign_in
+from portico.services.sign_in import Attempt, check_password, note_sign_in, still
 from portico.storage.database import Transaction
 from portico.storage.grants import OwnedToken
 
@@ -35,6 +42,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
     await env.signer.ready()
     now = env.clock()
     async with env.db.transaction() as tx:
+        user = await still(env, tx, user)
         grant = await env.grants.insert(
             tx,
             user_id=user.id,
@@ -69,6 +77,7 @@ async def refresh(
 ) -> Pair:
     """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6).
 
+    What the client is no longer registered for, or the user's role no longer has, is left out.
     Raises `Refused`.
     """
     owned = await env.grants.by_refresh(digest(refresh_token))
@@ -80,6 +89,7 @@ async def refresh(
         scopes = frozenset(asked.split())
         if not scopes <= owned.grant.scopes:
             raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
+    scopes &= client.scopes | frozenset(OPENID_SCOPES)
     scopes = narrowed(scopes, ROLE_SCOPES[owned.role])
     pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random(32)), scopes, by)
     if pair is None:

@@ -43,6 +43,8 @@ class Clients:
 
     async def by_client_id(self, client_id: str) -> Client | None:
         """The client that calls itself so."""
+        if not client_id.isascii() or not client_id.isprintable():
+            return None  # and not every engine takes such text
         row = await self._db.one(_BY_CLIENT_ID, {"client_id": client_id})
         return _client(row) if row else None
 

@@ -36,7 +36,13 @@ _REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS 
 _REVOKE_OF_USER = """
 UPDATE grants SET revoked_at = :now WHERE user_id = :user_id AND revoked_at IS NULL RETURNING id"""
 _EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
-_USED = "UPDATE grants SET last_used_at = :at WHERE id = :id AND last_used_at < :at"
+# Whoever holds a row that this wants may want another that this holds; so it waits for none.
+_USED = {
+    "sqlite": "UPDATE grants SET last_used_at = :at WHERE id = :id AND last_used_at < :at",
+    "postgres": """
+UPDATE grants SET last_used_at = :at WHERE id = (
+    SELECT id FROM grants WHERE id = :id AND last_used_at < :at FOR UPDATE SKIP LOCKED)""",
+}
 _ISSUE = """
 INSERT INTO tokens (grant_id, refresh_hash, access_hash, scopes, created_at, access_expires_at,
     refresh_expires_at)
@@ -59,6 +65,8 @@ _SPEND_CODE = """
 UPDATE authorization_codes SET grant_id = :grant_id
 WHERE code_hash = :hash AND grant_id IS NULL RETURNING client_id"""
 _FORGET_CODES = "DELETE FROM authorization_codes WHERE expires_at < :until"
+# What a family that lives on has long used up: too old for any refresh, so too old to be reused.
+_FORGET_TOKENS = "DELETE FROM tokens WHERE refresh_expires_at <= :now"
 _FORGET_GRANTS = "DELETE FROM grants WHERE expires_at <= :now"
 _FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
 
@@ -239,7 +247,8 @@ class Grants:
 
     async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
         """Moves the last-used times of grants forward: grant id to milliseconds."""
-        await tx.run_many(_USED, [{"id": grant, "at": at} for grant, at in sorted(used.items())])
+        uses = [{"id": grant, "at": at} for grant, at in used.items()]
+        await tx.run_many(_USED[self._db.engine], uses)
 
     async def add_code(self, tx: Transaction, code_hash: bytes, code: Code) -> None:
         """Stores a new authorization code by its digest."""
@@ -247,9 +256,12 @@ class Grants:
         del values["grant_id"]
         await tx.run(_ADD_CODE, {"code_hash": code_hash, **values})
 
-    async def code(self, tx: Transaction, code_hash: bytes) -> Code | None:
-        """The code with this digest; nobody else spends it until `tx` ends."""
-        row = await tx.one(_CODE + LOCKED[self._db.engine], {"hash": code_hash})
+    async def code(self, code_hash: bytes, tx: Transaction | None = None) -> Code | None:
+        """The code with this digest; with `tx`, nobody else spends it until that ends."""
+        if tx is None:
+            row = await self._db.one(_CODE, {"hash": code_hash})
+        else:
+            row = await tx.one(_CODE + LOCKED[self._db.engine], {"hash": code_hash})
         return Code(*_with_scopes(row, 3)) if row else None
 
     async def spend_code(self, tx: Transaction, code_hash: bytes, grant_id: int) -> bool:
@@ -258,6 +270,7 @@ class Grants:
         return spent is not None
 
     async def forget(self, tx: Transaction, now: int, codes_until: int) -> None:
-        """Removes expired families, and codes that expired before `codes_until`."""
+        """Removes expired families and tokens, and codes that expired before `codes_until`."""
         await tx.run(_FORGET_GRANTS, {"now": now})
+        await tx.run(_FORGET_TOKENS, {"now": now})
         await tx.run(_FORGET_CODES, {"until": codes_until})

@@ -23,7 +23,13 @@ INSERT INTO sessions (user_id, token_hash, address, user_agent, created_at, last
     expires_at)
 VALUES (:user_id, :hash, :address, :user_agent, :now, :now, :expires_at)
 RETURNING {_COLUMNS}"""
-_SEEN = "UPDATE sessions SET last_seen_at = :at WHERE id = :id AND last_seen_at < :at"
+# Whoever holds a row that this wants may want another that this holds; so it waits for none.
+_SEEN = {
+    "sqlite": "UPDATE sessions SET last_seen_at = :at WHERE id = :id AND last_seen_at < :at",
+    "postgres": """
+UPDATE sessions SET last_seen_at = :at WHERE id = (
+    SELECT id FROM sessions WHERE id = :id AND last_seen_at < :at FOR UPDATE SKIP LOCKED)""",
+}
 _DELETE = "DELETE FROM sessions WHERE id = :id RETURNING id"
 _DELETE_OF_USER = "DELETE FROM sessions WHERE user_id = :user_id AND id <> :except RETURNING id"
 _DELETE_ENDED = "DELETE FROM sessions WHERE expires_at <= :now OR last_seen_at <= :idle"
@@ -102,9 +108,8 @@ class Sessions:
 
     async def record_seen(self, tx: Transaction, seen: dict[int, int]) -> None:
         """Moves the last-seen times of sessions forward: session id to milliseconds."""
-        await tx.run_many(
-            _SEEN, [{"id": session, "at": at} for session, at in sorted(seen.items())]
-        )
+        uses = [{"id": session, "at": at} for session, at in seen.items()]
+        await tx.run_many(_SEEN[self._db.engine], uses)
 
     async def delete(self, tx: Transaction, session_id: int) -> bool:
         """Ends a session; tells whether there was one."""

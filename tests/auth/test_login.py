@@ -1,0 +1,224 @@
+"""Logins for a JSON Web Token, and their refresh tokens (specification §5.3; decisions §5)."""
+
+import json
+from base64 import urlsafe_b64decode
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
+from cryptography.hazmat.primitives.hashes import SHA256
+from joserfc import jwt
+from joserfc.jwk import KeySet
+
+from driving import BASE, NOON, Api, refused
+from portico.domain.audit import OPERATOR
+from portico.services.sign_out import end_grant
+from signing_in import AUTH, PASSWORD, Visitor, client_of, tokens_of
+
+HOUR = 3_600
+NOW = NOON // 1000
+MONTH = 30 * 86_400
+
+
+def decoded(part: str) -> bytes:
+    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and claims, unverified."""
+    header, claims, _ = token.split(".")
+    return json.loads(decoded(header)), json.loads(decoded(claims))
+
+
+@pytest.mark.parametrize("env", ["live", "sandbox"])
+async def test_a_login_answers_four_fields_and_a_token_with_the_claims(
+    api: Api, visitor: Visitor, env: str
+) -> None:
+    environment = api.live if env == "live" else api.sandbox
+    ada = await api.account("editor", env=environment, password=PASSWORD, name="Ada Lovelace")
+    api.clock.advance(milliseconds=999)
+    answer = await visitor.log_in(ada.email, env=env)
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    body = answer.json()
+    assert body.keys() == {"access_token", "refresh_token", "expires_in", "token_type"}
+    assert (body["expires_in"], body["token_type"]) == (HOUR, "Bearer")
+    header, claims = read(body["access_token"])
+    assert header.keys() == {"alg", "typ", "kid"}
+    assert (header["alg"], header["typ"]) == ("RS256", "JWT")
+    assert len(claims.pop("jti")) == 32
+    assert claims == {
+        "sub": str(ada.id),
+        "name": "Ada Lovelace",
+        "role": "editor",
+        "iat": NOW,
+        "exp": NOW + HOUR,
+        "iss": AUTH[env],
+        "aud": BASE[env],
+    }
+    me = await visitor.me(body["access_token"], env=env)
+    assert me.json()["data"]["id"] == ada.id
+    assert me.json()["data"]["last_login_at"] == "2026-03-15T12:00:00.999Z"
+
+
+async def test_two_logins_in_one_moment_have_tokens_of_their_own(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account(password=PASSWORD)
+    one, other = [(await visitor.log_in(ada.email)).json() for _ in range(2)]
+    assert one["access_token"] != other["access_token"]
+    assert one["refresh_token"] != other["refresh_token"]
+
+
+async def test_the_e_mail_is_read_in_any_case_and_unicode_form(api: Api, visitor: Visitor) -> None:
+    await api.account(password=PASSWORD, email="zoë@example.com")
+    for spelled in ("ZOË@EXAMPLE.COM", "zoe\u0308@example.com"):
+        assert (await visitor.log_in(spelled)).status_code == 200
+
+
+async def test_the_published_keys_verify_it(api: Api, visitor: Visitor) -> None:
+    ada = await api.account(password=PASSWORD)
+    token = (await visitor.log_in(ada.email)).json()["access_token"]
+    answer = await visitor.send("GET", f"{AUTH['live']}/.well-known/jwks.json")
+    assert answer.headers["cache-control"] == "public, max-age=900"
+    published = answer.json()
+    assert all(
+        key.keys() == {"kid", "kty", "use", "alg", "n", "e"}
+        and (key["kty"], key["use"], key["alg"]) == ("RSA", "sig", "RS256")
+        for key in published["keys"]
+    )
+    assert jwt.decode(token, KeySet.import_key_set(published), algorithms=["RS256"])
+    # And once more by hand, with nothing but RSA and SHA-256.
+    signed, _, signature = token.rpartition(".")
+    key = next(key for key in published["keys"] if key["kid"] == read(token)[0]["kid"])
+    modulus, exponent = (int.from_bytes(decoded(key[name])) for name in ("n", "e"))
+    assert modulus.bit_length() == 2048
+    public = RSAPublicNumbers(exponent, modulus).public_key()
+    public.verify(decoded(signature), signed.encode(), PKCS1v15(), SHA256())
+
+
+async def test_it_holds_to_the_end_of_its_hour_and_no_longer(api: Api, visitor: Visitor) -> None:
+    ada = await api.account(password=PASSWORD)
+    api.clock.advance(milliseconds=700)
+    token = (await visitor.log_in(ada.email)).json()["access_token"]
+    for _ in range(2):  # looked up, and known
+        api.clock.now = NOON + HOUR * 1000 - 1
+        assert (await visitor.me(token)).status_code == 200
+    api.clock.now = NOON + HOUR * 1000
+    refused(await visitor.me(token), 401, "AUTHENTICATION_REQUIRED")
+
+
+async def test_it_carries_the_scopes_of_the_role_that_the_user_has_now(
+    api: Api, visitor: Visitor
+) -> None:
+    admin = await api.caller("admin")
+    ada = await api.account("editor", password=PASSWORD)
+    token = (await visitor.log_in(ada.email)).json()["access_token"]
+    lamp = {"name": "Lamp", "category": "light", "price": 1}
+    made = await visitor.send("POST", f"{BASE['live']}/products", lamp, bearer=token)
+    assert made.status_code == 201
+    await admin.patch(f"/users/{ada.id}", json={"role": "viewer"})
+    refused(await visitor.send("POST", f"{BASE['live']}/products", lamp, bearer=token), 403)
+    await admin.patch(f"/users/{ada.id}", json={"role": "admin"})
+    made = await visitor.send("POST", f"{BASE['live']}/products", lamp, bearer=token)
+    assert made.status_code == 201
+
+
+async def test_a_refresh_answers_like_a_login_and_rotates(api: Api, visitor: Visitor) -> None:
+    ada = await api.account("editor", password=PASSWORD)
+    first = (await visitor.log_in(ada.email)).json()
+    api.clock.advance(seconds=HOUR)
+    answer = await visitor.refresh(first["refresh_token"])
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    second = answer.json()
+    assert second.keys() == first.keys()
+    assert second["refresh_token"] != first["refresh_token"]
+    claims = read(second["access_token"])[1]
+    assert (claims["iat"], claims["exp"]) == (NOW + HOUR, NOW + 2 * HOUR)
+    assert (claims["sub"], claims["role"]) == (str(ada.id), "editor")
+    refused(await visitor.me(first["access_token"]), 401)
+    assert (await visitor.me(second["access_token"])).status_code == 200
+    third = (await visitor.refresh(second["refresh_token"])).json()
+    # Those that were issued before hold until their own end.
+    for token in (second, third):
+        assert (await visitor.me(token["access_token"])).status_code == 200
+
+
+async def test_a_refresh_token_that_comes_again_ends_the_whole_login(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account(password=PASSWORD)
+    other = (await visitor.log_in(ada.email)).json()
+    first = (await visitor.log_in(ada.email)).json()
+    second = (await visitor.refresh(first["refresh_token"])).json()
+    assert (await visitor.me(second["access_token"])).status_code == 200
+    refused(await visitor.refresh(first["refresh_token"]), 401, "AUTHENTICATION_REQUIRED")
+    for token in (first["access_token"], second["access_token"]):
+        refused(await visitor.me(token), 401)
+    refused(await visitor.refresh(second["refresh_token"]), 401)
+    assert (await visitor.me(other["access_token"])).status_code == 200
+    assert (await visitor.refresh(other["refresh_token"])).status_code == 200
+
+
+async def test_a_refresh_token_holds_thirty_days_from_its_own_issue(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account(password=PASSWORD)
+    token = (await visitor.log_in(ada.email)).json()["refresh_token"]
+    late = (await visitor.log_in(ada.email)).json()["refresh_token"]
+    api.clock.now = NOON + MONTH * 1000 - 1
+    token = (await visitor.refresh(token)).json()["refresh_token"]
+    api.clock.now = NOON + MONTH * 1000
+    refused(await visitor.refresh(late), 401)
+    api.clock.now = NOON + 2 * MONTH * 1000 - 2
+    assert (await visitor.refresh(token)).status_code == 200
+
+
+@pytest.mark.parametrize("env", ["live", "sandbox"])
+async def test_what_is_no_refresh_token_of_a_login_is_refused(
+    api: Api, visitor: Visitor, env: str
+) -> None:
+    ada = await api.account(password=PASSWORD)
+    login = (await visitor.log_in(ada.email)).json()
+    client = (await client_of(api.live)).client
+    of_client = await tokens_of(api.live, client, ada)
+    tokens = ["", "ort_", "x" * 10_000, login["access_token"], of_client.refresh_token]
+    if env == "sandbox":
+        tokens.append(login["refresh_token"])
+    async with api.unchanged():
+        for token in tokens:
+            answer = await visitor.refresh(token, env=env)
+            refused(answer, 401, "AUTHENTICATION_REQUIRED")
+            assert answer.headers["www-authenticate"] == "Bearer"
+    assert (await visitor.refresh(login["refresh_token"])).status_code == 200
+
+
+async def test_a_login_that_was_ended_cannot_be_refreshed(api: Api, visitor: Visitor) -> None:
+    ada = await api.account(password=PASSWORD)
+    login = (await visitor.log_in(ada.email)).json()
+    (grant,) = await api.live.grants.of_user(ada.id, api.clock())
+    await end_grant(api.live, grant.id, OPERATOR)
+    refused(await visitor.me(login["access_token"]), 401)
+    refused(await visitor.refresh(login["refresh_token"]), 401)
+
+
+async def test_neither_token_is_stored_as_it_is(api: Api, visitor: Visitor) -> None:
+    ada = await api.account(password=PASSWORD)
+    login = (await visitor.log_in(ada.email)).json()
+    held = repr(await api.state())
+    for token in (login["access_token"], login["refresh_token"]):
+        assert token not in held
+        assert token.removeprefix("ort_") not in held
+
+
+async def test_a_refused_login_is_the_error_body_of_the_api(visitor: Visitor) -> None:
+    answer = await visitor.log_in("nobody@example.com")
+    refused(answer, 401, "AUTHENTICATION_REQUIRED")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    missing = await visitor.send("POST", f"{AUTH['live']}/login", {"email": "a"})
+    assert refused(missing, 400, "VALIDATION_ERROR").keys() == {"password"}
+    more = {"email": "a", "password": "b", "role": "admin"}
+    unknown = await visitor.send("POST", f"{AUTH['live']}/login", more)
+    assert refused(unknown, 400, "VALIDATION_ERROR").keys() == {"role"}
