@@ -93,8 +93,7 @@ class Signed:
         for kind in ("login", "oauth"):
             bearer = {"authorization": f"Bearer {self.tokens[kind]}"}
             holds[kind] = (await stranger.get("/users/me", headers=bearer)).status_code == 200
-        async with env.db.transaction() as tx:
-            holds["code"] = await env.grants.code(tx, digest(f"code {user_id}")) is not None
+        holds["code"] = await env.grants.code(digest(f"code {user_id}")) is not None
         holds["reset"] = await env.email_tokens.by_hash(digest(f"reset {user_id}")) is not None
         holds["key"] = (await self.key.get("/users/me")).status_code == 200
         return holds
