@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import footprint, latency, throughput
+from bench import client_library, footprint, latency, throughput
 from bench.report import Finding, Report
 from bench.servers import LOAD_CPU, SERVER_CPU, BenchError
 from bench.workshop import Workshop
@@ -31,6 +31,7 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "memory": footprint.memory,
     "idle": footprint.idle,
     "start": footprint.start,
+    "library": client_library.library,
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 OPEN_FILES = 8192

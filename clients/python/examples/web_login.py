@@ -1,0 +1,112 @@
+"""A small web application whose users sign in with their Portico account.
+
+    portico clients create --name Demo --redirect-uri http://127.0.0.1/callback \\
+        --scope "read:products read:users"
+    export CLIENT_ID=… CLIENT_SECRET=… PORTICO_CA=…/tls/ca.pem
+    python web_login.py 8000
+
+Then open http://127.0.0.1:8000/. It keeps everything in memory, for the sake of shortness.
+"""
+
+import os
+import secrets
+import sys
+from html import escape
+from http.cookies import SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from portico_client import (
+    Authorization,
+    CallbackRejected,
+    Client,
+    OAuthApp,
+    OAuthError,
+    OAuthTokens,
+)
+
+PORT = int(sys.argv[1])
+COOKIE = "demo"
+
+begun: dict[str, Authorization] = {}  # by cookie, while the browser is away
+users: dict[str, int] = {}  # who is signed in, by cookie
+tokens: dict[int, OAuthTokens] = {}  # by user
+
+
+def store(new: OAuthTokens) -> None:
+    """Keeps a user's tokens: the first, and each time that they were renewed."""
+    assert new.identity is not None  # the scope openid was asked for
+    tokens[new.identity.user_id] = new
+
+
+app = OAuthApp(
+    os.environ["CLIENT_ID"],
+    os.environ.get("CLIENT_SECRET"),
+    redirect_uri=f"http://127.0.0.1:{PORT}/callback",
+    on_change=store,
+)
+
+
+class Pages(BaseHTTPRequestHandler):
+    """The application's pages."""
+
+    def do_GET(self) -> None:
+        """Answers a request."""
+        cookies = SimpleCookie(self.headers.get("cookie", ""))
+        browser = cookies[COOKIE].value if COOKIE in cookies else ""
+        page = self.path.partition("?")[0]
+        if page == "/login":
+            self.begin()
+        elif page == "/callback":
+            self.complete(browser)
+        elif browser in users:
+            self.welcome(tokens[users[browser]])
+        else:
+            self.show("<a href='/login'>Sign in with Portico</a>")
+
+    def begin(self) -> None:
+        """Sends the browser to Portico."""
+        browser = secrets.token_urlsafe()
+        begun[browser] = app.begin("openid read:products read:users")
+        self.redirect(begun[browser].url, browser)
+
+    def complete(self, browser: str) -> None:
+        """Signs the user in whose browser comes back from Portico."""
+        try:
+            new = app.complete(self.path, begun.pop(browser))
+        except (KeyError, CallbackRejected):
+            self.show("This did not begin here. <a href='/login'>Try again</a>", 400)
+        except OAuthError as refused:
+            self.show(f"You are not signed in: {escape(refused.message)}", 403)
+        else:
+            store(new)
+            signed_in = secrets.token_urlsafe()  # a new cookie, which nobody can have set before
+            assert new.identity is not None  # the scope openid was asked for
+            users[signed_in] = new.identity.user_id
+            self.redirect("/", signed_in)
+
+    def welcome(self, mine: OAuthTokens) -> None:
+        """What only who is signed in sees."""
+        with Client(auth=mine) as client:
+            name = client.me().name
+            total = client.products.list().page(1).pagination.total_items
+        self.show(f"Hello {escape(name)}, there are {total} products.")
+
+    def show(self, html: str, status: int = 200) -> None:
+        """Answers with a page."""
+        self.send_response(status)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(html.encode())
+
+    def redirect(self, url: str, browser: str) -> None:
+        """Sends the browser elsewhere, with a cookie to know it by."""
+        self.send_response(303)
+        self.send_header("location", url)
+        self.send_header("set-cookie", f"{COOKIE}={browser}; Path=/; HttpOnly; SameSite=Lax")
+        self.end_headers()
+
+
+if __name__ == "__main__":
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), Pages)
+    print(f"http://127.0.0.1:{PORT}/", flush=True)
+    server.serve_forever()

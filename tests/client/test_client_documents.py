@@ -1,0 +1,90 @@
+"""The library's README does what it says, and its reference is current."""
+
+import re
+import runpy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from documents import ROOT, Document
+from oauth.authority import WEB_APP, Authority
+from oauth.visiting import Browser
+from portico_client.errors import BY_CODE
+
+HOME = ROOT / "clients/python"
+README = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
+REFERENCE = Document(HOME / "docs/reference.md", (HOME / "docs/reference.md").read_text("utf-8"))
+
+
+@pytest.fixture
+def browser(served: Authority) -> Iterator[Browser]:
+    """A browser with a new editor before it."""
+    with served.browser() as opened:
+        yield opened
+
+
+def test_readme_runs_from_top_to_bottom(
+    served: Authority,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    email = served.installation.facts["admin"]["email"]
+    key = served.installation.told(
+        *("keys", "create", "--owner", email, "--type", "live", "--name", "Readme")
+    )["key"]
+    monkeypatch.setenv("PORTICO_API_KEY", key)
+    monkeypatch.setenv("PORTICO_BASE_URL", served.api)
+    monkeypatch.setenv("PORTICO_CA", str(served.certificate))
+    registered = served.register(WEB_APP)
+    body = {"email": browser.person.email, "password": browser.person.password}
+    with served.client() as anybody:
+        token = anybody.post(f"{served.issuer}/login", json=body).json()["access_token"]
+    names: dict[str, Any] = {
+        "password": browser.person.password,
+        "client_id": registered.client_id,
+        "client_secret": registered.client_secret,
+        "session": {},
+        "visit": browser.decide,
+        "token": token,
+    }
+    for block in README.blocks:
+        if block.language == "python":
+            text = block.text.replace("https://localhost:8443", served.origin)
+            text = text.replace("grace@example.com", browser.person.email)
+            exec(compile(text, str(README.path), "exec"), names)  # noqa: S102 - our own document
+    said = capsys.readouterr().out
+    assert "Desk lamp 24.5\n" in said
+    assert "\npassword must " in said
+    assert f"{browser.person.id} frozenset" in said
+    assert f"{browser.person.id} editor\n" in said
+    assert names["store"]["api_key"] == names["rotated"].key
+    for name in ("client", "app", "verifier"):
+        names[name].close()
+
+
+def test_the_reference_is_what_the_docstrings_make() -> None:
+    made = runpy.run_path(str(HOME / "reference.py"))["reference"]()
+    assert REFERENCE.text == made, "run clients/python/reference.py"
+
+
+def test_the_reference_has_every_error() -> None:
+    for kind in BY_CODE.values():
+        assert f"**`{kind.__name__}`**" in REFERENCE.text
+
+
+@pytest.mark.parametrize("doc", [README, REFERENCE], ids=lambda doc: doc.path.name)
+def test_the_librarys_links_lead_somewhere(doc: Document) -> None:
+    for link in doc.links:
+        path, _, anchor = link.partition("#")
+        target = doc.path.parent / path if path else doc.path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in Document(target, target.read_text("utf-8")).anchors
+
+
+def test_every_name_in_readme_is_in_the_reference() -> None:
+    for name in re.findall(r"from portico_client import ([\w, ]+)", README.text):
+        for one in name.split(", "):
+            assert one in REFERENCE.text
