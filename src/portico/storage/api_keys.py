@@ -3,7 +3,7 @@
 import msgspec
 
 from portico.domain.api_keys import ApiKey
-from portico.storage.database import Database, Reader, Row, Transaction
+from portico.storage.database import LOCKED, Database, Row, Transaction
 
 COLUMNS = (
     "id, user_id, name, type, hint, created_at, expires_at, last_used_at, revoked_at, rotated_at"
@@ -60,9 +60,13 @@ class ApiKeys:
         row = await self._db.one(_BY_HASH, {"hash": key_hash})
         return _owned(row) if row else None
 
-    async def get(self, key_id: int, tx: Reader | None = None) -> ApiKey | None:
-        """The key with this id, whatever its state."""
-        row = await (tx or self._db).one(_BY_ID, {"id": key_id})
+    async def get(self, key_id: int, tx: Transaction | None = None) -> ApiKey | None:
+        """The key with this id, whatever its state; with `tx`, nobody else changes it until that
+        ends."""
+        if tx is None:
+            row = await self._db.one(_BY_ID, {"id": key_id})
+        else:
+            row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": key_id})
         return ApiKey(*row) if row else None
 
     async def all(self) -> list[OwnedKey]:

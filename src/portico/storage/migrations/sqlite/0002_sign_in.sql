@@ -127,6 +127,11 @@ END;
 CREATE TRIGGER audit_is_not_deleted BEFORE DELETE ON audit BEGIN
     SELECT raise(ABORT, 'the audit log is append-only');
 END;
+-- REPLACE deletes without asking the trigger above.
+CREATE TRIGGER audit_is_not_replaced BEFORE INSERT ON audit
+WHEN EXISTS (SELECT 1 FROM audit WHERE id = new.id) BEGIN
+    SELECT raise(ABORT, 'the audit log is append-only');
+END;
 
 -- How many requests each account made on each UTC day, counted in days since the epoch.
 CREATE TABLE daily_use (
