@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import httpx
+from hypothesis import settings
 
 from portico_client.errors import PorticoError
 from portico_client.flow import Flow, Pause, Request, Response
+
+CASES = settings(deadline=None)
+"""How properties are tried: on a busy machine one case may take a while."""
 
 KEY = "an-api-key"
 PLACE = "https://portico.example/v1"

@@ -137,6 +137,10 @@ def test_addresses_have_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
         "https://api.example/sandbox/auth/login",
         "https://api.example/sandbox/v1/users/me",
     ]
+    assert sent(monkeypatch, PORTICO_BASE_URL="https://api.example")[0] == (
+        "https://api.example/auth/login"
+    )
+    monkeypatch.setenv("PORTICO_BASE_URL", "https://api.example/sandbox/v1")
     assert sent(monkeypatch, PORTICO_AUTH_URL="https://auth.example/") == [
         "https://auth.example/login",
         "https://api.example/sandbox/v1/users/me",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.scripted import Scripted, answer
+from client.scripted import CASES, Scripted, answer
 from client.test_client_sign_in import HOUR
 from oauth.authority import WEB_APP, Authority, Registered
 from oauth.visiting import Browser
@@ -205,6 +205,7 @@ def test_an_authorization_asks_for_a_code_with_state_nonce_and_pkce() -> None:
     } == set()
 
 
+@CASES
 @given(
     st.fixed_dictionaries(
         {"code": st.text()},

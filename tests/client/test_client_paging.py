@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from client.scripted import CASES
 from portico_client.models import Page, Pagination
 from portico_client.paging import Walk
 
@@ -54,6 +55,7 @@ def walked(model: Model, between: list[list[int]], change: str) -> list[int]:
     return given_
 
 
+@CASES
 @given(sizes, limits)
 def test_a_list_that_stays_is_given_once_and_in_order(size: int, limit: int) -> None:
     model = Model(list(range(size)), limit)
@@ -61,6 +63,7 @@ def test_a_list_that_stays_is_given_once_and_in_order(size: int, limit: int) -> 
     assert model.read == max(1, -(-size // limit)), "no page is read twice"
 
 
+@CASES
 @given(sizes, limits, st.lists(st.lists(st.integers(0, 99), max_size=12), max_size=12))
 def test_what_stays_is_given_once_while_others_are_added(
     size: int, limit: int, between: list[list[int]]
@@ -70,6 +73,7 @@ def test_what_stays_is_given_once_while_others_are_added(
     assert [one for one in found if one < size] == list(range(size))
 
 
+@CASES
 @given(sizes, limits, st.lists(st.lists(st.integers(0, 99), max_size=12), max_size=12))
 def test_what_stays_is_given_once_while_others_are_deleted(
     size: int, limit: int, between: list[list[int]]

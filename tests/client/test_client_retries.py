@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.scripted import KEY, PLACE, Scripted, answer, drive, pauses, refusal
+from client.scripted import CASES, KEY, PLACE, Scripted, answer, drive, pauses, refusal
 from portico_client import (
     AsyncClient,
     Client,
@@ -58,6 +58,7 @@ def may_have_been_done(outcome: Response | ConnectionFailed) -> bool:
     return outcome.status != 429
 
 
+@CASES
 @given(requests, st.lists(outcomes, min_size=4, max_size=4))
 def test_no_request_is_sent_more_than_four_times(request: Request, steps: list[Any]) -> None:
     _, asked = drive(attempts(request, RETRIES), steps)
@@ -65,6 +66,7 @@ def test_no_request_is_sent_more_than_four_times(request: Request, steps: list[A
     assert len(pauses(asked)) == asked.count(request) - 1, "a pause before every repetition"
 
 
+@CASES
 @given(st.sampled_from(UNGUARDED), st.lists(outcomes, min_size=4, max_size=4))
 def test_what_may_have_been_done_is_not_repeated_unguarded(
     request: Request, steps: list[Any]
@@ -74,6 +76,7 @@ def test_what_may_have_been_done_is_not_repeated_unguarded(
     assert not any(may_have_been_done(step) for step in steps[: sent - 1])
 
 
+@CASES
 @given(requests, st.lists(outcomes, min_size=4, max_size=4), st.floats(0, 1))
 def test_a_wait_is_what_was_asked_and_a_bounded_part_by_chance(
     request: Request, steps: list[Any], chance: float

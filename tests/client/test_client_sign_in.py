@@ -358,7 +358,7 @@ def test_an_outage_is_no_refusal_of_the_password() -> None:
 
 
 def test_a_cookie_goes_nowhere_but_where_it_is_sent() -> None:
-    cookie = "__Host-session=s3cr3t; Path=/; Secure; HttpOnly; SameSite=Strict"
+    cookie = "lb=7; Path=/, __Host-session=s3cr3t; Path=/; Secure; HttpOnly; SameSite=Strict"
     opened = answer(201, {"data": {}}, set_cookie=cookie)
     client, script = scripted(opened, ME, ME, credential=SessionLogin("ada@example.com", PASSWORD))
     client.me()

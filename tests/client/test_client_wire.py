@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.scripted import KEY, PLACE, Scripted, answer
+from client.scripted import CASES, KEY, PLACE, Scripted, answer
 from client.test_client_retries import PRODUCT
 from portico_client import APIError, Client, UnexpectedAnswer
 from portico_client.calls import PRODUCTS, query
@@ -34,11 +34,13 @@ def received(path: str) -> tuple[str, list[tuple[str, str]]]:
     return raw, parse_qsl(parameters, keep_blank_values=True, strict_parsing=bool(parameters))
 
 
+@CASES
 @given(st.dictionaries(texts.filter(bool), texts))
 def test_any_text_arrives_in_the_query_as_it_was(parameters: dict[str, str]) -> None:
     assert received(f"/products{query(parameters)}") == ("/v1/products", list(parameters.items()))
 
 
+@CASES
 @given(price=prices, truth=st.booleans(), page=st.integers(1, 10**9))
 def test_numbers_and_truths_arrive_as_the_service_writes_them(
     *, price: Decimal, truth: bool, page: int
@@ -51,6 +53,7 @@ def test_numbers_and_truths_arrive_as_the_service_writes_them(
     assert (sent["in_stock"], sent["page"]) == (str(truth).lower(), str(page))
 
 
+@CASES
 @given(st.integers(-(10**20), 10**20))
 def test_an_id_is_one_part_of_the_path(id_: int) -> None:
     assert received(PRODUCTS.get(id_).path) == (f"/v1/products/{id_}", [])
@@ -62,11 +65,13 @@ def test_what_is_no_id_is_not_sent(wrong: Any) -> None:
         PRODUCTS.get(wrong)
 
 
+@CASES
 @given(json_values)
 def test_a_body_is_the_same_value_once_it_is_read(value: Any) -> None:
     assert json.loads(encode(value), parse_float=Decimal) == value
 
 
+@CASES
 @given(prices)
 def test_a_price_keeps_every_digit_both_ways(price: Decimal) -> None:
     sent = encode({"price": price})
@@ -110,6 +115,7 @@ def test_a_success_that_cannot_be_understood_is_an_error(content: bytes) -> None
         client.products.get(1)
 
 
+@CASES
 @given(st.integers(300, 599), st.binary() | json_values.map(lambda value: encode(value).encode()))
 def test_any_refusal_is_an_error_of_the_tree(status: int, content: bytes) -> None:
     error = error_of(Response(status, {}, content))

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """What requests carry, until when in Unix seconds, and what its successor costs."""
+    """What requests carry, until when in Unix seconds, and what gets its successor."""
 
     headers: Mapping[str, str] = field(repr=False)
     expires_at: float = math.inf
@@ -36,8 +37,10 @@ class Proof:
     """To be told before the proof is used."""
 
 
-Renew = Callable[[Proof | None], Flow[Proof]]
+Renew = Callable[[Proof], Flow[Proof]]
 """Gets a proof, given the one that no longer holds."""
+
+_SESSION = re.compile(r"__(?:Host|Secure)-session=[^;,\s]+")
 
 
 class Access:
@@ -54,7 +57,7 @@ class Access:
         self.addresses = addresses
         self._retries = retries
         self._clock = clock
-        self._proof: Proof | None = None
+        self._proof = Proof({}, expires_at=-math.inf)
         self._renew: Renew | None = None
         self._refusal: APIError | None = None
         if isinstance(credential, str):
@@ -83,27 +86,26 @@ class Access:
     def _answer(self, request: Request) -> Flow[Response]:
         """The answer to a request with the proof; with a new one where that is refused (401), for
         then nothing was done."""
-        proof, fresh = self._proof, False
-        if proof is None or (self._renew and proof.expires_at <= self._clock() + MARGIN_SECONDS):
-            proof, fresh = (yield Alone(self._renewed(proof))), True
+        proof, renew = self._proof, self._renew
+        if renew is not None and proof.expires_at <= self._clock() + MARGIN_SECONDS:
+            proof, renew = (yield Alone(self._renewed(renew, proof))), None
         response = yield from attempts(_carrying(request, proof), self._retries)
-        if response.status == 401 and self._renew is not None and not fresh:
-            proof = yield Alone(self._renewed(proof))
+        if response.status == 401 and renew is not None:
+            proof = yield Alone(self._renewed(renew, proof))
             response = yield from attempts(_carrying(request, proof), self._retries)
         return response
 
-    def _renewed(self, refused: Proof | None) -> Flow[Proof]:
+    def _renewed(self, renew: Renew, refused: Proof) -> Flow[Proof]:
         """The successor of a proof. Whoever comes first gets it, the others find it there.
 
         What the service refuses once is not asked for again: neither password nor refresh token
         becomes valid by repeating it.
         """
-        if self._proof is refused or self._proof is None:
+        if self._proof is refused:
             if self._refusal is not None:
                 raise copy.copy(self._refusal)
-            assert self._renew is not None, "only what can be renewed is"  # noqa: S101 - for mypy
             try:
-                self._proof = yield from self._renew(refused)
+                self._proof = yield from renew(refused)
             except APIError as refusal:
                 if refusal.status in (400, 401):
                     self._refusal = refusal
@@ -117,9 +119,9 @@ class Access:
         return (yield from attempts(request, self._retries))
 
     def _login(self, login: Login) -> Renew:
-        def renew(held: Proof | None) -> Flow[Proof]:
+        def renew(held: Proof) -> Flow[Proof]:
             auth = self.addresses.auth
-            if held is not None:
+            if held.refresh_token is not None:
                 fields = {"refresh_token": held.refresh_token}
                 response = yield from self._post(f"{auth}/refresh", fields)
                 if response.status == 200:
@@ -139,22 +141,22 @@ class Access:
         return Proof(bearer(tokens["access_token"]), ends, tokens["refresh_token"])
 
     def _session(self, login: SessionLogin) -> Renew:
-        def renew(_held: Proof | None) -> Flow[Proof]:
+        def renew(_held: Proof) -> Flow[Proof]:
             url = f"{self.addresses.base}/sessions"
             response = yield from self._post(url, dataclasses.asdict(login))
             if response.status != 201:
                 raise error_of(response)
-            cookie = response.headers.get("set-cookie", "").partition(";")[0]
-            if "=" not in cookie:
+            cookie = _SESSION.search(response.headers.get("set-cookie", ""))
+            if cookie is None:
                 raise unexpected(response)
-            return Proof({"cookie": cookie})
+            return Proof({"cookie": cookie[0]})
 
         return renew
 
     def _oauth(self, tokens: OAuthTokens) -> Renew:
         held = tokens
 
-        def renew(_held: Proof | None) -> Flow[Proof]:
+        def renew(_held: Proof) -> Flow[Proof]:
             nonlocal held
             fields = {"grant_type": "refresh_token", "refresh_token": held.refresh_token or ""}
             request = token_request(self.addresses.auth, held, fields)

@@ -11,7 +11,7 @@
 import os
 import ssl
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from portico_client.credentials import Credential
 
@@ -31,7 +31,7 @@ class Addresses:
 def addresses(base_url: str | None, auth_url: str | None) -> Addresses:
     """The addresses to use. Raises ValueError for one that is not https."""
     base = _address(base_url or os.environ.get("PORTICO_BASE_URL") or DEFAULT_BASE_URL)
-    auth = auth_url or os.environ.get("PORTICO_AUTH_URL") or f"{base.rpartition('/')[0]}/auth"
+    auth = auth_url or os.environ.get("PORTICO_AUTH_URL") or urljoin(f"{base}/", "../auth")
     return Addresses(base, _address(auth))
 
 
