@@ -18,8 +18,11 @@ ROOMY = """
 [plans.free]
 per_minute = 100000
 per_day = 1000000
+[plans.enterprise]
+per_minute = 100000
+per_day = 1000000
 """
-"""Everything in these tests comes from one address."""
+"""Everything in these tests comes from one address, or from clients of the first admin."""
 
 SCOPES = "read:products write:products"
 WEB_APP = "https://shop.example/callback"
