@@ -154,7 +154,7 @@ class Desk:
             if message.type in ("error", "warning") and not any(
                 words in message.text for words in expected
             ):
-                complaints.append(message.text)
+                complaints.append(f"{message.location['url']}: {message.text}")
 
         page.on("console", note)
         page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -3,16 +3,24 @@ that sticks out, nothing that the console complains of."""
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import apsw
 import pytest
+from playwright.async_api import Page
 
-from browser.looking import PHONE, Desk, Person, faults, overflow
+from browser.looking import PHONE, WIDE, Desk, Person, faults, overflow
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
 
-STRANGERS = ("sign-in", "forgot", "reset?token=none", "verify?token=none")
+STRANGERS = (
+    "sign-in",
+    "forgot",
+    "forgot/sent",
+    "reset?token=none",
+    "verify?token=none",
+    "verified",
+)
 EVERYBODYS = (
     "",
     "keys",
@@ -89,48 +97,49 @@ def lived(desk: Desk) -> Iterator[dict[str, int]]:
     database.close()
 
 
-async def look(desk: Desk, person: Person | None, path: str, status: int = 200) -> None:
-    expected = () if status == 200 else (f"status of {status}",)
-    async with desk.looking(person, expected=expected) as page:
-        answer = await page.goto(desk.dashboard + (f"/{path}" if path else ""))
-        assert answer is not None
-        assert answer.status == status
-        assert await page.locator("h1").count() == 1
-        assert await faults(page) == []
-        assert await overflow(page) <= 0
+async def troubles(page: Page, paths: Iterable[str], status: int = 200) -> list[str]:
+    """What is wrong with these pages of the dashboard."""
+    found = []
+    for path in paths:
+        await page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
+        await page.emulate_media(color_scheme="light")
+        answer = await page.goto(path or ".")
+        if answer is None or answer.status != status:
+            found.append(f"{path}: {answer and answer.status}")
+        if await page.locator("h1").count() != 1:
+            found.append(f"{path}: it has not one heading of the first rank")
+        found += [f"{path}, wide and light: {fault}" for fault in await faults(page)]
+        if await overflow(page) > 0:
+            found.append(f"{path} sticks out of a wide window")
         await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
         await page.emulate_media(color_scheme="dark")
-        assert await faults(page) == []
-        assert await overflow(page) <= 0
+        found += [f"{path}, narrow and dark: {fault}" for fault in await faults(page)]
+        if await overflow(page) > 0:
+            found.append(f"{path} sticks out of a phone")
+    return found
 
 
-@pytest.mark.parametrize("path", STRANGERS)
-async def test_a_strangers_page_is_sound(desk: Desk, path: str) -> None:
-    await look(desk, None, path)
+async def test_what_a_stranger_sees_is_sound(desk: Desk) -> None:
+    async with desk.looking() as page:
+        assert await troubles(page, STRANGERS) == []
 
 
-@pytest.mark.parametrize("path", EVERYBODYS)
-@pytest.mark.usefixtures("lived")
-async def test_a_page_with_something_on_it_is_sound(desk: Desk, path: str) -> None:
-    await look(desk, desk.admin, path)
+async def test_what_a_newcomer_sees_is_sound(desk: Desk, newcomer: Person) -> None:
+    async with desk.looking(newcomer) as page:
+        assert await troubles(page, EVERYBODYS) == []
 
 
-@pytest.mark.parametrize("path", EVERYBODYS)
-async def test_a_newcomers_page_is_sound(desk: Desk, newcomer: Person, path: str) -> None:
-    await look(desk, newcomer, path)
-
-
-@pytest.mark.parametrize("path", ADMINS)
-async def test_an_administrators_page_is_sound(
-    desk: Desk, lived: dict[str, int], path: str
+@pytest.mark.parametrize("paths", [EVERYBODYS, ADMINS], ids=["everybody's", "admins"])
+async def test_what_an_administrator_with_something_of_everything_sees_is_sound(
+    desk: Desk, lived: dict[str, int], paths: tuple[str, ...]
 ) -> None:
-    await look(desk, desk.admin, path.format(**lived))
+    async with desk.looking(desk.admin) as page:
+        assert await troubles(page, [path.format(**lived) for path in paths]) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "status"), [("users", 403), ("nothing", 404), ("keys/revoke?id=9999", 404)]
-)
+@pytest.mark.parametrize(("status", "paths"), [(403, ["users"]), (404, ["no", "keys/revoke?id=9"])])
 async def test_a_page_that_says_no_is_sound(
-    desk: Desk, newcomer: Person, path: str, status: int
+    desk: Desk, newcomer: Person, status: int, paths: list[str]
 ) -> None:
-    await look(desk, newcomer, path, status)
+    async with desk.looking(newcomer, expected=(f"status of {status}",)) as page:
+        assert await troubles(page, paths, status) == []
