@@ -1,6 +1,5 @@
 """Whatever comes in: a 4xx that names the fault, and nothing changed (decisions §6)."""
 
-import itertools
 import json
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from driving import EXAMPLES, Api, Caller, InProcess, refused
 from portico.app import AUTH, V1
 from portico.contract.reading import fields
+from signing_in import somewhere
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 JSON_VALUE: st.SearchStrategy[Any] = st.recursive(
@@ -37,9 +37,6 @@ BODY_ROUTES = [
     for route in routes
     if route.body is not None
 ]
-STRANGERS = itertools.count()
-"""Of whom each has an address of their own: one that signs in often is made to wait."""
-
 NUMBERS = ["1e400", "-1e400", "1e-400", "1E9999999", "0E999999999", "9" * 400, "-0", "1.0", "0.1e1"]
 NUMBERS += ["1e" + "9" * 25, "5e-9999999", "NaN", "Infinity", "-Infinity", "0.00001", "1.00000"]
 
@@ -63,9 +60,7 @@ def answered_safely(answer: httpx.Response) -> bool:
 async def send(api: Api, caller: Caller, method: str, path: str, body: bytes) -> None:
     before = await api.state()
     headers = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
-    number = next(STRANGERS)
-    transport = InProcess(api, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1")
-    answer = await transport.exchange(method, path, headers, body)
+    answer = await somewhere(api).exchange(method, path, headers, body)
     if not answered_safely(answer):
         return
     after = await api.state()

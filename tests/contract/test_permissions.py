@@ -1,13 +1,12 @@
 """Every credential against every route: by its kind and scopes, its user's role, the environment,
 and the access that the route declares (decisions §4, §5)."""
 
-import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import pytest
 
-from driving import BASE, Api, Caller, InProcess, json_bytes, refused
+from driving import BASE, Api, Caller, json_bytes, refused
 from portico.app import AUTH as AUTH_ROUTES
 from portico.app import V1
 from portico.domain.api_keys import KeyType
@@ -15,7 +14,17 @@ from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
-from signing_in import AUTH, COOKIE, PASSWORD, SCOPES, client_of, login_of, session_of, tokens_of
+from signing_in import (
+    AUTH,
+    COOKIE,
+    PASSWORD,
+    SCOPES,
+    client_of,
+    login_of,
+    session_of,
+    somewhere,
+    tokens_of,
+)
 
 HAVE = {
     "viewer": {"read:users", "read:products"},
@@ -178,13 +187,7 @@ async def send(
     headers = [header, ("content-type", "application/json")]
     content = [] if body is None else [json_bytes(body)]
     target = url.removeprefix("https://localhost:8443")
-    number = next(STRANGERS)
-    transport = InProcess(api, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1")
-    return await transport.exchange(method, target, headers, *content)
-
-
-STRANGERS = itertools.count()
-"""Of whom each has an address of their own: one that signs in often is made to wait."""
+    return await somewhere(api).exchange(method, target, headers, *content)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -1,0 +1,323 @@
+"""Tokens that were not issued here are 401, whatever they look like, and cost next to nothing
+(RFC 8725)."""
+
+import hmac
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+from joserfc import jws, jwt
+from joserfc.jwk import RSAKey
+from test_login import decoded, read
+
+from driving import BASE, EXAMPLES, NOON, Api, refused
+from portico.services.signing import MAX_LENGTH
+from signing_in import AUTH, Visitor, client_of, code_of, login_of, somewhere
+
+FOREIGN = RSAKey.generate_key(2048)
+
+
+def encoded(value: object) -> str:
+    text = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return urlsafe_b64encode(text).decode().rstrip("=")
+
+
+async def public_key(visitor: Visitor) -> tuple[dict[str, Any], RSAKey]:
+    """The published key, as JSON and to use."""
+    keys = (await visitor.send("GET", f"{AUTH['live']}/.well-known/jwks.json")).json()["keys"]
+    return keys[0], RSAKey.import_key(keys[0])
+
+
+async def signed_here(api: Api, claims: dict[str, Any], **header: Any) -> str:
+    """A token that the live environment's own key has signed, as no endpoint would."""
+    (row, *_) = await api.live.signing_keys.all()
+    pem = api.portico.vault.open(row.private_key, row.kid)
+    assert pem is not None
+    whole = {"alg": "RS256", "typ": "JWT", "kid": row.kid, **header}
+    return signed(whole, claims, RSAKey.import_key(pem))
+
+
+def signed(header: dict[str, Any], claims: dict[str, Any], key: RSAKey) -> str:
+    """A token with this very header, which no library would write."""
+    text = f"{encoded(header)}.{encoded(claims)}"
+    signature = key.private_key.sign(text.encode(), PKCS1v15(), SHA256())
+    return f"{text}.{encoded(signature)}"
+
+
+async def refuses(api: Api, token: str) -> str:
+    """Sees that a token is refused and nothing changes; returns what is said about it."""
+    headers = [("authorization", f"Bearer {token}")]
+    async with api.unchanged():
+        answer = await somewhere(api).exchange("GET", "/v1/users/me", headers)
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    return str(answer.json()["error"]["message"])
+
+
+@pytest.fixture
+async def good(api: Api) -> str:
+    """A token that holds."""
+    return (await login_of(api.live, await api.account("admin"))).access_token
+
+
+@pytest.mark.parametrize("alg", ["none", "None", "NONE", "nOnE", "", "RS256", "HS256"])
+async def test_without_a_signature(api: Api, good: str, alg: str) -> None:
+    header, claims = read(good)
+    unsigned = f"{encoded({**header, 'alg': alg})}.{encoded(claims)}"
+    for token in (f"{unsigned}.", unsigned, f"{unsigned}.{encoded(b'x')}"):
+        await refuses(api, token)
+    bare = f"{encoded({'alg': alg})}.{encoded(claims)}."
+    await refuses(api, bare)
+
+
+async def test_with_the_public_key_as_a_shared_secret(
+    api: Api, visitor: Visitor, good: str
+) -> None:
+    header, claims = read(good)
+    published, key = await public_key(visitor)
+    public = key.public_key
+    secrets = [
+        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        public.public_bytes(Encoding.PEM, PublicFormat.PKCS1),
+        public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+        json.dumps(published).encode(),
+        published["n"].encode(),
+        decoded(published["n"]),
+        published["kid"].encode(),
+        b"",
+    ]
+    for secret in [*secrets, secrets[0].strip()]:
+        for alg, digest in (("HS256", "sha256"), ("HS384", "sha384"), ("RS256", "sha256")):
+            text = f"{encoded({**header, 'alg': alg})}.{encoded(claims)}"
+            mac = hmac.digest(secret, text.encode(), digest)
+            await refuses(api, f"{text}.{encoded(mac)}")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"jwk": FOREIGN.as_dict(private=False)},
+        {"jku": "https://evil.example/jwks.json"},
+        {"jku": f"{AUTH['live']}/.well-known/jwks.json"},
+        {"x5u": "https://evil.example/cert.pem"},
+        {"x5c": ["MIIB"]},
+        {"x5t": "AAAA"},
+        {"crit": ["exp"]},
+        {"crit": ["b64"], "b64": False},
+        {"b64": False},
+        {"b64": True},
+        {"zip": "DEF"},
+        {"cty": "JWT"},
+        {"nonsense": 1},
+    ],
+    ids=lambda more: "+".join(more),
+)
+async def test_with_a_header_that_we_do_not_write(
+    api: Api, good: str, more: dict[str, Any]
+) -> None:
+    header, claims = read(good)
+    await refuses(api, await signed_here(api, claims, **more))
+    for kid in (header["kid"], "another"):
+        await refuses(api, signed({**header, "kid": kid, **more}, claims, FOREIGN))
+
+
+@pytest.mark.parametrize("kid", ["", "another", "../../dev/null", "' OR 1=1 --", "\0", "\ud800"])
+async def test_with_another_name_for_the_key(api: Api, good: str, kid: str) -> None:
+    header, claims = read(good)
+    await refuses(api, await signed_here(api, claims, kid=kid))
+    without = {name: value for name, value in header.items() if name != "kid"}
+    await refuses(api, f"{encoded(without)}.{good.partition('.')[2]}")
+
+
+@pytest.mark.parametrize("typ", ["at+jwt", "jwt", "", "JWS", "dpop+jwt"])
+async def test_of_another_type(api: Api, good: str, typ: str) -> None:
+    await refuses(api, await signed_here(api, read(good)[1], typ=typ))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"iss": "https://evil.example/auth"},
+        {"iss": f"{AUTH['live']}/"},
+        {"iss": None},
+        {"aud": BASE["sandbox"]},
+        {"aud": f"{BASE['live']}/"},
+        {"aud": [BASE["live"], "https://evil.example"]},
+        {"aud": [BASE["live"]]},
+        {"aud": None},
+        {"exp": NOON // 1000},
+        {"exp": NOON // 1000 - 1},
+        {"exp": float(NOON // 1000 + 60) + 0.5},
+        {"exp": "9999999999"},
+        {"exp": None},
+        {"exp": 10**30},
+        {"sub": "1"},
+        {"role": "admin"},
+    ],
+    ids=repr,
+)
+async def test_with_claims_that_were_never_issued(api: Api, more: dict[str, Any]) -> None:
+    viewer = await api.account("viewer")
+    claims = read((await login_of(api.live, viewer)).access_token)[1]
+    changed = {name: value for name, value in {**claims, **more}.items() if value is not None}
+    # Even the true key makes no token: those that were issued are known.
+    await refuses(api, await signed_here(api, changed))
+
+
+async def test_of_a_login_that_was_never_made(api: Api, good: str) -> None:
+    assert read(good)[1] != {}
+    await refuses(api, await signed_here(api, {**read(good)[1], "jti": "0" * 32}))
+
+
+async def test_by_a_foreign_key(api: Api, good: str) -> None:
+    header, claims = read(good)
+    await refuses(api, jwt.encode(header, claims, FOREIGN, algorithms=["RS256"]))
+
+
+async def test_of_the_other_environment_it_is_told_where_it_belongs(
+    api: Api, visitor: Visitor
+) -> None:
+    for home, away in (("live", "sandbox"), ("sandbox", "live")):
+        env = api.live if home == "live" else api.sandbox
+        token = (await login_of(env, await api.account(env=env))).access_token
+        answer = await visitor.me(token, env=away)
+        refused(answer, 401)
+        assert BASE[home] in answer.json()["error"]["message"]
+    # One that merely says so is refused alike: what is said is no secret.
+    claim = f"{encoded({})}.{encoded({'iss': AUTH['sandbox']})}.x"
+    assert BASE["sandbox"] in await refuses(api, claim)
+
+
+async def test_an_id_token_is_no_access_token(api: Api, visitor: Visitor) -> None:
+    ada = await api.account("admin")
+    client = await client_of(api.live)
+    code = await code_of(api.live, client.client, ada, "openid")
+    id_token = (await visitor.exchange(client, code)).json()["id_token"]
+    await refuses(api, id_token)
+
+
+@EXAMPLES
+@given(data=st.data())
+async def test_with_any_byte_changed(api: Api, data: st.DataObject) -> None:
+    token = (await login_of(api.live, await api.account())).access_token
+    at = data.draw(st.integers(0, 10_000)) % len(token)
+    letter = data.draw(st.characters(min_codepoint=0x21, max_codepoint=0x7E))
+    changed = token[:at] + letter + token[at + 1 :]
+    if changed != token:
+        await refuses(api, changed)
+
+
+@EXAMPLES
+@given(data=st.data())
+async def test_cut_lengthened_or_mixed(api: Api, data: st.DataObject) -> None:
+    user = await api.account()
+    one, other = [(await login_of(api.live, user)).access_token for _ in range(2)]
+    cut = data.draw(st.integers(0, 10_000)) % len(one)
+    tail = data.draw(st.sampled_from(["=", ".", "A", " ", "%", "\t", "..", ".e30"]))
+    picks = [data.draw(st.booleans()) for _ in range(3)]
+    pairs = zip(one.split("."), other.split("."), picks, strict=True)
+    parts = [first if pick else second for first, second, pick in pairs]
+    for token in (one[:cut], one[cut:], one + tail, tail + one, ".".join(parts)):
+        if token.strip() not in (one, other):
+            await refuses(api, token)
+
+
+JUNK = st.one_of(
+    st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=60),
+    st.tuples(*[st.binary(max_size=30).map(encoded)] * 3).map(".".join),
+    st.tuples(
+        st.dictionaries(
+            st.sampled_from(["alg", "kid", "typ", "iss"]),
+            st.one_of(st.none(), st.integers(), st.text(max_size=5), st.just("RS256")),
+        ).map(encoded),
+        st.dictionaries(st.sampled_from(["iss", "aud", "exp"]), st.text(max_size=5)).map(encoded),
+        st.just("AAAA"),
+    ).map(".".join),
+)
+
+
+@EXAMPLES
+@given(token=JUNK)
+async def test_of_any_shape(api: Api, token: str) -> None:
+    await refuses(api, token)
+
+
+def nested(depth: int) -> bytes:
+    return b'{"iss":' + b"[" * depth + b"]" * depth + b"}"
+
+
+@pytest.mark.parametrize("depth", [100, 900, 1500, 20_000, 200_000])
+async def test_nested_too_deeply_to_be_read(api: Api, depth: int) -> None:
+    deep = encoded(nested(depth))
+    for token in (f"{deep}.e30.x", f"e30.{deep}.x", f"{deep}.{deep}.{deep}"):
+        await refuses(api, token)
+
+
+class Counted:
+    """A stand-in's eye on what a request has cost: look-ups in the live database."""
+
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lookups: list[str] = []
+        self.signatures = 0
+        one, verify = api.live.db.one, jws.deserialize_compact
+
+        async def counted_one(sql: str, *values: Any) -> Any:
+            self.lookups.append(sql)
+            return await one(sql, *values)
+
+        def counted_verify(*values: Any, **more: Any) -> Any:
+            self.signatures += 1
+            return verify(*values, **more)
+
+        monkeypatch.setattr(api.live.db, "one", counted_one)
+        monkeypatch.setattr(jws, "deserialize_compact", counted_verify)
+
+
+@pytest.fixture
+def counted(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    return Counted(api, monkeypatch)
+
+
+async def test_junk_costs_neither_a_look_up_nor_a_signature(
+    api: Api, counted: Counted, good: str
+) -> None:
+    header, claims = read(good)
+    signature = good.rpartition(".")[2]
+    junk = [
+        "x",
+        "x.y.z",
+        "..",
+        f"{encoded({**header, 'alg': 'none'})}.{encoded(claims)}.",
+        f"{encoded({**header, 'alg': 'HS256'})}.{encoded(claims)}.{signature}",
+        f"{encoded({**header, 'kid': 'another'})}.{encoded(claims)}.{signature}",
+        f"{encoded({**header, 'jwk': {}})}.{encoded(claims)}.{signature}",
+        good + "A" * (MAX_LENGTH + 1 - len(good)),
+        "sk_live_" + "0" * 49,
+        "x" * 100_000,
+    ]
+    counted.lookups.clear()
+    for token in junk:
+        headers = [("authorization", f"Bearer {token}")]
+        answer = await somewhere(api).exchange("GET", "/v1/users/me", headers)
+        assert answer.status_code == 401
+    assert counted.lookups == []
+    assert counted.signatures == 0
+
+
+async def test_a_forgery_costs_one_signature_and_no_look_up(
+    api: Api, counted: Counted, good: str
+) -> None:
+    header, claims = read(good)
+    forged = jwt.encode(header, claims, FOREIGN, algorithms=["RS256"])
+    counted.lookups.clear()
+    headers = [("authorization", f"Bearer {forged}")]
+    answer = await somewhere(api).exchange("GET", "/v1/users/me", headers)
+    assert answer.status_code == 401
+    assert (counted.signatures, counted.lookups) == (1, [])

@@ -1,0 +1,162 @@
+"""The keys that sign: published, then signing, then retired; encrypted where they are kept."""
+
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from joserfc.jwk import RSAKey
+from test_login import read
+
+from driving import NOON, Api, refused
+from portico.domain.audit import OPERATOR
+from portico.secret_file import NAME as SECRET_FILE
+from portico.storage.signing_keys import SigningKey
+from signing_in import AUTH, Visitor, login_of
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+
+
+async def published(visitor: Visitor) -> list[str]:
+    """The ids of the published keys, in their order."""
+    answer = await visitor.send("GET", f"{AUTH['live']}/.well-known/jwks.json")
+    return [key["kid"] for key in answer.json()["keys"]]
+
+
+@pytest.fixture(autouse=True)
+async def one_key(api: Api) -> None:
+    """Begins with one key in each environment: the database may hold those of other tests."""
+    for env in api.portico.environments:
+        async with env.db.transaction() as tx:
+            await tx.run("DELETE FROM signing_keys")
+    await api.stop()
+    await api.start()
+
+
+async def test_a_new_key_is_published_then_signs_and_then_the_old_one_goes(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account()
+
+    async def signs() -> str:
+        token = (await login_of(api.live, ada)).access_token
+        return str(read(token)[0]["kid"])
+
+    old = await signs()
+    new = (await api.live.signer.rotate(OPERATOR)).kid
+    assert await published(visitor) == [new, old]
+    assert await signs() == old
+    api.clock.now = NOON + 15 * MINUTE - 1
+    assert await signs() == old
+    last = (await login_of(api.live, ada)).access_token
+    api.clock.now = NOON + 15 * MINUTE
+    assert await signs() == new
+    assert await published(visitor) == [new, old]
+    # What the old key signed last holds to its own end, and so long the key is published.
+    api.clock.now = read(last)[1]["exp"] * 1000 - 1
+    assert await published(visitor) == [new, old]
+    assert (await visitor.me(last)).status_code == 200
+    api.clock.now += 1
+    refused(await visitor.me(last), 401)
+    api.clock.now = NOON + 15 * MINUTE + HOUR
+    assert await published(visitor) == [new]
+
+
+async def test_rotating_twice_leaves_every_token_its_hour(api: Api, visitor: Visitor) -> None:
+    ada = await api.account()
+    tokens = [(await login_of(api.live, ada)).access_token]
+    for _ in range(3):
+        await api.live.signer.rotate(OPERATOR)
+        api.clock.advance(seconds=10 * 60)
+        tokens.append((await login_of(api.live, ada)).access_token)
+    api.clock.now = NOON + HOUR - 1
+    for token in tokens:
+        assert read(token)[0]["kid"] in await published(visitor)
+        assert (await visitor.me(token)).status_code == 200
+    api.clock.advance(seconds=3 * 3600)
+    assert len(await published(visitor)) == 1
+
+
+async def test_a_rotation_at_once_ends_what_the_leaked_key_signed(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account()
+    before = (await login_of(api.live, ada)).access_token
+    assert (await visitor.me(before)).status_code == 200
+    new = (await api.live.signer.rotate(OPERATOR, at_once=True)).kid
+    assert await published(visitor) == [new]
+    refused(await visitor.me(before), 401)
+    after = (await login_of(api.live, ada)).access_token
+    assert read(after)[0]["kid"] == new
+    assert (await visitor.me(after)).status_code == 200
+
+
+async def test_keys_and_tokens_survive_a_restart(api: Api, visitor: Visitor) -> None:
+    ada = await api.account()
+    token = (await login_of(api.live, ada)).access_token
+    before = await published(visitor)
+    await api.stop()
+    await api.start()
+    assert await published(visitor) == before
+    assert (await visitor.me(token)).status_code == 200
+
+
+async def test_live_and_sandbox_sign_with_keys_of_their_own(visitor: Visitor) -> None:
+    answer = await visitor.send("GET", f"{AUTH['sandbox']}/.well-known/jwks.json")
+    sandbox = {key["kid"] for key in answer.json()["keys"]}
+    assert sandbox
+    assert not sandbox & set(await published(visitor))
+
+
+async def opened(api: Api) -> tuple[SigningKey, RSAKey]:
+    """The one key as it is stored, and decrypted."""
+    (row,) = await api.live.signing_keys.all()
+    pem = api.portico.vault.open(row.private_key, row.kid)
+    assert pem is not None
+    return row, RSAKey.import_key(pem)
+
+
+async def test_a_private_key_is_nowhere_readable(api: Api) -> None:
+    row, private = await opened(api)
+    traces = [b"PRIVATE KEY", b"-----BEGIN"]
+    for encoding in (serialization.Encoding.DER, serialization.Encoding.PEM):
+        traces += [
+            private.private_key.private_bytes(encoding, form, serialization.NoEncryption())
+            for form in (
+                serialization.PrivateFormat.PKCS8,
+                serialization.PrivateFormat.TraditionalOpenSSL,
+            )
+        ]
+    # All but the public modulus and exponent.
+    for name, value in private.as_dict(private=True).items():
+        if name in ("d", "p", "q", "dp", "dq", "qi"):
+            raw = urlsafe_b64decode(str(value) + "==")
+            traces += [raw, raw.hex().encode(), b64encode(raw), urlsafe_b64encode(raw)]
+    files = [path for path in api.settings.data.iterdir() if path.is_file()]
+    if api.live.db.engine == "sqlite":
+        assert any(path.name == "live.db" for path in files)
+    for text in (bytes(row.private_key), *(path.read_bytes() for path in files)):
+        for trace in traces:
+            assert trace not in text
+            assert trace[: len(trace) // 2] not in text
+
+
+async def test_another_installations_secret_opens_no_key_and_a_new_one_signs(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account()
+    token = (await login_of(api.live, ada)).access_token
+    (old,) = await published(visitor)
+    await api.stop()
+    (api.settings.data / SECRET_FILE).write_text("t" * 43)
+    await api.start()
+    assert api.portico.vault.open((await api.live.signing_keys.all())[0].private_key, old) is None
+    new, kept = await published(visitor)
+    assert kept == old
+    assert read((await login_of(api.live, ada)).access_token)[0]["kid"] == new
+    assert (await visitor.me(token)).status_code == 200
+
+
+async def test_a_key_of_another_name_cannot_be_put_in_its_place(api: Api) -> None:
+    row, _ = await opened(api)
+    assert api.portico.vault.open(row.private_key, "another") is None
