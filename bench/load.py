@@ -62,6 +62,8 @@ class Request:
     digits: int = 0
     """Numbers are zero-padded to so many; a body needs it, its length is announced only once."""
 
+    script: str | None = None
+    """Lua that makes the requests, where a path and a body are not enough."""
     pause_ms: int = 0
     """What a connection waits in the mean after an answer; 0 loads the server fully."""
 
@@ -102,6 +104,8 @@ def _lua(text: str) -> str:
 
 def _script(request: Request, headers: Mapping[str, str], seed: int) -> str:
     lines = [f"wrk.headers[{_lua(name)}] = {_lua(value)}" for name, value in headers.items()]
+    if request.script is not None:
+        return "\n".join([*lines, request.script, _DONE.format()])
     if request.body is not None:
         lines.append('wrk.headers["Content-Type"] = "application/json"')
     random = "{N}" in request.path + (request.body or "")

@@ -9,24 +9,30 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from bench.servers import Address, BenchError, Running, free_port, running
+from bench.servers import SERVER_CPU, Address, BenchError, Running, free_port, running
 
 PRODUCT = "/v1/products/{N}"
 PRODUCTS = "/v1/products"
 FIRST_PAGE = "/v1/products?page=1&limit=25"
 
 _COMMAND = str(Path(sys.executable).with_name("portico"))
-_LIMITS = "[plans.enterprise]\nper_minute = 1000000000\nper_day = 1000000000\n"
+_LIMITS = "".join(
+    f"[plans.{plan}]\nper_minute = 1000000000\nper_day = 1000000000\n"
+    for plan in ("free", "enterprise")
+)
+ADMIN = "admin@example.com"
 _BEHIND_PROXY = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"}
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A data directory with a catalogue in it, and a key of the first admin."""
+    """A data directory with a catalogue in it, and the first admin's key and password."""
 
     directory: Path
     key: str
+    password: str
     environment: Mapping[str, str]
     count: int
 
@@ -57,27 +63,37 @@ def _run(prepared: Prepared, *words: str) -> str:
     return done.stdout
 
 
+def told(prepared: Prepared, *words: str) -> Any:
+    """What `portico WORDS… --json` prints."""
+    return json.loads(_run(prepared, *words, "--json"))
+
+
 def prepare(
     directory: Path, products: Path, count: int, database_url: str | None = None
 ) -> Prepared:
     """`portico init`, and the import of `count` products from the NDJSON file `products`.
 
-    The first admin's plan keeps its limits, too high to be reached.
+    The first admin's plan and that of strangers have limits too high to be reached.
     """
     config = directory.with_suffix(".toml")
     config.write_text(_LIMITS)
     variables = {"PORTICO_CONFIG": str(config)}
     if database_url is not None:
         variables["PORTICO_DATABASE_URL"] = database_url
-    empty = Prepared(directory, "", variables, count)
-    made = json.loads(_run(empty, "init", "--json", "--admin-email", "admin@example.com"))
+    empty = Prepared(directory, "", "", variables, count)
+    made = json.loads(_run(empty, "init", "--json", "--admin-email", ADMIN))
     _run(empty, "products", "import", str(products))
-    return replace(empty, key=made["keys"]["live"])
+    return replace(empty, key=made["keys"]["live"], password=made["admin"]["password"])
 
 
 @contextmanager
 def serving(
-    prepared: Prepared, log: Path, *, tls_on: bool = True, request_log: bool = True
+    prepared: Prepared,
+    log: Path,
+    *,
+    tls_on: bool = True,
+    request_log: bool = True,
+    cpus: str = SERVER_CPU,
 ) -> Iterator[Running]:
     """`portico serve`, over its own TLS or over plain HTTP as behind a trusted proxy.
 
@@ -91,7 +107,9 @@ def serving(
     address = Address(free_port(), tls_on, headers)
     argv = command(prepared, "serve", "--host", "127.0.0.1", "--port", str(address.port))
     name = f"Portico {'TLS' if tls_on else 'plain'}"
-    with running(name, argv, address, probe="/v1/products/1", log=log, env=variables) as server:
+    with running(
+        name, argv, address, probe="/v1/products/1", log=log, env=variables, cpus=cpus
+    ) as server:
         yield server
 
 

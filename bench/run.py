@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import client_library, footprint, latency, throughput
+from bench import client_library, footprint, latency, signing_in, throughput
 from bench.report import Finding, Report
 from bench.servers import LOAD_CPU, SERVER_CPU, BenchError
 from bench.workshop import Workshop
@@ -28,6 +28,9 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "pages": latency.pages,
     "search": latency.search,
     "busy": latency.busy,
+    "credentials": signing_in.credentials,
+    "refresh": signing_in.refresh,
+    "login": signing_in.login,
     "memory": footprint.memory,
     "idle": footprint.idle,
     "start": footprint.start,

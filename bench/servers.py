@@ -71,9 +71,12 @@ def free_port() -> int:
         return port
 
 
-def on_server_cpu(argv: Sequence[str]) -> list[str]:
+BOTH_CPUS = f"{SERVER_CPU},{LOAD_CPU}"
+
+
+def on_server_cpu(argv: Sequence[str], cpus: str = SERVER_CPU) -> list[str]:
     """The same command, kept to the server's core."""
-    return ["taskset", "-c", SERVER_CPU, *argv]
+    return ["taskset", "-c", cpus, *argv]
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,9 @@ def running(
     probe: str,
     log: Path,
     env: Mapping[str, str] | None = None,
+    cpus: str = SERVER_CPU,
 ) -> Iterator[Running]:
-    """Starts `argv` on the server's core, yields once `probe` answers 200, stops it at the end.
+    """Starts `argv` on `cpus`, yields once `probe` answers 200, and stops it at the end.
 
     What the server prints goes to `log`, its last lines into the error where it does not start; at
     the end `log` is removed, as a line for each request makes it large.
@@ -160,7 +164,7 @@ def running(
     with log.open("ab") as output:
         started = time.perf_counter()
         process = subprocess.Popen(
-            on_server_cpu(argv),
+            on_server_cpu(argv, cpus),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

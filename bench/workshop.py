@@ -188,6 +188,13 @@ class Workshop:
         """Adds a figure that no bound is set for."""
         self.report.findings.append(Finding(row, what, value, unit))
 
+    def at_least(
+        self, row: str, what: str, value: float, unit: str, bound: float, *, void: bool = False
+    ) -> None:
+        """Adds a figure that `bound` must not exceed."""
+        finding = Finding(row, what, value, unit, at_least=bound, void=void)
+        self.report.findings.append(finding)
+
     def at_most(
         self, row: str, what: str, value: float, unit: str, bound: float, *, void: bool = False
     ) -> None:
