@@ -40,7 +40,7 @@ class Post:
         self._read |= new
         messages = [email.message_from_bytes(f.read_bytes(), policy=default) for f in sorted(new)]
         assert all(isinstance(message, EmailMessage) for message in messages)
-        return messages  # type: ignore[return-value]  # as the policy has it
+        return messages
 
     async def link(self) -> str:
         """The link in the one message that is new."""
