@@ -24,9 +24,16 @@ async def test_users_are_found_while_one_types(desk: Desk, boss: Person) -> None
         await page.get_by_label("Name or e-mail").press_sequentially("öRSTED 100%_")
         await expect(rows).to_have_count(1)
         await expect(rows).to_contain_text(wanted.email)
+        await expect(page.get_by_role("status")).to_have_text("1 user")
         await expect(page).to_have_url(re.compile(r"/users\?search=%C3%B6RSTED(\+|%20)100%25_&"))
         await page.get_by_label("Role").select_option("admin")
         await expect(page.get_by_text("Nobody found")).to_be_visible()
+        await expect(page.get_by_role("status")).to_have_text("0 users")
+        await page.get_by_label("Role").select_option("viewer")
+        await page.get_by_role("link", name=wanted.name).click()
+        await expect(page.get_by_role("heading", name=wanted.name)).to_be_visible()
+        await page.go_back()
+        await expect(rows).to_have_count(1)
 
 
 async def test_users_are_found_without_a_script(desk: Desk, boss: Person) -> None:
@@ -77,7 +84,7 @@ async def test_a_user_is_created_moved_and_deleted(desk: Desk, boss: Person) -> 
             assert client.get("/v1/users/me").status_code == 401
         await page.get_by_role("link", name="Delete user").click()
         await page.get_by_role("button", name="Delete user").click()
-        await expect(page.get_by_role("status")).to_have_text("The user was deleted.")
+        await expect(page.get_by_role("status").first).to_have_text("The user was deleted.")
         await page.goto("audit?action=user.deleted")
         row = page.locator("tbody tr").first
         await expect(row).to_contain_text("radia@example.com")

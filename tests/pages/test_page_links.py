@@ -15,19 +15,21 @@ from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
+from servers import PostgresServer
 
-PLACES = {
-    "beside the rest": ({}, "https://localhost:8443/dashboard"),
-    "on a host of its own": (
-        {"PORTICO_DASHBOARD_URL": "https://home.test", "PORTICO_BASE_URL": "https://api.test/v1"},
-        "https://home.test",
-    ),
-}
+BESIDE = "https://localhost:8443/dashboard"
+ALONE = {"PORTICO_DASHBOARD_URL": "https://home.test", "PORTICO_BASE_URL": "https://api.test/v1"}
 
 
-@pytest.fixture(params=PLACES.values(), ids=list(PLACES))
+@pytest.fixture(params=["beside the rest", "on a host of its own", "on PostgreSQL"])
 async def placed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Api, str]]:
-    environ, dashboard = request.param
+    """The application, and where its dashboard is."""
+    environ, dashboard = {}, BESIDE
+    if request.param == "on a host of its own":
+        environ, dashboard = ALONE, ALONE["PORTICO_DASHBOARD_URL"]
+    elif request.param == "on PostgreSQL":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        environ = {"PORTICO_DATABASE_URL": server.fresh_database()}
     api = Api(settings_for(tmp_path, environ))
     await api.start()
     yield api, dashboard
