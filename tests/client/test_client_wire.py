@@ -89,6 +89,10 @@ def test_what_json_does_not_have_exactly_is_not_sent(wrong: Any) -> None:
         encode({"price": wrong})
 
 
+def test_a_number_is_written_without_an_exponent() -> None:
+    assert encode([Decimal("1E+3"), Decimal("0E-10")]) == "[1000,0.0000000000]"
+
+
 @pytest.mark.parametrize("wrong", [Decimal("NaN"), Decimal("Infinity")])
 def test_what_is_no_number_is_not_sent(wrong: Decimal) -> None:
     with pytest.raises(ValueError, match="not a number"):

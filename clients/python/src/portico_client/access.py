@@ -34,7 +34,7 @@ class Proof:
     expires_at: float = math.inf
     refresh_token: str | None = field(default=None, repr=False)
     news: Tell | None = field(default=None, repr=False)
-    """To be told before the proof is used."""
+    """To be told once it was renewed, before it is used."""
 
 
 Renew = Callable[[Proof], Flow[Proof]]
@@ -164,7 +164,7 @@ class Access:
             if response.status != 200:
                 raise error_of(response)
             held = granted(response, held, self._clock())
-            return oauth_proof(held, tell=True)
+            return oauth_proof(held)
 
         return renew
 
@@ -219,9 +219,8 @@ def granted(response: Response, held: OAuthTokens, now: float) -> OAuthTokens:
     )
 
 
-def oauth_proof(tokens: OAuthTokens, *, tell: bool = False) -> Proof:
-    """What requests carry for these tokens; with `tell`, whoever wants to know is told of them."""
+def oauth_proof(tokens: OAuthTokens) -> Proof:
+    """What requests carry for these tokens."""
     ends = math.inf if tokens.expires_at is None else tokens.expires_at.timestamp()
-    listener = tokens.on_change if tell else None
-    news = None if listener is None else Tell(listener, tokens)
+    news = None if tokens.on_change is None else Tell(tokens.on_change, tokens)
     return Proof(bearer(tokens.access_token), ends, news=news)
