@@ -12,6 +12,7 @@ from portico.http.routing import Access
 from portico.pages.dashboard import ACCOUNT, SHOWING
 from portico.pages.site import Page
 from portico.services.accounts import give_key
+from portico.services.clients import Registration, register_client
 
 PLACES = [
     *(("", page) for page in (*SHOWING, *ACCOUNT)),
@@ -152,6 +153,39 @@ async def test_nothing_that_people_write_becomes_markup(api: Api) -> None:
     refused = await admin.post("/keys", name=hostile * 9, type=hostile, expiry=hostile)
     assert refused.status_code == 422
     assert "<img src=x" not in refused.text
+
+
+async def test_what_no_database_can_hold_is_looked_for_nowhere(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    for path in ("/users?search=%00", "/audit?user=%00&action=a%00b", "/users?search=%ff%ed%a0%80"):
+        assert (await admin.get(path)).status_code == 200, path
+
+
+@pytest.mark.parametrize(
+    ("uri", "source"),
+    [
+        ("https://app.test/back?a=b", "https://app.test"),
+        ("http://127.0.0.1:49152/back", "http://127.0.0.1:49152"),
+        ("http://[::1]:49152/back", "http:"),
+        ("com.example.app:/back", "com.example.app:"),
+        ("https://app.test;script-src*/back", "https:"),
+        ("https://app.test'unsafe-inline'/", "https:"),
+    ],
+)
+async def test_consent_may_lead_to_the_client_and_nowhere_else(
+    api: Api, uri: str, source: str
+) -> None:
+    _, somebody = await signed_in(api)
+    wanted = Registration("Ledger", [uri], "read:users")
+    client, _ = await register_client(api.live, None, wanted, public=False, by=OPERATOR)
+    answer = await somebody.client.get(
+        f"{ORIGIN}/auth/authorize",
+        params={"response_type": "code", "client_id": client.client_id, "redirect_uri": uri},
+    )
+    assert answer.status_code == 200, answer.text
+    policy = answer.headers["content-security-policy"]
+    assert f"; form-action 'self' {source}; base-uri 'none';" in policy
+    assert policy.count("script-src") == 1
 
 
 async def test_an_unknown_notice_says_nothing(api: Api) -> None:

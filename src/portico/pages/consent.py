@@ -1,11 +1,14 @@
 """What a user sees of OAuth: the question whether an application may act for them."""
 
+import re
 from urllib.parse import urlsplit
 
 from portico.domain.oauth import Client
 from portico.http.messages import Reply
 from portico.pages.filters import in_order
 from portico.pages.site import Visit
+
+_SPELLABLE = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?")
 
 
 def consent_page(visit: Visit, client: Client, redirect_uri: str, scopes: frozenset[str]) -> Reply:
@@ -34,9 +37,9 @@ def refusal_page(visit: Visit, error: str, message: str) -> Reply:
 
 
 def _source(uri: str) -> str:
-    """Where a URI leads, as a Content-Security-Policy names it: a scheme where it has no host that
-    a policy can spell."""
+    """Where a URI leads, as a Content-Security-Policy names it: a scheme alone where there is no
+    host that a policy can spell."""
     parts = urlsplit(uri)
-    if parts.scheme not in ("http", "https") or ":" in (parts.hostname or ":"):
-        return f"{parts.scheme}:"
-    return f"{parts.scheme}://{parts.netloc}"
+    if parts.scheme in ("http", "https") and _SPELLABLE.fullmatch(parts.netloc):
+        return f"{parts.scheme}://{parts.netloc}"
+    return f"{parts.scheme}:"

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from portico.contract.reading import text_fault
 from portico.domain.audit import Actor
 from portico.domain.errors import NotFound
 from portico.domain.ids import parse_id
@@ -111,7 +112,8 @@ class Visit:
         self.env = site.environment
         self.form: Form = request.body
         self._user = user
-        self._query = dict(parse_qsl(request.query_string))
+        pairs = parse_qsl(request.query_string)
+        self._query = {name: value for name, value in pairs if not text_fault(value)}
 
     @property
     def user(self) -> User:
