@@ -1,0 +1,315 @@
+"""Cookie sessions: how they begin, how long they hold, whose pages may use them
+(specification §3.2, §5.4; decisions §5)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from driving import BASE, NOON, Api, refused, settings_for
+from portico.domain.audit import OPERATOR
+from portico.services.sign_out import end_session
+from signing_in import AUTH, COOKIE, PASSWORD, Visitor, cookie_of, login_of, session_of
+
+IDLE = 1_800
+DAY = 86_400
+LAMP = {"name": "Lamp", "category": "light", "price": 1}
+OWN_ORIGIN = "https://localhost:8443"
+FOREIGN = [
+    "https://evil.example",
+    "http://localhost:8443",
+    "https://localhost",
+    "https://localhost:8443.evil.example",
+    "https://localhost:84430",
+    "https://LOCALHOST:8443",
+    "https://localhost:8443/",
+    "null",
+    "",
+    "https://é.example",
+]
+
+
+async def test_it_begins_with_the_cookie_as_decided(api: Api, visitor: Visitor) -> None:
+    ada = await api.account("editor", password=PASSWORD, name="Ada Lovelace")
+    answer = await visitor.open_session(ada.email)
+    assert answer.status_code == 201
+    assert answer.headers["cache-control"] == "no-store"
+    body = answer.json()
+    assert body.keys() == {"data", "message"}
+    assert body["data"].keys() == {"user", "expires_at", "idle_expires_at"}
+    assert body["data"]["user"]["email"] == ada.email
+    assert body["data"]["expires_at"] == "2026-03-16T12:00:00.000Z"
+    assert body["data"]["idle_expires_at"] == "2026-03-15T12:30:00.000Z"
+    (cookie,) = answer.headers.get_list("set-cookie")
+    secret, _, attributes = cookie.partition("; ")
+    assert secret.startswith(f"{COOKIE}=")
+    assert len(secret) == len(f"{COOKIE}=") + 43
+    assert attributes == "Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=86400"
+    assert cookie_of(answer) not in answer.text
+    me = await visitor.me(cookie=cookie_of(answer))
+    assert me.json()["data"]["id"] == ada.id
+
+
+@pytest.fixture
+async def shared(tmp_path: Path) -> AsyncIterator[Api]:
+    """The application where the hosts of a domain share the cookie."""
+    addresses = {
+        "PORTICO_BASE_URL": "https://api.portico.test/v1",
+        "PORTICO_SANDBOX_URL": "https://try.portico.test/v1",
+        "PORTICO_AUTH_URL": "https://auth.portico.test",
+        "PORTICO_DASHBOARD_URL": "https://portico.test",
+        "PORTICO_COOKIE_DOMAIN": "portico.test",
+    }
+    (tmp_path / "shared").mkdir()
+    api = Api(settings_for(tmp_path / "shared", addresses))
+    await api.start()
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+async def test_a_shared_domain_has_a_cookie_of_its_own_name(shared: Api) -> None:
+    ada = await shared.account(password=PASSWORD)
+    stranger = shared.stranger()
+    url = "https://api.portico.test/v1/sessions"
+    answer = await stranger.post(url, json={"email": ada.email, "password": PASSWORD})
+    secret, _, attributes = answer.headers["set-cookie"].partition("; ")
+    assert secret.startswith("__Secure-session=")
+    wanted = "Path=/; Domain=portico.test; Secure; HttpOnly; SameSite=Strict; Max-Age=86400"
+    assert attributes == wanted
+    stranger.cookies.clear()
+    me = "https://api.portico.test/v1/users/me"
+    assert (await stranger.get(me, headers={"cookie": secret})).status_code == 200
+    other_name = secret.replace("__Secure-", "__Host-")
+    refused(await stranger.get(me, headers={"cookie": other_name}), 401)
+
+
+async def test_pages_of_all_four_addresses_may_use_it_and_no_others(shared: Api) -> None:
+    ada = await shared.account("editor")
+    cookie = f"__Secure-session={await session_of(shared.live, ada)}"
+    stranger = shared.stranger()
+    url = "https://api.portico.test/v1/products"
+    hosts = ("api.portico.test", "try.portico.test", "auth.portico.test", "portico.test")
+    for host in hosts:
+        headers = {"cookie": cookie, "origin": f"https://{host}"}
+        assert (await stranger.post(url, json=LAMP, headers=headers)).status_code == 201, host
+    for host in ("evil.portico.test", "portico.test.evil.example", "xportico.test"):
+        headers = {"cookie": cookie, "origin": f"https://{host}"}
+        refused(await stranger.post(url, json=LAMP, headers=headers), 403, "PERMISSION_DENIED")
+
+
+async def test_it_ends_after_thirty_minutes_without_a_request_to_the_millisecond(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account()
+    used, unused = [await session_of(api.live, ada) for _ in range(2)]
+    api.clock.now = NOON + IDLE * 1000 - 1
+    assert (await visitor.me(cookie=used)).status_code == 200
+    api.clock.now = NOON + IDLE * 1000
+    refused(await visitor.me(cookie=unused), 401)
+    assert (await visitor.me(cookie=used)).status_code == 200
+    api.clock.advance(seconds=IDLE, milliseconds=-1)
+    assert (await visitor.me(cookie=used)).status_code == 200
+    api.clock.advance(seconds=IDLE)
+    for _ in range(2):
+        refused(await visitor.me(cookie=used), 401)
+
+
+async def test_any_request_counts_even_one_that_is_refused(api: Api, visitor: Visitor) -> None:
+    session = await session_of(api.live, await api.account())
+    for path, status in (("/nowhere", 404), ("/users/me?x=1", 400), ("/users/me", 200)):
+        api.clock.advance(seconds=IDLE, milliseconds=-1)
+        answer = await visitor.send("GET", BASE["live"] + path, cookie=session)
+        assert answer.status_code == status
+
+
+async def test_it_ends_after_a_day_whatever_it_did(api: Api, visitor: Visitor) -> None:
+    session = await session_of(api.live, await api.account())
+    while api.clock.now + IDLE * 1000 < NOON + DAY * 1000:
+        api.clock.advance(seconds=IDLE, milliseconds=-1)
+        assert (await visitor.me(cookie=session)).status_code == 200
+    api.clock.now = NOON + DAY * 1000 - 1
+    assert (await visitor.me(cookie=session)).status_code == 200
+    api.clock.now = NOON + DAY * 1000
+    refused(await visitor.me(cookie=session), 401)
+
+
+async def test_a_restart_neither_ends_nor_lengthens_it(api: Api, visitor: Visitor) -> None:
+    session = await session_of(api.live, await api.account())
+    api.clock.advance(seconds=IDLE - 1)
+    assert (await visitor.me(cookie=session)).status_code == 200
+    seen = api.clock.now
+    await api.stop()
+    await api.start()
+    api.clock.now = seen + IDLE * 1000 - 1
+    assert (await visitor.me(cookie=session)).status_code == 200
+    seen = api.clock.now
+    await api.stop()
+    await api.start()
+    api.clock.now = seen + IDLE * 1000
+    refused(await visitor.me(cookie=session), 401)
+
+
+async def test_a_change_of_the_data_forgets_no_idle_time(api: Api, visitor: Visitor) -> None:
+    admin = await api.caller("admin")
+    session = await session_of(api.live, await api.account())
+    api.clock.advance(seconds=IDLE - 1)
+    assert (await visitor.me(cookie=session)).status_code == 200
+    await admin.patch("/users/me", json={"name": "Somebody"})  # all that was read is read anew
+    api.clock.advance(seconds=IDLE - 1)
+    assert (await visitor.me(cookie=session)).status_code == 200
+
+
+async def test_a_new_one_replaces_the_one_that_the_request_brought(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account(password=PASSWORD)
+    mallory = await api.account()
+    planted = await session_of(api.live, mallory)
+    other = await session_of(api.live, ada)
+    answer = await visitor.open_session(ada.email, cookie=planted)
+    mine = cookie_of(answer)
+    assert mine != planted
+    refused(await visitor.me(cookie=planted), 401)
+    assert (await visitor.me(cookie=mine)).json()["data"]["id"] == ada.id
+    assert (await visitor.me(cookie=other)).status_code == 200
+    assert (await visitor.open_session(ada.email, cookie="invented")).status_code == 201
+
+
+async def test_a_failed_sign_in_leaves_the_session_alone(api: Api, visitor: Visitor) -> None:
+    ada = await api.account(password=PASSWORD)
+    session = await session_of(api.live, ada)
+    answer = await visitor.open_session(ada.email, "wrong", cookie=session)
+    refused(answer, 401)
+    assert "set-cookie" not in answer.headers
+    assert (await visitor.me(cookie=session)).status_code == 200
+
+
+async def test_pages_of_other_sites_cannot_write_with_it(api: Api, visitor: Visitor) -> None:
+    editor = await api.account("editor")
+    session = await session_of(api.live, editor)
+    url = f"{BASE['live']}/products"
+    async with api.unchanged():
+        for origin in FOREIGN:
+            answer = await visitor.send("POST", url, LAMP, cookie=session, origin=origin)
+            refused(answer, 403, "PERMISSION_DENIED")
+            ended = await visitor.send(
+                "DELETE", f"{BASE['live']}/sessions", cookie=session, origin=origin
+            )
+            refused(ended, 403, "PERMISSION_DENIED")
+    for headers in ({}, {"origin": OWN_ORIGIN}):
+        made = await visitor.send("POST", url, LAMP, cookie=session, **headers)
+        assert made.status_code == 201
+    # What only reads is kept from other sites by their browser.
+    me = f"{BASE['live']}/users/me"
+    read = await visitor.send("GET", me, cookie=session, origin="https://evil.example")
+    assert read.status_code == 200
+    assert "access-control-allow-origin" not in read.headers
+
+
+async def test_a_token_needs_no_origin(api: Api, visitor: Visitor) -> None:
+    token = (await login_of(api.live, await api.account("editor"))).access_token
+    url = f"{BASE['live']}/products"
+    made = await visitor.send("POST", url, LAMP, bearer=token, origin="https://shop.example")
+    assert made.status_code == 201
+
+
+@pytest.mark.parametrize("url", [f"{BASE['live']}/sessions", f"{AUTH['live']}/login"])
+async def test_pages_of_other_sites_cannot_sign_anyone_in(api: Api, url: str) -> None:
+    ada = await api.account(password=PASSWORD)
+    body = {"email": ada.email, "password": PASSWORD}
+    async with api.unchanged():
+        for number, origin in enumerate(FOREIGN):
+            visitor = Visitor(api, f"192.0.2.{number}")
+            refused(await visitor.send("POST", url, body, origin=origin), 403)
+    visitor = Visitor(api, "198.51.100.1")
+    for headers in ({}, {"origin": OWN_ORIGIN}):
+        assert (await visitor.send("POST", url, body, **headers)).status_code in (200, 201)
+
+
+async def test_the_authorization_header_wins_and_never_falls_back(
+    api: Api, visitor: Visitor
+) -> None:
+    ada, bob = await api.account(), await api.account()
+    session = await session_of(api.live, ada)
+    token = (await login_of(api.live, bob)).access_token
+    assert (await visitor.me(token, cookie=session)).json()["data"]["id"] == bob.id
+    url = f"{BASE['live']}/users/me"
+    for header in ("Bearer x", "Bearer ", "", "Basic YTpi", f"Bearer {token}x", "Bearer é", "é"):
+        answer = await visitor.send("GET", url, cookie=session, authorization=header)
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
+    assert (await visitor.me(cookie=session)).json()["data"]["id"] == ada.id
+
+
+async def test_signing_out_ends_it_and_clears_the_cookie(api: Api, visitor: Visitor) -> None:
+    ada = await api.account()
+    session, other = [await session_of(api.live, ada) for _ in range(2)]
+    url = f"{BASE['live']}/sessions"
+    answer = await visitor.send("DELETE", url, cookie=session)
+    assert (answer.status_code, answer.content) == (204, b"")
+    (cookie,) = answer.headers.get_list("set-cookie")
+    assert cookie == f"{COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0"
+    refused(await visitor.me(cookie=session), 401)
+    refused(await visitor.send("DELETE", url, cookie=session), 401)
+    assert (await visitor.me(cookie=other)).status_code == 200
+
+
+async def test_only_a_session_signs_out(api: Api, visitor: Visitor) -> None:
+    ada = await api.account("admin")
+    session = await session_of(api.live, ada)
+    token = (await login_of(api.live, ada)).access_token
+    url = f"{BASE['live']}/sessions"
+    async with api.unchanged():
+        refused(await visitor.send("DELETE", url, bearer=token, cookie=session), 403)
+        refused(await visitor.send("DELETE", url), 401)
+    assert (await visitor.me(cookie=session)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        "",
+        "session={}",
+        "__Secure-session={}",
+        "__host-session={}",
+        "__Host-session",
+        "__Host-session=",
+        "__Host-session={}x",
+        "x__Host-session={}",
+        "__Host-session={}{}",
+        '__Host-session="{}"',
+        "__Host-session=\xe9",
+    ],
+)
+async def test_what_is_no_session_cookie_is_401(api: Api, visitor: Visitor, cookie: str) -> None:
+    session = await session_of(api.live, await api.account())
+    url = f"{BASE['live']}/users/me"
+    sent = cookie.replace("{}", session)
+    refused(await visitor.send("GET", url, None, Cookie=sent), 401, "AUTHENTICATION_REQUIRED")
+
+
+async def test_it_is_found_among_other_cookies(api: Api, visitor: Visitor) -> None:
+    session = await session_of(api.live, await api.account())
+    url = f"{BASE['live']}/users/me"
+    sent = f"theme=dark; big={'x' * 2000};{COOKIE}={session} ;last=1"
+    assert (await visitor.send("GET", url, None, Cookie=sent)).status_code == 200
+
+
+async def test_a_user_lists_and_ends_their_sessions(api: Api, visitor: Visitor) -> None:
+    ada = await api.account()
+    kept, gone = [await session_of(api.live, ada) for _ in range(2)]
+    await session_of(api.live, await api.account())
+    listed = await api.live.sessions.of_user(ada.id, api.clock())
+    assert len(listed) == 2
+    assert listed[0].id > listed[1].id
+    await end_session(api.live, listed[0].id, OPERATOR, of_user=ada.id)
+    refused(await visitor.me(cookie=gone), 401)
+    assert (await visitor.me(cookie=kept)).status_code == 200
+    api.clock.advance(seconds=IDLE)
+    assert await api.live.sessions.of_user(ada.id, api.clock()) == []
+
+
+async def test_the_secret_is_not_stored_as_it_is(api: Api, visitor: Visitor) -> None:
+    ada = await api.account(password=PASSWORD)
+    session = cookie_of(await visitor.open_session(ada.email))
+    assert session not in repr(await api.state())

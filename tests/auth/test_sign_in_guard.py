@@ -1,0 +1,289 @@
+"""Guessing passwords: one answer, one cost, and delays that keep no owner out (decisions §5)."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import BASE, NOON, Api, refused
+from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
+from portico.services.sign_in import PER_ACCOUNT, PER_ACQUAINTANCE, PER_ADDRESS, WRONG
+from signing_in import AUTH, PASSWORD, Visitor
+
+WAYS = pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
+
+
+class Hashes(Passwords):
+    """The real thing, which counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verified: list[str] = []
+        self.hold = threading.Event()
+        self.hold.set()
+
+    async def verify(self, password: str, password_hash: str) -> bool:
+        """As it is, and noted with the hash's parameters."""
+        right = await super().verify(password, password_hash)
+        self.verified.append(password_hash.rpartition("$")[0].rpartition("$")[0])
+        return right
+
+    def _matches(self, password: str, password_hash: str) -> bool:
+        self.hold.wait(20)
+        return super()._matches(password, password_hash)
+
+
+@pytest.fixture
+def hashes(api: Api) -> Iterator[Hashes]:
+    """Puts a counting one in the place of the application's."""
+    counting = Hashes()
+    for env in api.portico.environments:
+        env.passwords = counting
+    yield counting
+    counting.hold.set()
+    counting.close()
+
+
+def at(api: Api, number: int) -> Visitor:
+    """A visitor at an address of their own."""
+    return Visitor(api, f"198.51.{number >> 8}.{number & 255}")
+
+
+async def guess(visitor: Visitor, url: str, email: str, password: str = WRONG) -> httpx.Response:
+    return await visitor.send("POST", url, {"email": email, "password": password})
+
+
+def told(answer: httpx.Response) -> dict[str, Any]:
+    """All that an answer tells, but for what is never alike."""
+    skip = ("x-request-id", "x-ratelimit-remaining")
+    headers = {name: value for name, value in answer.headers.items() if name not in skip}
+    return {"status": answer.status_code, "headers": headers, "body": answer.text}
+
+
+@WAYS
+async def test_whatever_is_wrong_gets_one_answer_at_one_cost(
+    api: Api, hashes: Hashes, url: str
+) -> None:
+    ada = await api.account(password=PASSWORD)
+    without = await api.account()
+    attempts = [
+        (ada.email, "wrong"),
+        (ada.email, ""),
+        (ada.email, PASSWORD.lower()),
+        (ada.email, PASSWORD + " "),
+        (ada.email, "x" * 129),
+        (ada.email, PASSWORD + "x" * 200_000),
+        (without.email, ""),
+        (without.email, PASSWORD),
+        ("nobody@example.com", PASSWORD),
+        ("", ""),
+        ("no e-mail at all", PASSWORD),
+        ("x" * 100_000, PASSWORD),
+        (f" {ada.email}", PASSWORD),
+    ]
+    answers = []
+    for number, (email, password) in enumerate(attempts):
+        hashes.verified.clear()
+        answers.append(told(await guess(at(api, number), url, email, password)))
+        parameters = f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}"
+        assert hashes.verified == [parameters], email[:20]
+    assert all(answer == answers[0] for answer in answers)
+    assert answers[0]["status"] == 401
+    assert WRONG in answers[0]["body"]
+
+
+async def test_the_cost_is_that_of_every_hash(api: Api) -> None:
+    made = await api.live.passwords.hash(PASSWORD)
+    assert made.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}$")
+
+
+async def test_neither_password_nor_unknown_e_mail_is_noted(api: Api) -> None:
+    ada = await api.account(password=PASSWORD)
+    await guess(at(api, 1), f"{AUTH['live']}/login", ada.email, "Secret typed wrong 1")
+    await guess(at(api, 2), f"{AUTH['live']}/login", "Secret typed in the wrong field 1")
+    known, unknown = reversed(await api.live.audit.page(limit=2))
+    assert (known.action, known.target_id) == ("sign_in.refused", str(ada.id))
+    assert (unknown.action, unknown.target_id, unknown.email) == ("sign_in.refused", None, None)
+    assert unknown.address == "198.51.0.2"
+    assert "Secret typed" not in repr(await api.state())
+
+
+@WAYS
+async def test_an_account_is_guessed_at_ten_times_a_minute_from_wherever(
+    api: Api, hashes: Hashes, url: str
+) -> None:
+    ada = await api.account(password=PASSWORD)
+    api.clock.advance(milliseconds=20_500)
+    for number in range(PER_ACCOUNT.per_minute):
+        refused(await guess(at(api, number), url, ada.email), 401)
+    hashes.verified.clear()
+    for number, password in ((100, "wrong"), (101, PASSWORD)):
+        answer = await guess(at(api, number), url, ada.email, password)
+        refused(answer, 429, "RATE_LIMITED")
+        assert answer.headers["retry-after"] == "40"
+    assert hashes.verified == []
+    other = await api.account(password=PASSWORD)
+    assert (await guess(at(api, 102), url, other.email, PASSWORD)).status_code in (200, 201)
+    api.clock.now = NOON + 60_000 - 1
+    refused(await guess(at(api, 103), url, ada.email, PASSWORD), 429)
+    api.clock.now = NOON + 60_000
+    assert (await guess(at(api, 104), url, ada.email, PASSWORD)).status_code in (200, 201)
+
+
+async def test_both_ways_to_sign_in_and_every_spelling_share_the_count(api: Api) -> None:
+    ada = await api.account(password=PASSWORD, email="zoë@example.com")
+    ways = [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"]
+    spellings = [ada.email, ada.email.upper(), "zoe\u0308@example.com"]
+    for number in range(PER_ACCOUNT.per_minute):
+        email = spellings[number % len(spellings)]
+        refused(await guess(at(api, number), ways[number % 2], email), 401)
+    refused(await guess(at(api, 100), ways[0], ada.email, PASSWORD), 429)
+
+
+async def test_an_account_that_does_not_exist_is_delayed_alike(api: Api) -> None:
+    url = f"{AUTH['live']}/login"
+    ada = await api.account(password=PASSWORD)
+    for email in (ada.email, "nobody@example.com"):
+        statuses = [
+            (await guess(at(api, number), url, email)).status_code
+            for number in range(PER_ACCOUNT.per_minute + 2)
+        ]
+        assert statuses == [401] * PER_ACCOUNT.per_minute + [429, 429]
+
+
+async def test_an_account_is_guessed_at_a_hundred_times_a_day(api: Api) -> None:
+    ada = await api.account(password=PASSWORD)
+    url = f"{AUTH['live']}/login"
+    for number in range(PER_ACCOUNT.per_day):
+        if number % PER_ACCOUNT.per_minute == 0:
+            api.clock.advance(seconds=60)
+        refused(await guess(at(api, number), url, ada.email), 401)
+    api.clock.advance(seconds=60)
+    answer = await guess(at(api, 200), url, ada.email, PASSWORD)
+    refused(answer, 429)
+    assert int(answer.headers["retry-after"]) == 43_200 - 11 * 60
+    api.clock.now = NOON + 43_200_000
+    assert (await guess(at(api, 201), url, ada.email, PASSWORD)).status_code == 200
+
+
+@WAYS
+async def test_an_address_guesses_twenty_times_a_minute_at_whatever_account(
+    api: Api, hashes: Hashes, url: str
+) -> None:
+    ada = await api.account(password=PASSWORD)
+    guesser = at(api, 1)
+    for number in range(PER_ADDRESS.per_minute):
+        refused(await guess(guesser, url, f"person{number}@example.org"), 401)
+    hashes.verified.clear()
+    answer = await guess(guesser, url, ada.email, PASSWORD)
+    refused(answer, 429, "RATE_LIMITED")
+    assert answer.headers["retry-after"] == "60"
+    assert hashes.verified == []
+    assert (await guess(at(api, 2), url, ada.email, PASSWORD)).status_code in (200, 201)
+    api.clock.advance(seconds=60)
+    assert (await guess(guesser, url, ada.email, PASSWORD)).status_code in (200, 201)
+
+
+async def test_an_ipv6_network_of_64_bits_is_one_address(api: Api) -> None:
+    url = f"{AUTH['live']}/login"
+    for number in range(PER_ADDRESS.per_minute):
+        visitor = Visitor(api, f"[2001:db8::{number:x}]")
+        refused(await guess(visitor, url, f"person{number}@example.org"), 401)
+    refused(await guess(Visitor(api, "[2001:db8::ffff]"), url, "other@example.org"), 429)
+    refused(await guess(Visitor(api, "[2001:db8:0:1::1]"), url, "other@example.org"), 401)
+
+
+@WAYS
+async def test_strangers_who_guess_keep_no_owner_out(api: Api, url: str) -> None:
+    ada = await api.account(password=PASSWORD)
+    home = at(api, 1)
+    assert (await guess(home, url, ada.email, PASSWORD)).status_code in (200, 201)
+    for number in range(PER_ACCOUNT.per_minute + 5):
+        await guess(at(api, 100 + number), url, ada.email)
+    refused(await guess(at(api, 200), url, ada.email, PASSWORD), 429)
+    assert (await guess(home, url, ada.email, PASSWORD)).status_code in (200, 201)
+    # Nor does an address that guesses at others hinder who has signed in from it before.
+    for number in range(PER_ADDRESS.per_minute):
+        await guess(home, url, f"person{number}@example.org")
+    api.clock.advance(seconds=60)
+    for number in range(PER_ADDRESS.per_minute):
+        await guess(home, url, f"person{number}@example.org")
+    refused(await guess(home, url, "other@example.org"), 429)
+    assert (await guess(home, url, ada.email, PASSWORD)).status_code in (200, 201)
+
+
+async def test_a_known_address_is_delayed_too_where_it_guesses(api: Api, hashes: Hashes) -> None:
+    url = f"{AUTH['live']}/login"
+    ada = await api.account(password=PASSWORD)
+    home = at(api, 1)
+    assert (await guess(home, url, ada.email, PASSWORD)).status_code == 200
+    for _ in range(PER_ACQUAINTANCE.per_minute):
+        refused(await guess(home, url, ada.email), 401)
+    hashes.verified.clear()
+    answer = await guess(home, url, ada.email, PASSWORD)
+    refused(answer, 429)
+    assert answer.headers["retry-after"] == "60"
+    assert hashes.verified == []
+    # Guessing from home takes nothing from those who sign in from elsewhere.
+    assert (await guess(at(api, 2), url, ada.email, PASSWORD)).status_code == 200
+
+
+async def test_knowing_an_address_is_of_one_account_alone(api: Api) -> None:
+    url = f"{AUTH['live']}/login"
+    ada, bob = await api.account(password=PASSWORD), await api.account(password=PASSWORD)
+    assert (await guess(at(api, 1), url, ada.email, PASSWORD)).status_code == 200
+    for number in range(PER_ACCOUNT.per_minute):
+        await guess(at(api, 100 + number), url, bob.email)
+    refused(await guess(at(api, 1), url, bob.email, PASSWORD), 429)
+
+
+async def test_a_refused_sign_in_makes_no_address_known(api: Api) -> None:
+    url = f"{AUTH['live']}/login"
+    ada = await api.account(password=PASSWORD)
+    await guess(at(api, 1), url, ada.email)
+    assert not await api.live.sessions.knows_address(ada.id, "198.51.0.1")
+    await guess(at(api, 1), url, ada.email, PASSWORD)
+    assert await api.live.sessions.knows_address(ada.id, "198.51.0.1")
+
+
+async def test_the_plan_free_limits_an_address_before_anything_is_hashed(
+    api: Api, hashes: Hashes
+) -> None:
+    visitor = at(api, 1)
+    for _ in range(30):
+        await visitor.me()
+    refused(await guess(visitor, f"{AUTH['live']}/login", "ada@example.com"), 429)
+    assert hashes.verified == []
+
+
+async def test_a_full_queue_of_hashes_is_503_and_hinders_nobody_else(
+    api: Api, hashes: Hashes
+) -> None:
+    caller = await api.caller("viewer")
+    url = f"{AUTH['live']}/login"
+    hashes.hold.clear()
+    waiting = [
+        asyncio.create_task(guess(at(api, number), url, f"person{number}@example.org"))
+        for number in range(QUEUE)
+    ]
+    while hashes.waiting < QUEUE:  # noqa: ASYNC110 - until the last has come this far
+        await asyncio.sleep(0)
+    answer = await guess(at(api, 500), url, "one.more@example.org")
+    refused(answer, 503, "SERVICE_UNAVAILABLE")
+    assert answer.headers["retry-after"] == "2"
+    assert (await caller.get("/users/me")).status_code == 200
+    hashes.hold.set()
+    assert {(await task).status_code for task in waiting} == {401}
+    refused(await guess(at(api, 501), url, "one.more@example.org"), 401)
+
+
+async def test_many_sign_ins_of_one_user_at_once_all_succeed(api: Api) -> None:
+    ada = await api.account(password=PASSWORD)
+    ways = [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"]
+    answers = await asyncio.gather(
+        *(guess(at(api, 1), ways[number % 2], ada.email, PASSWORD) for number in range(10))
+    )
+    assert {answer.status_code for answer in answers} == {200, 201}
