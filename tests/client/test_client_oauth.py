@@ -7,11 +7,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from client.scripted import CASES, Scripted, answer
 from client.test_client_sign_in import HOUR
+from client.test_client_verifier import published, signed
 from oauth.authority import WEB_APP, Authority, Registered
 from oauth.visiting import Browser
 from portico_client import (
@@ -205,7 +206,14 @@ def test_an_authorization_asks_for_a_code_with_state_nonce_and_pkce() -> None:
     } == set()
 
 
+GOOD = {"code": "c0de", "state": "right", "iss": AUTH}
+
+
 @CASES
+@example(GOOD, "")
+@example({**GOOD, "state": "other"}, "&state=right")
+@example({**GOOD, "iss": "other"}, f"&iss={AUTH}")
+@example(GOOD, "&code=other")
 @given(
     st.fixed_dictionaries(
         {"code": st.text()},
@@ -238,7 +246,7 @@ def test_the_code_is_sent_once_in_the_body() -> None:
     app, script = stand_in(httpx.ReadTimeout("slow"))
     begun = Authorization("", "read:users", "right", "nonce", "verifier")
     with pytest.raises(Exception, match="slow"):
-        app.complete(callback(code="c0de", state="right", iss=AUTH), begun)
+        app.complete(callback(**GOOD), begun)
     (request,) = script.requests
     assert request.url == f"{AUTH}/token"
     assert dict(parse_qsl(request.content.decode())) == {
@@ -251,9 +259,18 @@ def test_the_code_is_sent_once_in_the_body() -> None:
     }
 
 
+def test_an_id_token_of_another_access_token_is_refused() -> None:
+    claims = {"aud": "client", "nonce": "nonce", "at_hash": "another"}
+    bought = {"access_token": "a", "token_type": "Bearer", "expires_in": 3600}
+    app, _ = stand_in(answer(200, {**bought, "id_token": signed(**claims)}), published("one"))
+    begun = Authorization("", "openid", "right", "nonce", "verifier")
+    with pytest.raises(InvalidToken, match="another access token"):
+        app.complete(callback(**GOOD), begun)
+
+
 def test_a_missing_id_token_is_missed() -> None:
     bought = {"access_token": "a", "token_type": "Bearer", "expires_in": 3600}
     app, _ = stand_in(answer(200, bought))
     begun = Authorization("", "openid", "right", "nonce", "verifier")
     with pytest.raises(InvalidToken, match="no ID token"):
-        app.complete(callback(code="c0de", state="right", iss=AUTH), begun)
+        app.complete(callback(**GOOD), begun)

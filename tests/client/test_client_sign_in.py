@@ -357,10 +357,21 @@ def test_an_outage_is_no_refusal_of_the_password() -> None:
     assert client.me().id == 1
 
 
+def session(cookie: str) -> Any:
+    """An answer that opens a session."""
+    return answer(201, {"data": {}}, set_cookie=f"{cookie}; Path=/; Secure; HttpOnly")
+
+
+@pytest.mark.parametrize("name", ["__Host-session", "__Secure-session"])
+def test_the_sessions_cookie_is_found_among_others(name: str) -> None:
+    opened = session(f"balancer=7; Path=/, {name}=s3cr3t")
+    client, script = scripted(opened, ME, credential=SessionLogin("ada@example.com", PASSWORD))
+    client.me()
+    assert script.requests[1].headers["cookie"] == f"{name}=s3cr3t"
+
+
 def test_a_cookie_goes_nowhere_but_where_it_is_sent() -> None:
-    cookie = "lb=7; Path=/, __Host-session=s3cr3t; Path=/; Secure; HttpOnly; SameSite=Strict"
-    opened = answer(201, {"data": {}}, set_cookie=cookie)
-    login = SessionLogin("ada@example.com", PASSWORD)
+    opened, login = session("__Host-session=s3cr3t"), SessionLogin("ada@example.com", PASSWORD)
     client, script = scripted(opened, ME, UNKNOWN, opened, ME, credential=login)
     client.me()
     client.me()

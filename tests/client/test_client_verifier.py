@@ -140,6 +140,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "an end that is a truth": {"exp": True},
     "an end out of all bounds": {"exp": 10**30},
     "not yet": {"nbf": NOW + 1},
+    "a beginning that is a truth": {"nbf": True},
     "another issuer": {"iss": f"{AUTH}/"},
     "no issuer": {"iss": None},
     "another audience": {"aud": f"{BASE}x"},
@@ -208,6 +209,14 @@ def test_a_forged_token_is_not_believed(forge: Any) -> None:
     with pytest.raises(InvalidToken) as refused:
         mine.verify(forge())
     assert "eyJ" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["unsigned", "the public key as a secret", "a critical header"])
+def test_what_cannot_be_good_has_no_keys_fetched(name: str) -> None:
+    mine, script, _ = verifier()
+    with pytest.raises(InvalidToken):
+        mine.verify(FORGED[name]())
+    assert script.requests == []
 
 
 @pytest.mark.parametrize(
