@@ -19,6 +19,7 @@ from servers import PostgresServer, RedisServer
 
 SOON_SECONDS = 1.0
 ALLOWED = 404
+PATHS = {"base": "v1", "sandbox": "sandbox/v1", "auth": "auth", "dashboard": "dashboard"}
 LISTENERS = """
 SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"""
 END_LISTENERS = LISTENERS.replace("pid", "count(pg_terminate_backend(pid))")
@@ -59,7 +60,9 @@ def pair(
     """Two servers of one PostgreSQL database, each hearing of the other's changes."""
     url = postgres.fresh_database()
     stores = {"database_url": url, "valkey_url": redis.url.removesuffix("0") + "8"}
-    first = boundless(tmp_path_factory.mktemp("first"), **stores)
+    # What one of them signs, the other takes: to their callers they are one.
+    shared = {f"{name}_url": f"https://localhost/{path}" for name, path in PATHS.items()}
+    first = boundless(tmp_path_factory.mktemp("first"), **stores, **shared)
     second = beside(first, tmp_path_factory.mktemp("second"))
     with first.serving() as here, second.serving() as there:
         until(lambda: len(of_postgres(url).read(LISTENERS)) == 4)  # each in two environments
@@ -144,30 +147,108 @@ def test_what_is_taken_away_is_gone_everywhere_within_a_second(
     refusal: int,
 ) -> None:
     user, key, key_id = pair.new_account("editor")
-    taken = threading.Event()
 
-    def watch() -> list[tuple[float, int]]:
-        seen: list[tuple[float, int]] = []
+    def ask(service: Service, connection: socket.socket | None = None) -> int:
+        return write(service, key, connection)
+
+    def taken() -> None:
+        take(pair, user, key_id)
+        if take is not revoke_key:
+            assert ask(pair.here) == refusal
+
+    with hearing(pair):
+        see_taken(pair, ask, taken, allowed=ALLOWED, refusal=refusal)
+
+
+Headers = dict[str, str]
+
+
+def by_session(pair: Pair, body: object) -> Headers:
+    answer = pair.here.ask("/v1/sessions", method="POST", body=body)
+    return {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+def by_login(pair: Pair, body: object) -> Headers:
+    tokens = pair.here.ask("/auth/login", method="POST", body=body).json
+    return {
+        "authorization": f"Bearer {tokens['access_token']}",
+        "x-refresh": tokens["refresh_token"],
+    }
+
+
+def sign_out(pair: Pair, _: int, headers: Headers) -> None:
+    assert pair.here.ask("/v1/sessions", method="DELETE", headers=headers).status == 204
+
+
+def change_password(pair: Pair, user: int, _: Headers) -> None:
+    pair.ask(pair.here, "PATCH", f"/v1/users/{user}", {"password": "Another horse 2"})
+
+
+def refresh_twice(pair: Pair, _: int, headers: Headers) -> None:
+    body = {"refresh_token": headers["x-refresh"]}
+    statuses = [pair.here.ask("/auth/refresh", method="POST", body=body).status for _ in "12"]
+    assert statuses == [200, 401]
+
+
+@pytest.mark.parametrize(
+    ("hearing", "sign_in", "take"),
+    [
+        (everyone_hears, by_session, sign_out),
+        (everyone_hears, by_login, refresh_twice),
+        (listeners_ended, by_login, change_password),
+        (listeners_frozen, by_session, change_password),
+        (listeners_frozen, by_login, refresh_twice),
+    ],
+)
+def test_a_sign_in_that_ends_is_over_everywhere_within_a_second(
+    pair: Pair,
+    hearing: Callable[[Pair], AbstractContextManager[None]],
+    sign_in: Callable[[Pair, object], Headers],
+    take: Callable[[Pair, int, Headers], None],
+) -> None:
+    user, _, _ = pair.new_account("viewer")
+    email = f"account{pair.accounts}@example.com"
+    headers = sign_in(pair, {"email": email, "password": "Correct horse 1"})
+
+    def ask(service: Service, connection: socket.socket | None = None) -> int:
+        return service.ask("/v1/users/me", headers=headers, connection=connection).status
+
+    def taken() -> None:
+        take(pair, user, headers)
+        assert ask(pair.here) == 401
+
+    with hearing(pair):
+        see_taken(pair, ask, taken, allowed=200, refusal=401)
+
+
+def see_taken(
+    pair: Pair, ask: Callable[..., int], take: Callable[[], None], *, allowed: int, refusal: int
+) -> None:
+    """Sees that what `ask` asks is allowed on both servers until `take` is done, and a second later
+    refused on the one that did not do it, for good."""
+    taken = threading.Event()
+    done = 0.0
+    seen: list[tuple[float, int]] = []
+
+    def watch() -> None:
         with pair.there.connect() as connection:
             while not (taken.is_set() and time.monotonic() > done + 1.3 * SOON_SECONDS):
                 asked = time.monotonic()
-                seen.append((asked, write(pair.there, key, connection)))
-        return seen
+                seen.append((asked, ask(pair.there, connection)))
 
-    done = 0.0
-    with hearing(pair), ThreadPoolExecutor(1) as pool:
-        assert write(pair.here, key) == ALLOWED
+    with ThreadPoolExecutor(1) as pool:
+        assert ask(pair.here) == allowed
         watching = pool.submit(watch)
-        until(lambda: write(pair.there, key) == ALLOWED)
-        take(pair, user, key_id)
-        done = time.monotonic()
-        taken.set()
-        if take is not revoke_key:
-            assert write(pair.here, key) == refusal
-        seen = watching.result()
-    allowed = [asked for asked, status in seen if status == ALLOWED]
-    refused = [asked for asked, status in seen if status == refusal]
-    assert len(allowed) + len(refused) == len(seen)
-    assert allowed
-    assert max(allowed) < done + SOON_SECONDS
-    assert max(allowed) < min(refused), "once refused, always refused"
+        try:
+            until(lambda: seen)
+            take()
+        finally:
+            done = time.monotonic()
+            taken.set()
+        watching.result()
+    before = [asked for asked, status in seen if status == allowed]
+    after = [asked for asked, status in seen if status == refusal]
+    assert len(before) + len(after) == len(seen)
+    assert before
+    assert max(before) < done + SOON_SECONDS
+    assert max(before) < min(after), "once refused, always refused"
