@@ -114,8 +114,9 @@ async def tokens_of(
 class Visitor:
     """Somebody with an address of their own, who calls any server."""
 
-    def __init__(self, api: Api, address: str = "192.0.2.1") -> None:
-        self._transport = InProcess(api, f"{address}:1000")
+    def __init__(self, api: Api, address: str | None = None) -> None:
+        """`address` is one that nobody else has, unless it is given."""
+        self._transport = InProcess(api, f"{address}:1000") if address else somewhere(api)
 
     async def send(
         self,

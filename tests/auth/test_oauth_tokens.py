@@ -1,0 +1,480 @@
+"""Refreshing, ending and asking about OAuth tokens, and what they open (RFC 6749 §6, 7009, 7662;
+OpenID Connect Core §5.3; decisions §5)."""
+
+import msgspec
+import pytest
+
+from driving import BASE, NOON, TINY, Api, refused
+from portico.domain.audit import Actor
+from portico.domain.users import User
+from portico.services.clients import Registered, Registration, change_client
+from portico.services.tokens import Pair
+from signing_in import (
+    AUTH,
+    CALLBACK,
+    CHALLENGE,
+    VERIFIER,
+    Visitor,
+    client_of,
+    code_of,
+    login_of,
+    named,
+    oauth_refused,
+    somewhere,
+    tokens_of,
+)
+
+DAY = 86_400_000
+LAMP = {"name": "Lamp", "category": "light", "price": 1}
+
+
+@pytest.fixture
+async def shop(api: Api) -> Registered:
+    """A confidential client."""
+    return await client_of(api.live, await api.account())
+
+
+@pytest.fixture
+async def till(api: Api) -> Registered:
+    """A public client."""
+    return await client_of(api.live, await api.account(), public=True)
+
+
+@pytest.fixture
+async def ada(api: Api) -> User:
+    """An editor."""
+    return await api.account("editor", name="Ada Lovelace")
+
+
+async def bought(api: Api, visitor: Visitor, client: Registered, user: User, scopes: str) -> Pair:
+    """Tokens of either kind of client."""
+    challenge = CHALLENGE if client.client.public else None
+    code = await code_of(api.live, client.client, user, scopes, challenge=challenge)
+    more = {"code_verifier": VERIFIER} if challenge else {}
+    body = (await visitor.exchange(client, code, **more)).json()
+    return Pair(body["access_token"], body["refresh_token"], frozenset())
+
+
+async def scopes_of(visitor: Visitor, client: Registered, refresh_token: str, **more: str) -> str:
+    answer = await visitor.renew(client, refresh_token, **more)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["scope"])
+
+
+async def test_a_refresh_rotates_for_either_kind_of_client(
+    api: Api, visitor: Visitor, shop: Registered, till: Registered, ada: User
+) -> None:
+    for client in (shop, till):
+        first = await bought(api, visitor, client, ada, "openid read:products")
+        answer = await visitor.renew(client, first.refresh_token)
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"] == "no-store"
+        second = answer.json()
+        assert second.keys() == {
+            *("access_token", "token_type", "expires_in", "refresh_token", "scope")
+        }
+        assert second["scope"] == "openid read:products"
+        assert second["refresh_token"] != first.refresh_token
+        for token in (first.access_token, second["access_token"]):
+            assert (await visitor.me(token)).status_code == 200
+
+
+async def test_a_refresh_token_that_comes_again_ends_the_whole_family(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    other = await tokens_of(api.live, shop.client, ada)
+    first = await tokens_of(api.live, shop.client, ada)
+    second = (await visitor.renew(shop, first.refresh_token)).json()
+    third = (await visitor.renew(shop, second["refresh_token"])).json()
+    oauth_refused(await visitor.renew(shop, first.refresh_token), 400, "invalid_grant")
+    for token in (first.access_token, second["access_token"], third["access_token"]):
+        refused(await visitor.me(token), 401)
+    oauth_refused(await visitor.renew(shop, third["refresh_token"]), 400, "invalid_grant")
+    assert (await visitor.me(other.access_token)).status_code == 200
+
+
+async def test_a_refresh_token_is_for_its_own_client(
+    api: Api, visitor: Visitor, shop: Registered, till: Registered, ada: User
+) -> None:
+    tokens = await tokens_of(api.live, shop.client, ada)
+    other = await client_of(api.live)
+    login = await login_of(api.live, ada)
+    async with api.unchanged():
+        for client in (other, till):
+            answer = await visitor.renew(client, tokens.refresh_token)
+            oauth_refused(answer, 400, "invalid_grant")
+        for token in (tokens.access_token, login.refresh_token, "ort_", "x"):
+            oauth_refused(await visitor.renew(shop, token), 400, "invalid_grant")
+    assert (await visitor.renew(shop, tokens.refresh_token)).status_code == 200
+
+
+async def test_an_access_token_holds_an_hour_and_a_refresh_token_thirty_days(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    tokens = await tokens_of(api.live, shop.client, ada)
+    late = await tokens_of(api.live, shop.client, ada)
+    for _ in range(2):
+        api.clock.now = NOON + 3_600_000 - 1
+        assert (await visitor.me(tokens.access_token)).status_code == 200
+    api.clock.now = NOON + 3_600_000
+    refused(await visitor.me(tokens.access_token), 401)
+    api.clock.now = NOON + 30 * DAY - 1
+    renewed = (await visitor.renew(shop, tokens.refresh_token)).json()
+    api.clock.now = NOON + 30 * DAY
+    oauth_refused(await visitor.renew(shop, late.refresh_token), 400, "invalid_grant")
+    api.clock.now = NOON + 60 * DAY - 2
+    assert (await visitor.renew(shop, renewed["refresh_token"])).status_code == 200
+
+
+async def test_a_refresh_may_ask_for_less_and_later_for_all_again(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    tokens = await tokens_of(api.live, shop.client, ada, "openid read:products write:products")
+    answer = await visitor.renew(shop, tokens.refresh_token, scope="read:products")
+    less = answer.json()
+    assert less["scope"] == "read:products"
+    url = f"{BASE['live']}/products"
+    refused(await visitor.send("POST", url, LAMP, bearer=less["access_token"]), 403)
+    all_again = (await visitor.renew(shop, less["refresh_token"])).json()
+    assert all_again["scope"] == "openid read:products write:products"
+    made = await visitor.send("POST", url, LAMP, bearer=all_again["access_token"])
+    assert made.status_code == 201
+
+
+async def test_a_refresh_cannot_ask_for_more(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    tokens = await tokens_of(api.live, shop.client, ada, "read:products")
+    async with api.unchanged():
+        for scope in ("write:products", "read:products read:users", "openid", "admin", "x", '"é'):
+            answer = await visitor.renew(shop, tokens.refresh_token, scope=scope)
+            oauth_refused(answer, 400, "invalid_scope")
+    assert await scopes_of(visitor, shop, tokens.refresh_token) == "read:products"
+
+
+async def test_what_the_client_is_no_longer_registered_for_is_left_out(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    tokens = await tokens_of(api.live, shop.client, ada, "openid read:products write:products")
+    fewer = Registration("Shop", (CALLBACK,), "read:products")
+    await change_client(api.live, shop.client.id, fewer, by=Actor())
+    assert await scopes_of(visitor, shop, tokens.refresh_token) == "openid read:products"
+
+
+async def test_a_later_demotion_counts_on_the_very_next_request(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    admin = await api.caller("admin")
+    tokens = await tokens_of(api.live, shop.client, ada, "read:products write:products")
+    url = f"{BASE['live']}/products"
+    made = await visitor.send("POST", url, LAMP, bearer=tokens.access_token)
+    assert made.status_code == 201
+    await admin.patch(f"/users/{ada.id}", json={"role": "viewer"})
+    refused(await visitor.send("POST", url, LAMP, bearer=tokens.access_token), 403)
+    assert (await visitor.send("GET", url, bearer=tokens.access_token)).status_code == 200
+    renewed = (await visitor.renew(shop, tokens.refresh_token)).json()
+    assert renewed["scope"] == "read:products"
+    await admin.patch(f"/users/{ada.id}", json={"role": "editor"})
+    assert (
+        await scopes_of(visitor, shop, renewed["refresh_token"]) == "read:products write:products"
+    )
+
+
+async def test_an_admins_token_loses_its_power_with_the_role(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    admin, root = await api.caller("admin"), await api.account("admin")
+    tokens = await tokens_of(api.live, shop.client, root, "admin")
+    url = f"{BASE['live']}/users"
+    new = {"name": "Somebody", "email": "somebody@example.com", "password": "Passw0rdd"}
+    made = await visitor.send("POST", url, new, bearer=tokens.access_token)
+    assert made.status_code == 201
+    await admin.patch(f"/users/{root.id}", json={"role": "viewer"})
+    refused(await visitor.send("POST", url, new, bearer=tokens.access_token), 403)
+    assert await scopes_of(visitor, shop, tokens.refresh_token) == "read:users read:products"
+
+
+async def revoke(visitor: Visitor, client: Registered, token: str, **more: str) -> None:
+    answer = await visitor.form("revoke", {"token": token, **named(client), **more})
+    assert (answer.status_code, answer.content) == (200, b"{}")
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("hint", ["", "access_token", "refresh_token", "nonsense"])
+async def test_revoking_an_access_token_ends_it_alone(
+    api: Api, visitor: Visitor, shop: Registered, till: Registered, ada: User, hint: str
+) -> None:
+    for client in (shop, till):
+        first = await bought(api, visitor, client, ada, "read:products")
+        second = (await visitor.renew(client, first.refresh_token)).json()
+        assert (await visitor.me(first.access_token)).status_code == 200
+        await revoke(visitor, client, first.access_token, token_type_hint=hint)
+        refused(await visitor.me(first.access_token), 401)
+        assert (await visitor.me(second["access_token"])).status_code == 200
+        assert (await visitor.renew(client, second["refresh_token"])).status_code == 200
+
+
+@pytest.mark.parametrize("hint", ["", "access_token", "refresh_token"])
+async def test_revoking_a_refresh_token_ends_the_family(
+    api: Api, visitor: Visitor, shop: Registered, ada: User, hint: str
+) -> None:
+    other = await tokens_of(api.live, shop.client, ada)
+    for used in (False, True):
+        first = await tokens_of(api.live, shop.client, ada)
+        second = (await visitor.renew(shop, first.refresh_token)).json()
+        token = first.refresh_token if used else second["refresh_token"]
+        await revoke(visitor, shop, token, token_type_hint=hint)
+        for access_token in (first.access_token, second["access_token"]):
+            refused(await visitor.me(access_token), 401)
+        answer = await visitor.renew(shop, second["refresh_token"])
+        oauth_refused(answer, 400, "invalid_grant")
+        await revoke(visitor, shop, token)
+    assert (await visitor.me(other.access_token)).status_code == 200
+
+
+async def test_what_is_not_the_clients_own_is_left_as_it_is(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    mine = await tokens_of(api.live, shop.client, ada)
+    login = await login_of(api.live, ada)
+    other = await client_of(api.live)
+    caller = await api.caller("viewer")
+    async with api.unchanged():
+        for token in (mine.access_token, mine.refresh_token, login.access_token, caller.key, "x"):
+            await revoke(visitor, other, token)
+        missing = await visitor.form("revoke", named(other))
+        oauth_refused(missing, 400, "invalid_request")
+    assert (await visitor.me(mine.access_token)).status_code == 200
+    assert (await visitor.me(login.access_token)).status_code == 200
+
+
+async def asked(visitor: Visitor, client: Registered, token: str) -> dict[str, object]:
+    answer = await visitor.form("introspect", {"token": token, **named(client)})
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    return dict(answer.json())
+
+
+async def test_a_client_learns_about_its_own_tokens(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    tokens = await tokens_of(api.live, shop.client, ada, "read:products write:products")
+    facts = {
+        "active": True,
+        "scope": "read:products write:products",
+        "client_id": shop.client.client_id,
+        "sub": str(ada.id),
+        "aud": BASE["live"],
+        "iss": AUTH["live"],
+        "iat": NOON // 1000,
+    }
+    hour = {"token_type": "Bearer", "exp": NOON // 1000 + 3600}
+    assert await asked(visitor, shop, tokens.access_token) == facts | hour
+    month = {"exp": NOON // 1000 + 30 * 86_400}
+    assert await asked(visitor, shop, tokens.refresh_token) == facts | month
+    less = (await visitor.renew(shop, tokens.refresh_token, scope="read:products")).json()
+    narrow = facts | hour | {"scope": "read:products"}
+    assert await asked(visitor, shop, less["access_token"]) == narrow
+    # The refresh token still carries all that was granted.
+    assert await asked(visitor, shop, less["refresh_token"]) == facts | month
+    with_email = await tokens_of(api.live, shop.client, ada, "openid email")
+    told = await asked(visitor, shop, with_email.access_token)
+    assert (told["username"], told["scope"]) == (ada.email, "openid email")
+
+
+async def test_what_a_token_allows_is_told_as_it_is_now(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    admin = await api.caller("admin")
+    tokens = await tokens_of(api.live, shop.client, ada, "read:products write:products")
+    await admin.patch(f"/users/{ada.id}", json={"role": "viewer"})
+    assert (await asked(visitor, shop, tokens.access_token))["scope"] == "read:products"
+
+
+async def test_of_all_else_it_learns_that_it_is_not_active(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    mine = await tokens_of(api.live, shop.client, ada)
+    login = await login_of(api.live, ada)
+    of_other = await tokens_of(api.live, (await client_of(api.live)).client, ada)
+    caller = await api.caller("viewer")
+    renewed = (await visitor.renew(shop, mine.refresh_token)).json()
+    tokens = [
+        *(of_other.access_token, of_other.refresh_token, login.access_token, login.refresh_token),
+        *(caller.key, mine.refresh_token, "x", "oat_x", "ort_x"),
+    ]
+    async with api.unchanged():
+        for token in tokens:
+            assert await asked(visitor, shop, token) == {"active": False}
+    assert (await asked(visitor, shop, renewed["refresh_token"]))["active"] is True
+    api.clock.advance(seconds=3600)
+    assert await asked(visitor, shop, renewed["access_token"]) == {"active": False}
+    api.clock.advance(days=30)
+    assert await asked(visitor, shop, renewed["refresh_token"]) == {"active": False}
+
+
+async def test_a_revoked_token_is_not_active(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    tokens = await tokens_of(api.live, shop.client, ada)
+    await revoke(visitor, shop, tokens.access_token)
+    assert await asked(visitor, shop, tokens.access_token) == {"active": False}
+    await revoke(visitor, shop, tokens.refresh_token)
+    assert await asked(visitor, shop, tokens.refresh_token) == {"active": False}
+
+
+async def test_a_public_client_learns_nothing(
+    api: Api, visitor: Visitor, till: Registered, ada: User
+) -> None:
+    tokens = await bought(api, visitor, till, ada, "read:products")
+    answer = await visitor.form("introspect", {"token": tokens.access_token, **named(till)})
+    oauth_refused(answer, 401, "invalid_client")
+
+
+async def test_userinfo_tells_what_the_scopes_open(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    ada = await api.account(name="Ada Lovelace", avatar_url="https://a.test/ada.png", language="fr")
+    profile = {
+        "name": "Ada Lovelace",
+        "picture": "https://a.test/ada.png",
+        "locale": "fr",
+        "updated_at": NOON // 1000,
+    }
+    email = {"email": ada.email, "email_verified": False}
+    for scopes, claims in (
+        ("openid", {}),
+        ("openid profile", profile),
+        ("openid email", email),
+        ("openid email profile read:products", profile | email),
+    ):
+        token = (await tokens_of(api.live, shop.client, ada, scopes)).access_token
+        for method in ("GET", "POST"):
+            answer = await visitor.send(method, f"{AUTH['live']}/userinfo", bearer=token)
+            assert answer.status_code == 200
+            assert answer.headers["cache-control"] == "no-store"
+            assert answer.json() == {"sub": str(ada.id), **claims}
+
+
+async def test_an_e_mail_is_told_verified_once_it_is(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    ada = await api.account()
+    async with api.live.db.transaction() as tx:
+        verified = msgspec.structs.replace(ada, email_verified_at=api.clock())
+        await api.live.users.update(tx, verified)
+    token = (await tokens_of(api.live, shop.client, ada, "openid email")).access_token
+    answer = await visitor.send("GET", f"{AUTH['live']}/userinfo", bearer=token)
+    assert answer.json()["email_verified"] is True
+
+
+async def test_userinfo_without_openid_is_403(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    for scopes in ("profile email", "admin", "read:users"):
+        token = (await tokens_of(api.live, shop.client, ada, scopes)).access_token
+        for method in ("GET", "POST"):
+            answer = await visitor.send(method, f"{AUTH['live']}/userinfo", bearer=token)
+            refused(answer, 403, "PERMISSION_DENIED")
+    refused(await visitor.send("GET", f"{AUTH['live']}/userinfo"), 401)
+
+
+async def test_calls_count_against_the_owner_once_the_client_is_known(api: Api) -> None:
+    owner = await api.account(plan=TINY)
+    shop = await client_of(api.live, owner)
+    caller = await api.caller(user=owner)
+    for path in ("token", "revoke", "introspect"):
+        answer = await Visitor(api).form(path, named(shop))
+        oauth_refused(answer, 400, "invalid_request")
+        assert answer.headers["x-ratelimit-limit"] == "3"
+    refused(await caller.get("/users/me"), 429)
+    limited = await Visitor(api).form("token", named(shop))
+    oauth_refused(limited, 429, "temporarily_unavailable")
+    assert limited.headers["retry-after"] == "60"
+    # A wrong secret is nobody's but its address's.
+    wrong = await Visitor(api).form("token", {**named(shop), "client_secret": "x"})
+    oauth_refused(wrong, 401, "invalid_client")
+    assert wrong.headers["x-ratelimit-limit"] == "30"
+
+
+async def test_calls_of_who_cannot_be_known_count_against_the_address(
+    api: Api, shop: Registered, till: Registered
+) -> None:
+    visitor = Visitor(api)
+    bodies = [{}, {"client_id": "x"}, {**named(shop), "client_secret": "x"}, named(till)]
+    for number, body in enumerate(bodies * 7):
+        answer = await visitor.form("revoke", body)
+        assert answer.headers["x-ratelimit-remaining"] == str(29 - number)
+    for path in ("token", "revoke", "introspect"):
+        last = await visitor.form(path, named(till))
+    oauth_refused(last, 429, "temporarily_unavailable")
+    refused(await visitor.me(), 429)
+    # Whoever has a secret is not hindered by an exhausted address.
+    oauth_refused(await visitor.form("revoke", named(shop)), 400, "invalid_request")
+
+
+async def test_a_client_without_an_owner_has_a_count_of_its_own(api: Api) -> None:
+    shop = await client_of(api.live)
+    for number in range(30):
+        answer = await Visitor(api).form("revoke", named(shop))
+        assert answer.headers["x-ratelimit-remaining"] == str(29 - number)
+    limited = await Visitor(api).form("revoke", named(shop))
+    oauth_refused(limited, 429, "temporarily_unavailable")
+    other = await client_of(api.live)
+    oauth_refused(await Visitor(api).form("revoke", named(other)), 400, "invalid_request")
+
+
+async def test_a_call_with_an_access_token_counts_against_its_user(
+    api: Api, shop: Registered
+) -> None:
+    ada = await api.account(plan=TINY)
+    token = (await tokens_of(api.live, shop.client, ada)).access_token
+    for remaining in (2, 1, 0):
+        answer = await Visitor(api).me(token)
+        assert answer.headers["x-ratelimit-remaining"] == str(remaining)
+    refused(await Visitor(api).me(token), 429)
+
+
+async def test_what_has_expired_is_forgotten_in_time(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    await code_of(api.live, shop.client, ada)
+    first = await tokens_of(api.live, shop.client, ada)
+    api.clock.advance(days=29)
+    second = (await visitor.renew(shop, first.refresh_token)).json()
+    api.clock.advance(days=2)
+    async with api.live.db.transaction() as tx:
+        await api.live.grants.forget(tx, api.clock(), codes_until=api.clock() - DAY)
+    held = await api.state()
+    assert len(held["live grants"]) == len(held["live tokens"]) == 1
+    assert held["live authorization_codes"] == []
+    assert (await visitor.renew(shop, second["refresh_token"])).status_code == 200
+    api.clock.advance(days=61)
+    async with api.live.db.transaction() as tx:
+        await api.live.grants.forget(tx, api.clock(), codes_until=api.clock() - DAY)
+    held = await api.state()
+    assert held["live grants"] == held["live tokens"] == []
+
+
+async def test_no_token_is_stored_as_it_is(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    code = await code_of(api.live, shop.client, ada, "openid read:products")
+    body = (await visitor.exchange(shop, code)).json()
+    held = repr(await api.state())
+    for secret in (code, body["access_token"], body["refresh_token"], body["id_token"]):
+        assert secret not in held
+        assert secret[4:] not in held
+    assert (shop.secret or "")[4:] not in held
+
+
+async def test_tokens_are_not_read_from_a_form_or_the_address(
+    api: Api, shop: Registered, ada: User
+) -> None:
+    token = (await tokens_of(api.live, shop.client, ada, "openid")).access_token
+    url = f"/auth/userinfo?access_token={token}"
+    assert (await somewhere(api).exchange("GET", url, [])).status_code == 401
+    form = [("content-type", "application/x-www-form-urlencoded")]
+    body = f"access_token={token}".encode()
+    answer = await somewhere(api).exchange("POST", "/auth/userinfo", form, body)
+    assert answer.status_code == 401

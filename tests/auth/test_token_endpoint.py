@@ -1,0 +1,465 @@
+"""The token endpoint: who calls, what is read, and codes (RFC 6749, 7636, 9700; decisions §5)."""
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_login import read
+
+from driving import EXAMPLES, NOON, Api
+from portico.domain.audit import Actor
+from portico.services.clients import Registered, delete_client, renew_secret
+from signing_in import (
+    CALLBACK,
+    CHALLENGE,
+    FORM,
+    VERIFIER,
+    Visitor,
+    client_of,
+    code_of,
+    named,
+    oauth_refused,
+    somewhere,
+    tokens_of,
+)
+
+NOW = NOON // 1000
+
+
+@pytest.fixture
+async def shop(api: Api) -> Registered:
+    """A confidential client."""
+    return await client_of(api.live, await api.account())
+
+
+@pytest.fixture
+async def till(api: Api) -> Registered:
+    """A public client."""
+    return await client_of(api.live, await api.account(), public=True)
+
+
+async def test_a_code_buys_tokens(api: Api, visitor: Visitor, shop: Registered) -> None:
+    ada = await api.account("editor", name="Ada Lovelace")
+    code = await code_of(api.live, shop.client, ada, "openid read:products write:products")
+    answer = await visitor.exchange(shop, code)
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["pragma"] == "no-cache"
+    body = answer.json()
+    id_token = body.pop("id_token")
+    access_token, refresh_token = body.pop("access_token"), body.pop("refresh_token")
+    assert access_token.startswith("oat_")
+    assert refresh_token.startswith("ort_")
+    assert body == {
+        "token_type": "Bearer",
+        "expires_in": 3600,
+        "scope": "openid read:products write:products",
+    }
+    assert (await visitor.me(access_token)).json()["data"]["id"] == ada.id
+    claims = read(id_token)[1]
+    assert len(claims.pop("at_hash")) == 22
+    assert claims == {
+        "iss": "https://localhost:8443/auth",
+        "sub": str(ada.id),
+        "aud": shop.client.client_id,
+        "iat": NOW,
+        "exp": NOW + 3600,
+        "auth_time": NOW,
+    }
+
+
+async def test_an_id_token_repeats_the_nonce_and_comes_with_openid_alone(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    ada = await api.account()
+    code = await code_of(api.live, shop.client, ada, "openid", nonce="of this sign-in")
+    body = (await visitor.exchange(shop, code)).json()
+    assert read(body["id_token"])[1]["nonce"] == "of this sign-in"
+    code = await code_of(api.live, shop.client, ada, "profile read:users", nonce="of this sign-in")
+    assert "id_token" not in (await visitor.exchange(shop, code)).json()
+
+
+async def test_parameters_come_as_a_form_or_as_json(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    ada = await api.account()
+    for content in (FORM, f"{FORM}; charset=UTF-8", "application/json", "Application/JSON"):
+        code = await code_of(api.live, shop.client, ada)
+        grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+        grant |= named(shop)
+        text = urlencode(grant) if "form" in content else json.dumps(grant)
+        headers = [("content-type", content)]
+        transport = somewhere(api)
+        answer = await transport.exchange("POST", "/auth/token", headers, text.encode())
+        assert answer.status_code == 200, (content, answer.text)
+    oauth_refused(await visitor.send("POST", "/auth/token", {}), 401, "invalid_client")
+    for content in ("text/plain", "multipart/form-data; boundary=x", "application/jsonx", ""):
+        headers = [("content-type", content)]
+        answer = await somewhere(api).exchange("POST", "/auth/token", headers, b"{}")
+        oauth_refused(answer, 415, "invalid_request")
+
+
+async def test_a_client_authenticates_by_basic_or_in_the_body(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    ada = await api.account()
+    client_id, secret = shop.client.client_id, shop.secret or ""
+    for basic, body in (
+        ((client_id, secret), {}),
+        ((client_id, secret), {"client_id": client_id}),
+        ((client_id, secret), {"client_secret": ""}),
+        (None, {"client_id": client_id, "client_secret": secret}),
+    ):
+        code = await code_of(api.live, shop.client, ada)
+        grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+        answer = await visitor.form("token", grant | body, basic=basic)
+        assert answer.status_code == 200, answer.text
+
+
+async def test_who_cannot_say_who_they_are_is_refused(
+    api: Api, shop: Registered, till: Registered
+) -> None:
+    client_id, secret = shop.client.client_id, shop.secret or ""
+    wrong: list[tuple[tuple[str, str] | None, dict[str, str]]] = [
+        (None, {}),
+        (None, {"client_secret": secret}),
+        (None, {"client_id": client_id}),
+        (None, {"client_id": client_id, "client_secret": ""}),
+        (None, {"client_id": client_id, "client_secret": secret + "x"}),
+        (None, {"client_id": client_id, "client_secret": secret[:-1]}),
+        (None, {"client_id": client_id.upper(), "client_secret": secret}),
+        (None, {"client_id": str(shop.client.id), "client_secret": secret}),
+        (None, {"client_id": "client_" + "0" * 24, "client_secret": secret}),
+        (None, {"client_id": till.client.client_id, "client_secret": secret}),
+        (None, {"client_id": "\u00e9", "client_secret": secret}),
+        ((client_id, "wrong"), {}),
+        ((client_id, ""), {}),
+        (("", secret), {}),
+        (("%00", secret), {}),
+        (("%ff%fe", secret), {}),
+        (("\u00e9", secret), {}),
+        ((till.client.client_id, secret), {}),
+    ]
+    async with api.unchanged():
+        for basic, body in wrong:
+            for endpoint in ("token", "revoke", "introspect"):
+                more = {"grant_type": "refresh_token", "refresh_token": "x", "token": "x"}
+                answer = await Visitor(api).form(endpoint, body | more, basic=basic)
+                oauth_refused(answer, 401, "invalid_client")
+                assert answer.headers["www-authenticate"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(
+    "header", ["Basic", "Basic ", "Basic !", "Basic YQ==", "Bearer x", "Basic \u00e9", "YTpi", ""]
+)
+async def test_a_header_that_is_no_basic_authentication_is_refused(
+    api: Api, shop: Registered, header: str
+) -> None:
+    # Not even where the body has all that is needed: a client authenticates in one way.
+    body = {"grant_type": "refresh_token", "refresh_token": "x", "client_id": shop.client.client_id}
+    answer = await Visitor(api).form("token", body, authorization=header)
+    oauth_refused(answer, 401, "invalid_client")
+
+
+async def test_two_ways_to_authenticate_at_once_are_refused(
+    visitor: Visitor, shop: Registered, till: Registered
+) -> None:
+    basic = (shop.client.client_id, shop.secret or "")
+    both = {"grant_type": "refresh_token", "refresh_token": "x", **named(shop)}
+    oauth_refused(await visitor.form("token", both, basic=basic), 400, "invalid_request")
+    other = {"grant_type": "refresh_token", "refresh_token": "x", **named(till)}
+    oauth_refused(await visitor.form("token", other, basic=basic), 400, "invalid_request")
+
+
+async def test_a_parameter_that_comes_twice_is_refused(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    code = await code_of(api.live, shop.client, await api.account())
+    grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+    whole = urlencode({**grant, **named(shop)})
+    for more in ("code=x", "code=", "client_secret=x", "grant_type=authorization_code", "a=1&a=2"):
+        answer = await visitor.form("token", f"{whole}&{more}")
+        oauth_refused(answer, 400, "invalid_request")
+    headers = [("content-type", "application/json")]
+    twice = json.dumps({**grant, **named(shop)})[:-1] + ', "code": "x"}'
+    answer = await somewhere(api).exchange("POST", "/auth/token", headers, twice.encode())
+    oauth_refused(answer, 400, "invalid_request")
+    assert (await visitor.exchange(shop, code)).status_code == 200
+
+
+async def test_unknown_parameters_are_ignored_and_empty_ones_left_out(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    code = await code_of(api.live, shop.client, await api.account())
+    answer = await visitor.exchange(
+        shop, code, audience="x", resource="https://a.test", token="", code_verifier="", scope=""
+    )
+    assert answer.status_code == 200
+    code = await code_of(api.live, shop.client, await api.account())
+    grant: dict[str, Any] = {"grant_type": "authorization_code", "code": code}
+    grant |= {"redirect_uri": CALLBACK, "unknown": {"a": [1]}, "number": 1, **named(shop)}
+    headers = [("content-type", "application/json")]
+    body = json.dumps(grant).encode()
+    answer = await somewhere(api).exchange("POST", "/auth/token?code=x", headers, body)
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("name", ["grant_type", "code", "redirect_uri", "client_secret"])
+async def test_a_parameter_of_another_type_is_refused(
+    api: Api, shop: Registered, name: str
+) -> None:
+    code = await code_of(api.live, shop.client, await api.account())
+    grant: dict[str, Any] = {"grant_type": "authorization_code", "code": code}
+    grant |= {"redirect_uri": CALLBACK, **named(shop)}
+    async with api.unchanged():
+        for value in (1, None, True, [grant[name]], {"a": grant[name]}):
+            body = json.dumps({**grant, name: value}).encode()
+            headers = [("content-type", "application/json")]
+            answer = await somewhere(api).exchange("POST", "/auth/token", headers, body)
+            oauth_refused(answer, 400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff", b"grant_type=%ff", b"a=%00", b"&&&", b"=", b"grant_type", b"a&" * 60]
+)
+async def test_a_form_that_cannot_be_read_is_refused(
+    api: Api, shop: Registered, body: bytes
+) -> None:
+    headers = [("content-type", FORM)]
+    answer = await somewhere(api).exchange("POST", "/auth/token", headers, body)
+    assert answer.status_code in (400, 401)
+    whole = f"{urlencode(named(shop))}&".encode() + body
+    answer = await somewhere(api).exchange("POST", "/auth/token", headers, whole)
+    oauth_refused(answer, 400, "invalid_request")
+
+
+async def test_a_body_beyond_64_kib_is_refused(api: Api, shop: Registered) -> None:
+    for body in (urlencode({**named(shop), "code": "x" * 65_536}), "x" * 2**21):
+        answer = await Visitor(api).form("token", body)
+        oauth_refused(answer, 413, "invalid_request")
+
+
+async def test_an_encoded_body_is_refused(api: Api, shop: Registered) -> None:
+    answer = await Visitor(api).form("token", named(shop), content_encoding="gzip")
+    oauth_refused(answer, 415, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("grant_type", "error"),
+    [
+        (None, "invalid_request"),
+        ("", "invalid_request"),
+        ("password", "unsupported_grant_type"),
+        ("client_credentials", "unsupported_grant_type"),
+        ("implicit", "unsupported_grant_type"),
+        ("urn:ietf:params:oauth:grant-type:device_code", "unsupported_grant_type"),
+        ("Authorization_Code", "unsupported_grant_type"),
+    ],
+)
+async def test_other_grants_are_refused(
+    api: Api, visitor: Visitor, shop: Registered, grant_type: str | None, error: str
+) -> None:
+    ada = await api.account(password="Passw0rdd")
+    body = {"username": ada.email, "password": "Passw0rdd", **named(shop)}
+    if grant_type is not None:
+        body["grant_type"] = grant_type
+    oauth_refused(await visitor.form("token", body), 400, error)
+
+
+@pytest.mark.parametrize("missing", ["code", "redirect_uri"])
+async def test_what_a_grant_needs_must_be_sent(
+    api: Api, visitor: Visitor, shop: Registered, missing: str
+) -> None:
+    code = await code_of(api.live, shop.client, await api.account())
+    grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+    del grant[missing]
+    oauth_refused(await visitor.form("token", grant | named(shop)), 400, "invalid_request")
+    renewal = {"grant_type": "refresh_token", **named(shop)}
+    oauth_refused(await visitor.form("token", renewal), 400, "invalid_request")
+    assert (await visitor.exchange(shop, code)).status_code == 200
+
+
+async def test_pkce_binds_a_code_to_who_asked_for_it(
+    api: Api, visitor: Visitor, shop: Registered, till: Registered
+) -> None:
+    ada = await api.account()
+    for client in (shop, till):
+        code = await code_of(api.live, client.client, ada, challenge=CHALLENGE)
+        wrong = ["", "w" * 43, VERIFIER[:-1], VERIFIER + "v", CHALLENGE, VERIFIER[:-1] + "\u00e9"]
+        for verifier in wrong:
+            answer = await visitor.exchange(client, code, code_verifier=verifier)
+            oauth_refused(answer, 400, "invalid_grant")
+        oauth_refused(await visitor.exchange(client, code), 400, "invalid_grant")
+        answer = await visitor.exchange(client, code, code_verifier=VERIFIER)
+        assert answer.status_code == 200
+
+
+async def test_a_verifier_without_a_challenge_is_refused(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    code = await code_of(api.live, shop.client, await api.account())
+    answer = await visitor.exchange(shop, code, code_verifier=VERIFIER)
+    oauth_refused(answer, 400, "invalid_grant")
+    assert (await visitor.exchange(shop, code)).status_code == 200
+
+
+async def test_a_code_holds_sixty_seconds_to_the_millisecond(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    ada = await api.account()
+    in_time, late = [await code_of(api.live, shop.client, ada) for _ in range(2)]
+    api.clock.now = NOON + 60_000 - 1
+    assert (await visitor.exchange(shop, in_time)).status_code == 200
+    api.clock.now = NOON + 60_000
+    oauth_refused(await visitor.exchange(shop, late), 400, "invalid_grant")
+
+
+async def test_a_code_is_for_its_own_client_and_redirect_uri(api: Api, visitor: Visitor) -> None:
+    ada = await api.account()
+    uris = (CALLBACK, "https://shop.example/other")
+    one, other = [await client_of(api.live, redirect_uris=uris) for _ in range(2)]
+    code = await code_of(api.live, one.client, ada)
+    async with api.unchanged():
+        oauth_refused(await visitor.exchange(other, code), 400, "invalid_grant")
+        for uri in (*uris[1:], CALLBACK + "/", CALLBACK + "?", CALLBACK.upper(), "x"):
+            answer = await visitor.exchange(one, code, uri)
+            oauth_refused(answer, 400, "invalid_grant")
+    assert (await visitor.exchange(one, code)).status_code == 200
+
+
+async def test_the_loopback_port_of_a_code_is_the_one_that_was_asked_with(
+    api: Api, visitor: Visitor
+) -> None:
+    till = await client_of(api.live, redirect_uris=("http://127.0.0.1/cb",), public=True)
+    uri = "http://127.0.0.1:51004/cb"
+    ada = await api.account()
+    code = await code_of(api.live, till.client, ada, redirect_uri=uri, challenge=CHALLENGE)
+    verifier = {"code_verifier": VERIFIER}
+    other = await visitor.exchange(till, code, "http://127.0.0.1:51005/cb", **verifier)
+    oauth_refused(other, 400, "invalid_grant")
+    assert (await visitor.exchange(till, code, uri, **verifier)).status_code == 200
+
+
+@pytest.mark.parametrize("later", [0, 61, 3_599])
+async def test_a_code_that_comes_again_ends_what_it_bought(
+    api: Api, visitor: Visitor, shop: Registered, later: int
+) -> None:
+    code = await code_of(api.live, shop.client, await api.account())
+    first = (await visitor.exchange(shop, code)).json()
+    second = (await visitor.renew(shop, first["refresh_token"])).json()
+    api.clock.advance(seconds=later)
+    for token in (first, second):
+        assert (await visitor.me(token["access_token"])).status_code == 200
+    oauth_refused(await visitor.exchange(shop, code), 400, "invalid_grant")
+    for token in (first, second):
+        assert (await visitor.me(token["access_token"])).status_code == 401
+    answer = await visitor.renew(shop, second["refresh_token"])
+    oauth_refused(answer, 400, "invalid_grant")
+    oauth_refused(await visitor.exchange(shop, code), 400, "invalid_grant")
+
+
+async def test_another_client_cannot_end_what_a_code_bought(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    code = await code_of(api.live, shop.client, await api.account())
+    bought = (await visitor.exchange(shop, code)).json()
+    other = await client_of(api.live)
+    async with api.unchanged():
+        oauth_refused(await visitor.exchange(other, code), 400, "invalid_grant")
+    assert (await visitor.me(bought["access_token"])).status_code == 200
+
+
+@pytest.mark.parametrize("code", ["", "x", "oac_", "oac_" + "A" * 43, "\u00e9", "x" * 60_000])
+async def test_what_is_no_code_is_refused(visitor: Visitor, shop: Registered, code: str) -> None:
+    error = "invalid_grant" if code else "invalid_request"
+    oauth_refused(await visitor.exchange(shop, code), 400, error)
+
+
+async def test_a_code_of_the_other_environment_is_unknown(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    ada = await api.account(env=api.sandbox)
+    client = await client_of(api.sandbox)
+    code = await code_of(api.sandbox, client.client, ada)
+    oauth_refused(await visitor.exchange(client, code), 401, "invalid_client")
+    oauth_refused(await visitor.exchange(shop, code), 400, "invalid_grant")
+    parameters = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+    answer = await visitor.form("token", parameters | named(client), env="sandbox")
+    assert answer.status_code == 200
+
+
+async def test_scopes_beyond_the_role_are_left_out_and_the_answer_says_so(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    for role, asked, left in (
+        ("viewer", "read:products write:products", "read:products"),
+        ("editor", "openid read:users write:users admin", "openid read:users read:products"),
+        ("viewer", "admin", "read:users read:products"),
+        ("admin", "admin", "admin"),
+        ("viewer", "write:users", ""),
+    ):
+        code = await code_of(api.live, shop.client, await api.account(role), asked)
+        scope = (await visitor.exchange(shop, code)).json()["scope"]
+        wanted = {*left.split(), *(["write:products"] if role == "editor" else [])}
+        assert set(scope.split()) == wanted, (role, asked)
+
+
+async def test_a_demotion_between_consent_and_exchange_counts(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    admin = await api.caller("admin")
+    ada = await api.account("editor")
+    code = await code_of(api.live, shop.client, ada, "read:products write:products")
+    await admin.patch(f"/users/{ada.id}", json={"role": "viewer"})
+    assert (await visitor.exchange(shop, code)).json()["scope"] == "read:products"
+
+
+async def test_a_new_secret_ends_the_old_one_and_a_deleted_client_everything(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    ada = await api.account()
+    code = await code_of(api.live, shop.client, ada)
+    tokens = await tokens_of(api.live, shop.client, ada)
+    renewed = await renew_secret(api.live, shop.client.id, by=Actor())
+    oauth_refused(await visitor.exchange(shop, code), 401, "invalid_client")
+    assert (await visitor.exchange(renewed, code)).status_code == 200
+    assert (await visitor.me(tokens.access_token)).status_code == 200
+    await delete_client(api.live, shop.client.id, by=Actor())
+    assert (await visitor.me(tokens.access_token)).status_code == 401
+    answer = await visitor.renew(renewed, tokens.refresh_token)
+    oauth_refused(answer, 401, "invalid_client")
+
+
+@pytest.mark.parametrize("endpoint", ["token", "revoke", "introspect"])
+async def test_it_takes_post_alone(api: Api, endpoint: str) -> None:
+    for method in ("GET", "PUT", "DELETE", "OPTIONS"):
+        answer = await somewhere(api).exchange(method, f"/auth/{endpoint}", [])
+        oauth_refused(answer, 405, "invalid_request")
+        assert answer.headers["allow"] == "POST"
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
+NAMES = st.sampled_from(
+    ["grant_type", "code", "redirect_uri", "code_verifier", "refresh_token", "scope", "token"]
+)
+
+
+@pytest.mark.parametrize("endpoint", ["token", "revoke", "introspect"])
+@EXAMPLES
+@given(data=st.data())
+async def test_whatever_comes_is_answered_as_oauth_does(
+    api: Api, endpoint: str, data: st.DataObject
+) -> None:
+    shop = await client_of(api.live)
+    value = st.one_of(ANY_TEXT, st.sampled_from(["authorization_code", "refresh_token"]))
+    parameters = data.draw(st.dictionaries(st.one_of(NAMES, ANY_TEXT), value, max_size=6))
+    text = json.dumps({**parameters, **named(shop)})
+    headers = [("content-type", "application/json")]
+    answer = await somewhere(api).exchange("POST", f"/auth/{endpoint}", headers, text.encode())
+    if answer.status_code != 200:
+        error = answer.json()["error"]
+        assert error in ("invalid_request", "invalid_grant", "unsupported_grant_type")
+        oauth_refused(answer, 400, error)
