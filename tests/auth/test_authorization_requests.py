@@ -1,0 +1,381 @@
+"""Whether a browser may be sent back, and with what (RFC 6749 §4.1.2.1, 7636, 8252, 9207, 9700)."""
+
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as trying
+from hypothesis import strategies as st
+
+from driving import EXAMPLES, Api
+from portico.domain.errors import BrokenRule, Invalid
+from portico.domain.oauth import Client, Refused, redirect_allowed, redirect_uri
+from portico.services.authorization_requests import AuthorizationRequest, Returned, read_request
+from portico.services.clients import Registered
+from signing_in import CALLBACK, CHALLENGE, client_of
+
+ISSUER = "https://localhost:8443/auth"
+
+
+def client_with(*uris: str) -> Client:
+    return Client(1, "client_x", None, None, "Shop", uris, frozenset({"read:products"}), 0)
+
+
+GOOD_URIS = [
+    "https://shop.example/callback",
+    "https://shop.example",
+    "https://shop.example/",
+    "https://shop.example:8443/callback?tenant=1&x=%C3%A9",
+    "https://xn--bcher-kva.example/callback",
+    "https://203.0.113.7/callback",
+    "https://[2001:db8::1]/callback",
+    "http://127.0.0.1/callback",
+    "http://127.0.0.1:8080/callback",
+    "http://[::1]/callback",
+    "http://[::1]:8080/callback",
+    "http://localhost:3000/callback",
+    "com.example.app:/callback",
+    "com.example.app://oauth/callback",
+]
+
+
+@pytest.mark.parametrize("uri", GOOD_URIS)
+def test_a_good_address_is_registered_and_allowed_as_it_is(uri: str) -> None:
+    assert redirect_uri(uri) == uri
+    assert redirect_allowed(client_with(uri), uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "/callback",
+        "shop.example/callback",
+        "//shop.example/callback",
+        "https://",
+        "https:///callback",
+        "https:/shop.example",
+        "https:shop.example",
+        "http://shop.example/callback",
+        "http://127.0.0.2/callback",
+        "http://127.1/callback",
+        "http://2130706433/callback",
+        "http://0.0.0.0/callback",
+        "http://[::]/callback",
+        "http://[::ffff:127.0.0.1]/callback",
+        "http://localhost.evil.example/callback",
+        "http://127.0.0.1.evil.example/callback",
+        "http://127.0.0.1@evil.example/callback",
+        "http://localhost:0/callback",
+        "http://localhost:65536/callback",
+        "http://localhost:x/callback",
+        "https://user@shop.example/callback",
+        "https://user:pass@shop.example/callback",
+        "https://shop.example/callback#",
+        "https://shop.example/callback#fragment",
+        "https://shop.example\\@evil.example/callback",
+        "https://shop.example/call back",
+        "https://shop.example/callback\n",
+        "https://shop.example/\u00e9",
+        "https://b\u00fccher.example/callback",
+        "https://\uff53hop.example/callback",
+        "https://shop.example/\u202ecallback",
+        "https://shop.example:99999/callback",
+        "https://[::1/callback",
+        "javascript:alert(1)",
+        "JavaScript:alert(1)",
+        "data:text/html,x",
+        "vbscript:x",
+        "file:///etc/passwd",
+        "blob:https://shop.example/x",
+        "about:blank",
+        "app:/callback",
+        "ftp://shop.example/",
+        "urn:ietf:wg:oauth:2.0:oob",
+        "*",
+        "https://" + "a" * 2000 + ".example/",
+    ],
+)
+async def test_a_bad_address_cannot_be_registered(uri: str) -> None:
+    with pytest.raises(BrokenRule):
+        redirect_uri(uri)
+
+
+async def test_a_client_with_a_bad_address_is_told_all_faults(api: Api) -> None:
+    async with api.unchanged():
+        with pytest.raises(Invalid) as refusal:
+            await client_of(api.live, redirect_uris=(CALLBACK, "http://a.test", "x"), scopes="y")
+        assert [fault.field for fault in refusal.value.details] == [
+            *("redirect_uris", "redirect_uris", "scopes")
+        ]
+        with pytest.raises(Invalid):
+            await client_of(api.live, redirect_uris=())
+
+
+TRICKS = [
+    lambda uri: uri + "/",
+    lambda uri: uri + "/..",
+    lambda uri: uri + "/../evil",
+    lambda uri: uri + "x",
+    lambda uri: uri[:-1],
+    lambda uri: uri + "?",
+    lambda uri: uri + "?next=https://evil.example",
+    lambda uri: uri + "#",
+    lambda uri: uri + "#@evil.example",
+    lambda uri: uri + "%00",
+    lambda uri: uri + "%2f..",
+    lambda uri: uri + "\\",
+    lambda uri: uri + " ",
+    lambda uri: " " + uri,
+    lambda uri: uri + "\n",
+    lambda uri: uri + "\t",
+    lambda uri: uri.replace("://", "://evil.example\\@"),
+    lambda uri: uri.replace("://", "://user@"),
+    lambda uri: uri.replace("://", "://evil.example@"),
+    lambda uri: uri.replace("://", "://evil.example/"),
+    lambda uri: uri.replace("://", ":////"),
+    lambda uri: uri.replace("://", ":/\\"),
+    lambda uri: uri.replace("shop", "SHOP"),
+    lambda uri: uri.replace("shop", "\uff53hop"),
+    lambda uri: uri.replace("shop", "sh\u043ep"),
+    lambda uri: uri.replace("callback", "Callback"),
+    lambda uri: uri.replace("callback", "%63allback"),
+    lambda uri: uri.replace("/callback", "//callback"),
+    lambda uri: uri.replace("/callback", "/./callback"),
+    lambda uri: uri.replace("/callback", "/x/../callback"),
+    lambda uri: uri.replace("https", "HTTPS"),
+    lambda uri: uri.replace("https", "http"),
+    lambda uri: uri.replace(".example", ".example."),
+    lambda uri: uri.replace(".example", ".example.evil.example"),
+    lambda uri: uri.replace(".example", ".example@evil.example"),
+    lambda uri: uri.replace(".example", ".example%2f@evil.example"),
+    lambda uri: uri.replace(".example", ".example:443"),
+    lambda uri: uri.replace(".example", ".example:444"),
+    lambda uri: uri.replace(".example", ".example:"),
+    lambda uri: uri.replace("shop", "evil.example/shop"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(TRICKS)))
+async def test_a_trick_is_an_error_page_and_never_a_redirect(api: Api, number: int) -> None:
+    shop = await client_of(api.live)
+    tricked = TRICKS[number](CALLBACK)
+    assert tricked != CALLBACK
+    with pytest.raises(Refused) as refusal:
+        await ask(api, shop, redirect_uri=tricked)
+    assert not isinstance(refusal.value, Returned)
+    assert refusal.value.error == "invalid_request"
+
+
+SIGNS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=6)
+
+
+@trying(max_examples=500)
+@given(data=st.data())
+def test_nothing_but_the_very_address_is_allowed(data: st.DataObject) -> None:
+    uri = data.draw(st.sampled_from([one for one in GOOD_URIS if "http://" not in one]))
+    at = data.draw(st.integers(0, 60)) % (len(uri) + 1)
+    cut = data.draw(st.integers(0, 3))
+    changed = uri[:at] + data.draw(SIGNS) + uri[at + cut :]
+    assert redirect_allowed(client_with(uri), changed) == (changed == uri)
+
+
+PORTS = st.integers(1, 65_535)
+
+
+@trying(max_examples=200)
+@given(port=PORTS, registered=st.sampled_from(["", ":80", ":8080", ":65535"]))
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
+def test_the_port_of_a_loopback_address_may_be_any(host: str, port: int, registered: str) -> None:
+    client = client_with(f"http://{host}{registered}/callback?a=b")
+    assert redirect_allowed(client, f"http://{host}:{port}/callback?a=b")
+    assert redirect_allowed(client, f"http://{host}/callback?a=b")
+    others = {"127.0.0.1", "[::1]", "localhost"} - {host}
+    for uri in (
+        *(f"http://{other}:{port}/callback?a=b" for other in sorted(others)),
+        f"https://{host}:{port}/callback?a=b",
+        f"HTTP://{host}:{port}/callback?a=b",
+        f"http://{host}:{port}/callback",
+        f"http://{host}:{port}/callback?a=b#",
+        f"http://{host}:{port}/callback?a=b&c=d",
+        f"http://{host}:{port}/",
+        f"http://{host}:{port}",
+        f"http://{host}:{port}@evil.example/callback?a=b",
+        f"http://{host}:{port}.evil.example/callback?a=b",
+        f"http://{host}:{port}\\@evil.example/callback?a=b",
+        f"http://{host}:/callback?a=b",
+        f"http://{host}:0/callback?a=b",
+        f"http://{host}:{port + 65_536}/callback?a=b",
+        f"http://{host}:-{port}/callback?a=b",
+        f"http://{host}:{port}:{port}/callback?a=b",
+        f"http://user@{host}:{port}/callback?a=b",
+        f"http://{host}%3a{port}/callback?a=b",
+    ):
+        assert not redirect_allowed(client, uri), uri
+
+
+def test_the_port_of_any_other_address_is_part_of_it() -> None:
+    client = client_with("https://127.0.0.1/cb", "https://shop.example:8443/cb")
+    for uri in ("https://127.0.0.1:8443/cb", "https://shop.example/cb", "http://shop.example/cb"):
+        assert not redirect_allowed(client, uri)
+
+
+async def ask(api: Api, client: Registered, **more: str | None) -> AuthorizationRequest:
+    """Reads a request of this client; None leaves a parameter out."""
+    parameters: dict[str, str | None] = {
+        "response_type": "code",
+        "client_id": client.client.client_id,
+        "redirect_uri": CALLBACK,
+        "state": "of the client",
+    }
+    whole = {**parameters, **more}
+    sent = [(name, value) for name, value in whole.items() if value is not None]
+    return await read_request(api.live, sent)
+
+
+async def told(api: Api, client: Registered, **more: str | None) -> tuple[str, dict[str, str]]:
+    """What a client is told of a faulty request, and where."""
+    with pytest.raises(Returned) as refusal:
+        await ask(api, client, **more)
+    address, _, query = refusal.value.address.partition("?")
+    return address, dict(parse_qsl(query))
+
+
+async def test_a_good_request_is_read(api: Api) -> None:
+    shop = await client_of(api.live)
+    asked = await ask(
+        *(api, shop),
+        scope="openid read:products",
+        nonce="n",
+        code_challenge=CHALLENGE,
+        code_challenge_method="S256",
+        prompt="login consent",
+        max_age="60",
+        unknown="ignored",
+    )
+    assert asked.wish.scopes == {"openid", "read:products"}
+    assert (asked.wish.nonce, asked.wish.code_challenge) == ("n", CHALLENGE)
+    assert (asked.prompt, asked.max_age) == ({"login", "consent"}, 60)
+    address = asked.answer(ISSUER, code="oac_x")
+    query = {"code": "oac_x", "state": "of the client", "iss": ISSUER}
+    assert dict(parse_qsl(urlsplit(address).query)) == query
+    assert address.startswith(f"{CALLBACK}?")
+    assert (await ask(api, shop)).wish.scopes == shop.client.scopes
+
+
+async def test_the_query_of_a_registered_address_stays(api: Api) -> None:
+    for uri in ("https://a.test/cb?tenant=1", "https://a.test/cb?", "https://a.test/cb?a=1&"):
+        shop = await client_of(api.live, redirect_uris=(uri,))
+        asked = await ask(api, shop, redirect_uri=uri)
+        address = asked.answer(ISSUER, code="c")
+        assert address.startswith(uri.rstrip("&"))
+        assert dict(parse_qsl(urlsplit(address).query))["code"] == "c"
+        assert "?&" not in address
+        assert "&&" not in address
+
+
+async def refused_here(api: Api, parameters: Sequence[tuple[str, str]], error: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        await read_request(api.live, parameters)
+    assert not isinstance(refusal.value, Returned)
+    assert refusal.value.error == error
+
+
+async def test_who_asks_and_where_to_must_be_sent_once_and_known(api: Api) -> None:
+    shop = await client_of(api.live)
+    client_id = ("client_id", shop.client.client_id)
+    uri = ("redirect_uri", CALLBACK)
+    for parameters in (
+        [],
+        [client_id],
+        [uri],
+        [client_id, uri, uri],
+        [client_id, uri, ("redirect_uri", "https://evil.example")],
+        [("client_id", "x"), client_id, uri],
+        [client_id, ("redirect_uri", "")],
+    ):
+        await refused_here(api, parameters, "invalid_request")
+    for unknown in ("client_x", shop.client.client_id.upper(), "\0", "\ud800", "é", "x" * 10_000):
+        await refused_here(api, [("client_id", unknown), uri], "invalid_client")
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"response_type": None}, "invalid_request"),
+        ({"response_type": ""}, "invalid_request"),
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"response_type": "code id_token"}, "unsupported_response_type"),
+        ({"response_mode": "fragment"}, "invalid_request"),
+        ({"response_mode": "form_post"}, "invalid_request"),
+        ({"scope": "read:products delete:everything"}, "invalid_scope"),
+        ({"scope": 'x"é\n'}, "invalid_request"),
+        ({"scope": 'x"é'}, "invalid_scope"),
+        ({"code_challenge": CHALLENGE}, "invalid_request"),
+        ({"code_challenge": CHALLENGE, "code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge": CHALLENGE + "x", "code_challenge_method": "S256"}, "invalid_request"),
+        ({"code_challenge": "!" * 43, "code_challenge_method": "S256"}, "invalid_request"),
+        ({"code_challenge_method": "S256"}, "invalid_request"),
+        ({"prompt": "none login"}, "invalid_request"),
+        ({"prompt": "nonsense"}, "invalid_request"),
+        ({"max_age": "-1"}, "invalid_request"),
+        ({"max_age": "9" * 20}, "invalid_request"),
+        ({"max_age": "\u0663"}, "invalid_request"),
+        ({"nonce": "\0"}, "invalid_request"),
+        ({"nonce": "\ud800"}, "invalid_request"),
+        ({"nonce": "x" * 2_001}, "invalid_request"),
+        ({"request": "eyJ"}, "request_not_supported"),
+        ({"request_uri": "https://a.test"}, "request_uri_not_supported"),
+        ({"registration": "{}"}, "registration_not_supported"),
+    ],
+)
+async def test_any_other_fault_is_told_to_the_client(
+    api: Api, more: dict[str, str | None], error: str
+) -> None:
+    shop = await client_of(api.live)
+    address, query = await told(api, shop, **more)
+    assert address == CALLBACK
+    assert query.keys() == {"error", "error_description", "state", "iss"}
+    assert (query["error"], query["state"], query["iss"]) == (error, "of the client", ISSUER)
+    letters = query["error_description"]
+    assert all(" " <= letter <= "~" and letter not in '"\\' for letter in letters)
+
+
+async def test_a_public_client_must_prove_that_it_asked(api: Api) -> None:
+    till = await client_of(api.live, public=True)
+    _, query = await told(api, till)
+    assert query["error"] == "invalid_request"
+    proof = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
+    assert (await ask(api, till, **proof)).wish.code_challenge == CHALLENGE
+
+
+async def test_a_parameter_that_comes_twice_is_told_without_its_value(api: Api) -> None:
+    shop = await client_of(api.live)
+    base = [("client_id", shop.client.client_id), ("redirect_uri", CALLBACK)]
+    base.append(("response_type", "code"))
+    for more in ([("scope", "a"), ("scope", "b")], [("state", "a"), ("state", "b")]):
+        with pytest.raises(Returned) as refusal:
+            await read_request(api.live, [*base, *more])
+        assert refusal.value.error == "invalid_request"
+        assert "state" not in dict(parse_qsl(urlsplit(refusal.value.address).query))
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@EXAMPLES
+@given(state=ANY_TEXT)
+async def test_any_state_comes_back_as_it_was(api: Api, state: str) -> None:
+    shop = await client_of(api.live)
+    try:
+        asked = await ask(api, shop, state=state)
+    except Returned as refusal:
+        address = refusal.address
+    else:
+        address = asked.answer(ISSUER, code="c")
+    query = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+    assert query["state"] == state
+    assert urlsplit(address).netloc == "shop.example"
+    assert address.isascii()
+    assert address.isprintable()
