@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -180,7 +181,7 @@ def with_its_own_key() -> str:
     return jwt.encode(header, GOOD, key("two"), algorithms=["RS256"])
 
 
-FORGED = {
+FORGED: dict[str, Callable[[], str]] = {
     "unsigned": lambda: f"{unproved('none')}.",
     "the public key as a secret": with_public_key_as_secret,
     "its own key": with_its_own_key,
@@ -204,7 +205,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
-def test_a_forged_token_is_not_believed(forge: Any) -> None:
+def test_a_forged_token_is_not_believed(forge: Callable[[], str]) -> None:
     mine, _, _ = verifier(published("one"))
     with pytest.raises(InvalidToken) as refused:
         mine.verify(forge())
