@@ -144,9 +144,8 @@ async def test_two_processes_with_one_key_have_one_effect(api: Api) -> None:
 async def test_a_malformed_key_is_refused_and_nothing_happens(api: Api, key: str) -> None:
     editor = await api.caller("editor")
     async with api.unchanged():
-        answer = await editor.post(
-            "/products", json=PRODUCT, headers={"idempotency-key": key.encode("latin-1")}
-        )
+        headers = {b"idempotency-key": key.encode("latin-1")}
+        answer = await editor.post("/products", json=PRODUCT, headers=headers)
         assert "Idempotency-Key" in refused(answer, 400, "VALIDATION_ERROR")
 
 
