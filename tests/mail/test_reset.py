@@ -155,6 +155,7 @@ async def test_a_link_holds_for_an_hour_and_not_longer(api: Api, post: Post) -> 
     api.clock.advance(seconds=HOUR, milliseconds=-1)
     await reset_password(api.live, early, NEW, STRANGER)
     api.clock.advance(milliseconds=1)
+    api.portico.passwords.close()  # what has expired is not even hashed
     await refused(api.live, late)
     assert await fresh(api.live, other) == other
 

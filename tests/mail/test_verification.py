@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from driving import Api
@@ -92,6 +93,13 @@ async def test_another_address_is_not_verified_by_the_link_to_the_old_one(
     else:  # the same in another spelling
         await verify_email(api.live, token, BY)
         assert await verified_at(api, user.id) == api.clock()
+
+
+async def test_no_mail_goes_to_an_address_that_is_another_by_now(api: Api, post: Post) -> None:
+    user = await api.account()
+    before = msgspec.structs.replace(user, email="before@example.com")
+    await ask_verification(api.live, before, BY)
+    assert await post.new() == []
 
 
 async def test_a_verified_address_is_so_no_more_once_it_is_another(api: Api, post: Post) -> None:

@@ -1,0 +1,130 @@
+"""Mail as an operator meets it: what doctor says of it, and a server that sends it."""
+
+import asyncio
+import json
+import re
+from typing import Any
+from urllib.parse import urlencode
+
+from mail.conftest import link
+from mail_server import ELSEWHERE, SIGNED_IN, Authority, MailServer, serving
+from operating import Answer, Installation, Service, read_answer
+
+SENDER = "portico@example.org"
+NEW = "Chang3dWord"
+
+
+async def examined(installation: Installation) -> dict[str, Any]:
+    """What doctor finds of the mail."""
+    done = await asyncio.to_thread(installation.run, "doctor", "--json")
+    told = json.loads(done.stdout)
+    (finding,) = (one for one in told["findings"] if one["check"] == "mail")
+    assert done.returncode == (0 if finding["ok"] else 1)
+    assert told["ok"] is finding["ok"]
+    return dict(finding)
+
+
+async def test_doctor_notices_that_mails_become_files(installation: Installation) -> None:
+    finding = await examined(installation)
+    assert finding["ok"]
+    assert str(installation.data / "log") in finding["message"]
+    assert "PORTICO_SMTP_URL" in finding["advice"]
+    said = installation.run("doctor")
+    assert said.returncode == 0
+    assert "notice   mail: there is no mail server" in said.stdout
+    assert said.stdout.endswith("All is well.\n")
+    assert not (installation.data / "log").exists(), "nothing is changed"
+
+
+async def test_doctor_signs_in_to_the_mail_server_and_sends_nothing(
+    installation: Installation, trusted: Authority
+) -> None:
+    async with serving(MailServer(), starttls=trusted.context, password=True) as server:
+        url = f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}"
+        finding = await examined(installation.having(smtp_url=url, mail_from=SENDER))
+    assert finding["ok"], finding
+    assert finding["advice"] == ""
+    assert (server.passwords, server.received) == (1, [])
+
+
+async def test_doctor_tells_without_the_password_why_the_mail_server_is_of_no_use(
+    installation: Installation, trusted: Authority
+) -> None:
+    async with serving(MailServer(), tls=trusted.context, password=True) as server:
+        url = f"smtps://portico:hunter2@localhost:{server.port}"
+        given = installation.having(smtp_url=url, mail_from=SENDER)
+        refused = await examined(given)
+    away = await examined(given)
+    for finding, reason in ((refused, "535"), (away, "Error connecting to localhost")):
+        assert not finding["ok"]
+        assert reason in finding["message"]
+        assert finding["advice"]
+        assert "hunter2" not in str(finding)
+
+
+async def test_a_forgotten_password_is_reset_by_mail(
+    installation: Installation, trusted: Authority
+) -> None:
+    admin = str(installation.facts["admin"]["email"])
+    async with serving(MailServer(), starttls=trusted.context, password=True) as server:
+        url = f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}"
+        given = installation.having(smtp_url=url, mail_from=SENDER)
+        with given.serving() as service:
+            answers = [
+                await asyncio.to_thread(send, service, "/dashboard/forgot", email=email)
+                for email in ("nobody@example.com", admin)
+            ]
+            assert [answer.status for answer in answers] == [303, 303]
+            assert neutral(answers[0]) == neutral(answers[1])
+            received = await server.next()
+            path = link(received.message).partition(f":{given.port}")[2]
+            token = path.partition("?token=")[2]
+            assert (await asyncio.to_thread(service.ask, path)).status == 200
+            chosen = await asyncio.to_thread(
+                send, service, "/dashboard/reset", token=token, password=NEW
+            )
+            assert chosen.status == 303, chosen.text
+            body = {"email": admin, "password": NEW}
+            signed_in = await asyncio.to_thread(
+                service.ask, "/auth/login", method="POST", body=body
+            )
+            assert signed_in.status == 200
+            await asyncio.to_thread(service.stop)
+            assert token not in service.text
+            assert token not in service.said
+    assert len(server.received) == 1
+    assert received.recipients == [admin]
+    assert received.over_tls
+    assert received.signed_in
+
+
+async def test_a_server_that_stops_sends_what_waits(installation: Installation) -> None:
+    admin = str(installation.facts["admin"]["email"])
+    async with serving(MailServer(["451 later"])) as server:
+        url = f"smtp://127.0.0.1:{server.port}"
+        with installation.having(smtp_url=url, mail_from=SENDER).serving() as service:
+            await asyncio.to_thread(send, service, "/dashboard/forgot", email=admin)
+            code, _ = await asyncio.to_thread(service.stop)
+            assert code == 0
+    assert len(server.received) == 1
+
+
+def send(service: Service, path: str, **fields: str) -> Answer:
+    """The answer to a form, sent as a browser does."""
+    body = urlencode(fields).encode()
+    origin = f"https://localhost:{service.installation.port}"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost:{service.installation.port}\r\n"
+        f"origin: {origin}\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    with service.connect() as connection:
+        connection.sendall(head.encode() + body)
+        return read_answer(connection, "POST")
+
+
+def neutral(answer: Answer) -> tuple[int, dict[str, str], str]:
+    """An answer without what differs from one request to the next."""
+    varying = ("date", "x-request-id", "ratelimit-remaining", "x-ratelimit-remaining")
+    headers = {name: value for name, value in answer.headers.items() if name not in varying}
+    return answer.status, headers, re.sub(r"req_\w+", "req", answer.text)
