@@ -85,7 +85,7 @@ def test_every_variable_that_is_named_exists() -> None:
     assert CONFIG_VARIABLE in variables(OPERATIONS.text), "the pattern finds what is there"
 
 
-FLOORS = "api|app|cli|contract|domain|http|pages|services|settings|state|storage"
+FLOORS = "api|app|cli|contract|domain|http|mail|pages|services|settings|state|storage"
 TOP = "bench|deploy|docs|requirements|script|src|tests"
 
 
