@@ -256,7 +256,7 @@ async def test_a_good_request_is_read(api: Api) -> None:
     )
     assert asked.wish.scopes == {"openid", "read:products"}
     assert (asked.wish.nonce, asked.wish.code_challenge) == ("n", CHALLENGE)
-    assert (asked.prompt, asked.max_age) == ({"login", "consent"}, 60)
+    assert (asked.prompt, asked.max_age) == (frozenset({"login", "consent"}), 60)
     address = asked.answer(ISSUER, code="oac_x")
     query = {"code": "oac_x", "state": "of the client", "iss": ISSUER}
     assert dict(parse_qsl(urlsplit(address).query)) == query

@@ -4,7 +4,6 @@
 import hmac
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
-from test_login import decoded, read
 
 from driving import BASE, EXAMPLES, NOON, Api, refused
 from portico.services.signing import MAX_LENGTH
-from signing_in import AUTH, Visitor, client_of, code_of, login_of, somewhere
+from signing_in import AUTH, Visitor, client_of, code_of, decoded, login_of, read, somewhere
 
 FOREIGN = RSAKey.generate_key(2048)
 
@@ -47,6 +45,7 @@ async def signed_here(api: Api, claims: dict[str, Any], **header: Any) -> str:
 def signed(header: dict[str, Any], claims: dict[str, Any], key: RSAKey) -> str:
     """A token with this very header, which no library would write."""
     text = f"{encoded(header)}.{encoded(claims)}"
+    assert key.private_key is not None
     signature = key.private_key.sign(text.encode(), PKCS1v15(), SHA256())
     return f"{text}.{encoded(signature)}"
 
@@ -281,7 +280,7 @@ class Counted:
 
 
 @pytest.fixture
-def counted(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+def counted(api: Api, monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(api, monkeypatch)
 
 

@@ -1,9 +1,5 @@
 """Logins for a JSON Web Token, and their refresh tokens (specification §5.3; decisions §5)."""
 
-import json
-from base64 import urlsafe_b64decode
-from typing import Any
-
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
@@ -14,21 +10,11 @@ from joserfc.jwk import KeySet
 from driving import BASE, NOON, Api, refused
 from portico.domain.audit import OPERATOR
 from portico.services.sign_out import end_grant
-from signing_in import AUTH, PASSWORD, Visitor, client_of, tokens_of
+from signing_in import AUTH, PASSWORD, Visitor, client_of, decoded, read, tokens_of
 
 HOUR = 3_600
 NOW = NOON // 1000
 MONTH = 30 * 86_400
-
-
-def decoded(part: str) -> bytes:
-    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
-
-
-def read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims, unverified."""
-    header, claims, _ = token.split(".")
-    return json.loads(decoded(header)), json.loads(decoded(claims))
 
 
 @pytest.mark.parametrize("env", ["live", "sandbox"])

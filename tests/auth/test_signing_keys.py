@@ -5,13 +5,12 @@ from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 import pytest
 from cryptography.hazmat.primitives import serialization
 from joserfc.jwk import RSAKey
-from test_login import read
 
 from driving import NOON, Api, refused
 from portico.domain.audit import OPERATOR
 from portico.secret_file import NAME as SECRET_FILE
 from portico.storage.signing_keys import SigningKey
-from signing_in import AUTH, Visitor, login_of
+from signing_in import AUTH, Visitor, login_of, read
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -118,6 +117,7 @@ async def opened(api: Api) -> tuple[SigningKey, RSAKey]:
 
 async def test_a_private_key_is_nowhere_readable(api: Api) -> None:
     row, private = await opened(api)
+    assert private.private_key is not None
     traces = [b"PRIVATE KEY", b"-----BEGIN"]
     for encoding in (serialization.Encoding.DER, serialization.Encoding.PEM):
         traces += [

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_login import read
 
 from driving import EXAMPLES, NOON, Api
 from portico.domain.audit import Actor
@@ -22,6 +21,7 @@ from signing_in import (
     code_of,
     named,
     oauth_refused,
+    read,
     somewhere,
     tokens_of,
 )

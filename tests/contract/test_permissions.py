@@ -203,10 +203,11 @@ async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_mo
     for number, (bases, method, path, case) in enumerate(CELLS):
         if credential is None:
             credential = await kind.make(owner_env, await api.account(role, env=owner_env))
-            targets = {"users": await api.account(env=env), "products": await api.product(env)}
+            user, product = await api.account(env=env), await api.product(env)
+            targets = {"users": user.id, "products": product.id}
             before = await api.state()
         target = targets["users" if path.startswith("/users") else "products"]
-        url = bases[kind.home] + path.replace("{id}", str(target.id))
+        url = bases[kind.home] + path.replace("{id}", str(target))
         allowed = kind.may(role, method, case.needs)
         answer = await send(api, kind, credential, method, url, case.body(number, person))
         cell = (kind.name, kind.scopes, role, method, path)

@@ -51,7 +51,7 @@ def filter_failure(
     """Whether a failed check is a fault of Portico's."""
     if isinstance(failure, AcceptedNegativeData):
         # White space around a header's value is not part of it (RFC 9110 §5.5).
-        sent = (case.headers or {}).get("Idempotency-Key", "")
+        sent = dict(case.headers).get("Idempotency-Key", "")
         return bool(sent == sent.strip())
     if not isinstance(failure, RejectedPositiveData):
         return True
