@@ -15,6 +15,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.api_keys import revoke_key
 from portico.services.clients import Registered, delete_client
+from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.services.tokens import Pair
@@ -25,6 +26,7 @@ from signing_in import (
     client_of,
     code_of,
     login_of,
+    oauth_refused,
     session_of,
     tokens_of,
 )
@@ -310,6 +312,31 @@ async def test_of_sign_ins_that_replace_one_session_all_succeed_and_it_ends(api:
     assert len({answer.headers["set-cookie"] for answer in answers}) == 10
     assert (await visitor.me(cookie=planted)).status_code == 401
     assert len(await api.live.sessions.of_user(ada.id, api.clock())) == 10
+
+
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+async def waits(env: Environment) -> bool:
+    """Whether somebody waits for what a transaction holds."""
+    if env.db.engine == "sqlite":
+        return env.db.waiting() > 0
+    return await env.db.one(WAITING) is not None
+
+
+async def test_an_exchange_and_a_password_change_wait_for_each_other_in_one_order(api: Api) -> None:
+    ada = await api.account("editor")
+    shop = await client_of(api.live)
+    code = await code_of(api.live, shop.client, ada)
+    env = api.live
+    async with env.db.transaction() as tx:
+        await env.users.get(ada.id, tx)
+        exchanging = asyncio.create_task(Visitor(api).exchange(shop, code))
+        while not await waits(env):  # noqa: ASYNC110 - the database tells
+            await asyncio.sleep(0.001)
+        await env.grants.revoke_of_user(tx, ada.id, api.clock())
+    oauth_refused(await exchanging, 400, "invalid_grant")
+    assert (await api.state())["live grants"] == []
 
 
 async def test_whatever_comes_with_a_password_change_nothing_outlives_it(api: Api) -> None:

@@ -170,6 +170,26 @@ async def test_with_claims_that_were_never_issued(api: Api, more: dict[str, Any]
     await refuses(api, await signed_here(api, changed))
 
 
+async def test_the_signature_alone_would_not_do_either(api: Api, good: str) -> None:
+    claims = read(good)[1]
+
+    async def verified(**more: Any) -> bool:
+        token = await signed_here(api, {**claims, **more})
+        return await api.live.signer.verify(token, audience=BASE["live"], now=NOON)
+
+    assert await verified()
+    for more in (
+        {"iss": "https://evil.example/auth"},
+        {"iss": AUTH["sandbox"]},
+        {"aud": BASE["sandbox"]},
+        {"aud": [BASE["live"]]},
+        {"exp": NOON // 1000},
+        {"exp": float(NOON // 1000 + 60) + 0.5},
+        {"exp": "9999999999"},
+    ):
+        assert not await verified(**more), more
+
+
 async def test_of_a_login_that_was_never_made(api: Api, good: str) -> None:
     assert read(good)[1] != {}
     await refuses(api, await signed_here(api, {**read(good)[1], "jti": "0" * 32}))
@@ -249,7 +269,7 @@ async def test_of_any_shape(api: Api, token: str) -> None:
 
 
 def nested(depth: int) -> bytes:
-    return b'{"iss":' + b"[" * depth + b"]" * depth + b"}"
+    return b'{"x":' + b"[" * depth + b"]" * depth + b',"iss":"x"}'
 
 
 @pytest.mark.parametrize("depth", [100, 900, 1500, 20_000, 200_000])

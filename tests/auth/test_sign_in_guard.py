@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from driving import BASE, NOON, Api, refused
+from portico.domain.users import PASSWORD_LENGTH
 from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
 from portico.services.sign_in import PER_ACCOUNT, PER_ACQUAINTANCE, PER_ADDRESS, WRONG
 from signing_in import AUTH, PASSWORD, Visitor
@@ -22,12 +23,14 @@ class Hashes(Passwords):
     def __init__(self) -> None:
         super().__init__()
         self.verified: list[str] = []
+        self.longest = 0
         self.hold = threading.Event()
         self.hold.set()
 
     async def verify(self, password: str, password_hash: str) -> bool:
         """As it is, and noted with the hash's parameters."""
         right = await super().verify(password, password_hash)
+        self.longest = max(self.longest, len(password))
         self.verified.append(password_hash.rpartition("$")[0].rpartition("$")[0])
         return right
 
@@ -90,6 +93,7 @@ async def test_whatever_is_wrong_gets_one_answer_at_one_cost(
         answers.append(told(await guess(at(api, number), url, email, password)))
         parameters = f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}"
         assert hashes.verified == [parameters], email[:20]
+    assert hashes.longest <= PASSWORD_LENGTH[1]  # a longer one would cost more
     assert all(answer == answers[0] for answer in answers)
     assert answers[0]["status"] == 401
     assert WRONG in answers[0]["body"]
