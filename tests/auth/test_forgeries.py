@@ -35,7 +35,7 @@ async def public_key(visitor: Visitor) -> tuple[dict[str, Any], RSAKey]:
 
 async def signed_here(api: Api, claims: dict[str, Any], **header: Any) -> str:
     """A token that the live environment's own key has signed, as no endpoint would."""
-    (row, *_) = await api.live.signing_keys.all()
+    (row,) = [row for row in await api.live.signing_keys.all() if row.retires_at is None]
     pem = api.portico.vault.open(row.private_key, row.kid)
     assert pem is not None
     whole = {"alg": "RS256", "typ": "JWT", "kid": row.kid, **header}

@@ -1,6 +1,7 @@
 """The keys that sign: published, then signing, then retired; encrypted where they are kept."""
 
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -23,13 +24,20 @@ async def published(visitor: Visitor) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-async def one_key(api: Api) -> None:
-    """Begins with one key in each environment: the database may hold those of other tests."""
+async def one_key(api: Api) -> AsyncIterator[None]:
+    """Begins with one key in each environment, though tests may share a database; leaves none."""
+    await forget_keys(api)
+    await api.stop()
+    await api.start()
+    yield
+    await forget_keys(api)
+
+
+async def forget_keys(api: Api) -> None:
+    """Removes every key."""
     for env in api.portico.environments:
         async with env.db.transaction() as tx:
             await tx.run("DELETE FROM signing_keys")
-    await api.stop()
-    await api.start()
 
 
 async def test_a_new_key_is_published_then_signs_and_then_the_old_one_goes(
