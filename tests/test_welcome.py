@@ -13,14 +13,19 @@ FACTS: dict[str, Any] = {
     "admin": {"email": "ada@example.com", "password": "…"},
     "keys": {"live": "…", "test": "…"},
     "ca_certificate": "/srv/it's here/ca.pem",
-    "urls": {"base": "https://api.example.com/v1"},
+    "urls": {
+        "base": "https://api.example.com/v1",
+        "dashboard": "https://api.example.com/dashboard",
+    },
 }
 
 
 def pasted(variables: dict[str, str], directory: Path) -> list[str]:
     """The words that a shell makes of the line."""
     told = welcome(FACTS, load({}, variables, directory))
-    return shlex.split(told[told.index("  curl") :].replace("\\\n", ""))
+    line, _, rest = told[told.index("  curl") :].partition("\n\n")
+    assert rest == "and the dashboard is at https://api.example.com/dashboard\n"
+    return shlex.split(line.replace("\\\n", ""))
 
 
 def test_the_local_authority_is_named_where_its_certificate_is_served(tmp_path: Path) -> None:
