@@ -14,7 +14,6 @@ from portico.domain.api_keys import (
     READ_SCOPES,
     ApiKey,
     KeyType,
-    digest,
     hint,
     key_name,
     mint,
@@ -23,6 +22,7 @@ from portico.domain.api_keys import (
 )
 from portico.domain.errors import BrokenRule
 from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.secrets import digest
 
 BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too

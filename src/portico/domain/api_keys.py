@@ -4,7 +4,6 @@ A key is `sk_`, its type, `_`, 256 random bits and a CRC-32 of all that, both in
 width. The checksum tells a typo or junk without a look-up; it protects nothing.
 """
 
-from hashlib import sha256
 from string import ascii_letters, digits
 from typing import Literal, get_args
 from zlib import crc32
@@ -71,11 +70,6 @@ def well_formed(key: str) -> KeyType | None:
     if not checked[_PREFIX_LENGTH:].isalnum() or checksum != _checksum(checked):
         return None
     return key_type
-
-
-def digest(key: str) -> bytes:
-    """Give what is stored instead of the key: SHA-256, enough for 256 random bits."""
-    return sha256(key.encode()).digest()
 
 
 def hint(key: str) -> str:

@@ -23,8 +23,3 @@ class Session(msgspec.Struct, frozen=True):
 def idle_end(last_seen_at: int) -> int:
     """When a session ends that nobody uses any more."""
     return last_seen_at + IDLE_SECONDS * SECOND
-
-
-def alive(session: Session, now_ms: int) -> bool:
-    """Tell whether a session holds at this time."""
-    return now_ms < session.expires_at and now_ms < idle_end(session.last_seen_at)

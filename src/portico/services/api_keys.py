@@ -6,13 +6,13 @@ from portico.domain.api_keys import (
     ROTATION_OVERLAP_SECONDS,
     ApiKey,
     KeyType,
-    digest,
     hint,
     mint,
 )
 from portico.domain.audit import Actor
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
+from portico.domain.secrets import digest
 from portico.domain.times import SECOND
 from portico.services.environment import Environment
 from portico.storage.database import Keep
