@@ -25,8 +25,8 @@ from portico.mail.smtp import SmtpOutlet
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, installation_secret
 from portico.services.vault import Vault
-from portico.setting_values import redacted
 from portico.settings import Settings
+from portico.settings.values import redacted
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
 from portico.storage.signing_keys import SigningKeys

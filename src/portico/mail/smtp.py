@@ -34,7 +34,7 @@ class SmtpOutlet:
     """
 
     def __init__(self, url: str, sender: str, *, seconds: float = SECONDS) -> None:
-        """`url` is as `setting_values.mail_server` reads it, `sender` the address that mails come
+        """`url` is as `settings.values.mail_server` reads it, `sender` the address that mails come
         from."""
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -1,4 +1,4 @@
-"""What one setting is and what its value means: parsers of text, and the table of plans.
+"""What the value of a setting means: parsers of text, and the table of plans.
 
 A parser raises `BrokenRule`, worded to follow the setting's name. It knows no other setting and
 opens no file.
@@ -6,7 +6,6 @@ opens no file.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
@@ -17,72 +16,6 @@ from portico.domain.errors import BrokenRule
 from portico.domain.limits import DEFAULT_PLANS, Plan
 
 Network = IPv4Network | IPv6Network
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What may be set, and how.
-
-    `default` is text, as a variable would hold it; None is unset. `kind` is what portico.toml may
-    hold beside text. The value of a `secret` is never shown.
-    """
-
-    name: str
-    default: str | None
-    parse: Callable[[str], object]
-    description: str
-    kind: type
-    secret: bool
-
-    @property
-    def variable(self) -> str:
-        """The environment variable, `PORTICO_DATABASE_URL`."""
-        return f"PORTICO_{self.name.upper()}"
-
-    @property
-    def flag(self) -> str:
-        """The flag of the command line, `--database-url`."""
-        return f"--{self.name.replace('_', '-')}"
-
-    @property
-    def row(self) -> str:
-        """The row of the table in the documents."""
-        default = f"`{self.default}`" if self.default else "unset"
-        return f"| `{self.name}` | `{self.variable}` | {default} | {self.description} |"
-
-    def read(self, value: object) -> object:
-        """The value in its own type, from text or from what portico.toml holds."""
-        text = self._text(value)
-        if not text.isprintable():
-            raise BrokenRule("must not contain line ends or other control characters")
-        # An empty variable is more often a lost secret than a wish for the default.
-        if not text.strip() and self.kind is not list:
-            raise BrokenRule("must have a value, or be removed")
-        return self.parse(text)
-
-    def _text(self, value: object) -> str:
-        if isinstance(value, str):
-            return value
-        if self.kind is bool and isinstance(value, bool):
-            return "on" if value else "off"
-        if self.kind is int and type(value) is int:
-            return str(value)
-        if self.kind is list and isinstance(value, list):
-            return ",".join(map(str, value))
-        kinds = {int: "a number", bool: "true or false", list: "a list of texts"}
-        raise BrokenRule(f"must be {kinds.get(self.kind, 'text in quotes')}")
-
-
-def declared(
-    default: str | None,
-    parse: Callable[[str], object],
-    description: str,
-    *,
-    kind: type = str,
-    secret: bool = False,
-) -> Callable[[str], Setting]:
-    """Makes a setting when its field's name is known: the metadata of that field."""
-    return lambda name: Setting(name, default, parse, description, kind, secret)
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:

@@ -1,0 +1,106 @@
+"""Where everybody else finds it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from portico.settings.declaring import Group, SettingError, Sources, declared, named
+from portico.settings.values import base, domain
+
+ADDRESSES = ("base_url", "sandbox_url", "auth_url", "sandbox_auth_url", "dashboard_url")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PublicAddresses(Group):
+    """Five addresses, and the domain of their cookie. No address has a final slash."""
+
+    base_url: Annotated[
+        str,
+        declared(None, base, "public address of the API; unset: `/v1` on `host` and `port`"),
+    ]
+    sandbox_url: Annotated[
+        str,
+        declared(
+            None, base, "public address of the sandbox; unset: `/sandbox/v1` on `host` and `port`"
+        ),
+    ]
+    auth_url: Annotated[
+        str,
+        declared(
+            None,
+            base,
+            "public address of the authorization server; unset: `/auth` on `host` and `port`",
+        ),
+    ]
+    sandbox_auth_url: Annotated[
+        str,
+        declared(
+            None,
+            base,
+            "the sandbox's authorization server; unset: `auth_url` with `/sandbox` before its path",
+        ),
+    ]
+    dashboard_url: Annotated[
+        str,
+        declared(
+            None,
+            base,
+            "public address of the dashboard; unset: `/dashboard` on `host` and `port`",
+        ),
+    ]
+    cookie_domain: Annotated[
+        str | None,
+        declared(None, domain, "domain whose hosts share the session cookie; unset: none do"),
+    ]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The five addresses."""
+        return tuple(getattr(self, name) for name in ADDRESSES)
+
+    @property
+    def host_names(self) -> frozenset[str]:
+        """The hosts of the five addresses, as a certificate names them: no port, no brackets."""
+        return frozenset(urlsplit(address).hostname or "" for address in self.addresses)
+
+    def check(self, sources: Sources) -> None:
+        """Tells the five addresses apart, and sees that the shared cookie can reach those given."""
+        for one, other in permutations(ADDRESSES, 2):
+            inner, outer = getattr(self, one), getattr(self, other)
+            if inner == outer:
+                raise SettingError(
+                    f"{named(one, sources)} must differ from {named(other, sources)}:"
+                    f" both are {inner}"
+                )
+            # Below the API's base every path is a resource's; elsewhere the longer base may win.
+            if other in {"base_url", "sandbox_url"} and inner.startswith(f"{outer}/"):
+                raise SettingError(
+                    f"{named(one, sources)} must not lie within {named(other, sources)}:"
+                    f" {inner} is within {outer}"
+                )
+        shared = self.cookie_domain
+        for name in ADDRESSES if shared else ():
+            host = urlsplit(getattr(self, name)).hostname
+            if name in sources and not f".{host}".endswith(f".{shared}"):
+                raise SettingError(
+                    f"{named(name, sources)} must be within {named('cookie_domain', sources)}:"
+                    f" no browser lets {host} set a cookie for {shared}"
+                )
+
+
+def following(values: Mapping[str, Any]) -> dict[str, str]:
+    """The five addresses; those that are unset follow `host` and `port`."""
+    host, port = values["host"], values["port"]
+    name = "localhost" if host in {"0.0.0.0", "::", "127.0.0.1"} else host  # noqa: S104 - compared, not bound
+    origin = f"https://{f'[{name}]' if ':' in name else name}" + ("" if port == 443 else f":{port}")
+    addresses = {
+        "base_url": values["base_url"] or f"{origin}/v1",
+        "sandbox_url": values["sandbox_url"] or f"{origin}/sandbox/v1",
+        "auth_url": values["auth_url"] or f"{origin}/auth",
+        "dashboard_url": values["dashboard_url"] or f"{origin}/dashboard",
+    }
+    auth = urlsplit(addresses["auth_url"])
+    beside = auth._replace(path=f"/sandbox{auth.path}").geturl()
+    return {**addresses, "sandbox_auth_url": values["sandbox_auth_url"] or beside}

@@ -1,0 +1,54 @@
+"""All settings: every group of them in one."""
+
+from dataclasses import dataclass
+from typing import get_type_hints
+
+from portico.settings.addresses import PublicAddresses
+from portico.settings.declaring import Group, Setting, SettingError, Sources, named
+from portico.settings.limits import Limits
+from portico.settings.listening import Listening
+from portico.settings.mail import Mail
+from portico.settings.observability import Observability
+from portico.settings.stores import Stores
+from portico.settings.values import redacted
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Settings(Stores, Listening, PublicAddresses, Mail, Limits, Observability):
+    """Every setting, parsed and checked. Paths are absolute.
+
+    What needs one group alone takes that group.
+    """
+
+    def check(self, sources: Sources) -> None:
+        """What each group must obey, and then all together."""
+        for group in GROUPS:
+            group.check(self, sources)
+        if self.workers > 1 and self.valkey_url is None:
+            raise SettingError(
+                f"{named('workers', sources)} above 1 needs Valkey or Redis, where all count"
+                " together: set valkey_url (PORTICO_VALKEY_URL)"
+            )
+
+    def __repr__(self) -> str:
+        values = (
+            (setting.name, getattr(self, setting.name), setting.secret) for setting in SETTINGS
+        )
+        shown = (f"{name}={redacted(v) if secret and v else v!r}" for name, v, secret in values)
+        return f"Settings({', '.join(shown)}, plans={self.plans!r})"
+
+
+GROUPS: tuple[type[Group], ...] = Settings.__bases__
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    hint.__metadata__[0](name)
+    for group in GROUPS
+    for name, hint in get_type_hints(group, include_extras=True).items()
+    if hasattr(hint, "__metadata__")
+)
+
+
+def markdown_table() -> str:
+    """The settings as a Markdown table, one row each, for the documents."""
+    head = "| Key in `portico.toml` | Variable | Default | Meaning |\n|---|---|---|---|\n"
+    return head + "".join(f"{setting.row}\n" for setting in SETTINGS)

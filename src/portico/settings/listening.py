@@ -1,0 +1,92 @@
+"""Where the server listens, and whom it believes."""
+
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Annotated
+
+from portico.settings.declaring import Group, SettingError, Sources, declared, named
+from portico.settings.values import Network, listening_address, networks, switch, whole
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Listening(Group):
+    """The listeners, what encrypts them, and the proxies in front."""
+
+    host: Annotated[
+        str,
+        declared(
+            "127.0.0.1", listening_address, "IP address to listen on; `0.0.0.0` or `::` is all"
+        ),
+    ]
+    port: Annotated[int, declared("8443", whole(1, 65535), "port of HTTPS", kind=int)]
+    http_port: Annotated[
+        int | None,
+        declared(
+            None,
+            whole(1, 65535),
+            "port of plain HTTP, where every request is refused and told the HTTPS address",
+            kind=int,
+        ),
+    ]
+    workers: Annotated[
+        int,
+        declared(
+            "1", whole(1, 256), "serving processes; more than one need `valkey_url`", kind=int
+        ),
+    ]
+    tls: Annotated[
+        bool,
+        declared(
+            "on",
+            switch,
+            "`on` or `off`; `off` only where `trusted_proxies` names what terminates TLS",
+            kind=bool,
+        ),
+    ]
+    tls_cert: Annotated[
+        Path | None,
+        declared(
+            None,
+            Path,
+            "PEM file of the certificate and its chain; unset: one from the local authority in"
+            " `data`",
+        ),
+    ]
+    tls_key: Annotated[
+        Path | None, declared(None, Path, "PEM file of the private key of `tls_cert`")
+    ]
+    trusted_proxies: Annotated[
+        tuple[Network, ...],
+        declared(
+            "",
+            networks,
+            "addresses or networks, comma-separated, whose `X-Forwarded-For` and"
+            " `X-Forwarded-Proto` are believed",
+            kind=list,
+        ),
+    ]
+
+    def check(self, sources: Sources) -> None:
+        """Two ports, TLS or a proxy that has it, and a certificate with its key."""
+        if not self.tls and not self.trusted_proxies:
+            raise SettingError(
+                f"{named('tls', sources)} may be off only behind a proxy that terminates TLS: name"
+                " it in trusted_proxies (PORTICO_TRUSTED_PROXIES)"
+            )
+        if self.http_port == self.port:
+            raise SettingError(
+                f"{named('http_port', sources)} must differ from {named('port', sources)}"
+            )
+        for one, other in permutations(("tls_cert", "tls_key")):
+            path: Path | None = getattr(self, one)
+            if path is None:
+                continue
+            if getattr(self, other) is None:
+                raise SettingError(f"{named(one, sources)} needs {other} beside it: set both")
+            try:
+                path.open("rb").close()
+            except OSError as error:
+                raise SettingError(
+                    f"{named(one, sources)} cannot be read: {error.strerror}: {str(path)!r}"
+                ) from None

@@ -1,0 +1,108 @@
+"""Reading the settings: which source wins, and what is said of an impossible one.
+
+Whether a store answers or a certificate fits its key is not settled here.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from portico.domain.errors import BrokenRule
+from portico.settings.addresses import following
+from portico.settings.composed import SETTINGS, Settings
+from portico.settings.declaring import Setting, SettingError
+from portico.settings.values import hint, plans, redacted
+
+CONFIG_VARIABLE = "PORTICO_CONFIG"
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
+
+
+class _Given(NamedTuple):
+    setting: Setting
+    value: object
+    source: str
+
+
+def load(flags: Mapping[str, str | int | None], environ: Mapping[str, str], cwd: Path) -> Settings:
+    """Read the settings from portico.toml, then `environ`, then `flags`; the later one wins.
+
+    `flags` are named like the settings; None is a flag that was not given. Relative paths start at
+    `cwd`. Raises `SettingError` at the first unknown or impossible setting, whichever wins.
+    """
+    file, document = _document(environ, cwd)
+    try:
+        merged_plans = plans(document.pop("plans", {}))
+    except BrokenRule as rule:
+        raise SettingError(f"{rule} (in {file})") from None
+    sources: dict[str, str] = {}
+    values: dict[str, Any] = {
+        setting.name: None
+        if setting.default is None
+        else _parsed(_Given(setting, setting.default, "its default"), cwd)
+        for setting in SETTINGS
+    }
+    for given in (*_from_file(document, file), *_from_environment(environ), *_from_flags(flags)):
+        values[given.setting.name] = _parsed(given, cwd)
+        sources[given.setting.name] = given.source
+    settings = Settings(**(values | following(values)), plans=merged_plans)
+    settings.check(sources)
+    return settings
+
+
+def _document(environ: Mapping[str, str], cwd: Path) -> tuple[Path, dict[str, object]]:
+    file = cwd / environ.get(CONFIG_VARIABLE, "portico.toml")
+    named = f"{file} (from {CONFIG_VARIABLE})" if CONFIG_VARIABLE in environ else str(file)
+    try:
+        return file, tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and CONFIG_VARIABLE not in environ:
+            return file, {}
+        raise SettingError(f"{named} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingError(f"{named} is not UTF-8: save it as UTF-8") from None
+    except ValueError as error:
+        raise SettingError(f"{named} is not TOML: {error}") from None
+
+
+def _from_file(document: Mapping[str, object], file: Path) -> Iterator[_Given]:
+    for name, value in document.items():
+        setting = _BY_NAME.get(name)
+        if setting is None:
+            raise SettingError(f"{name!r} in {file} is not a setting{hint(name, _BY_NAME)}")
+        yield _Given(setting, value, str(file))
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
+    known = {*_BY_VARIABLE, CONFIG_VARIABLE}
+    for variable in sorted(environ):
+        if not variable.startswith("PORTICO_") or variable in known:
+            continue
+        if re.match(r"PORTICO_(SERVICE|PORT)_", variable):
+            raise SettingError(
+                f"{variable} is not a setting; where Kubernetes made it for a Service named"
+                " portico, set enableServiceLinks: false"
+            )
+        raise SettingError(f"{variable} is not a setting{hint(variable, known, 'PORTICO_')}")
+    for variable, setting in _BY_VARIABLE.items():
+        if variable in environ:
+            yield _Given(setting, environ[variable], variable)
+
+
+def _from_flags(flags: Mapping[str, str | int | None]) -> Iterator[_Given]:
+    for name, value in flags.items():
+        if value is not None:
+            yield _Given(_BY_NAME[name], value, _BY_NAME[name].flag)
+
+
+def _parsed(given: _Given, cwd: Path) -> object:
+    setting, value, source = given
+    try:
+        parsed = setting.read(value)
+    except BrokenRule as rule:
+        shown = "" if setting.secret else f", not {redacted(str(value))!r}"
+        raise SettingError(f"{setting.name} (from {source}) {rule}{shown}") from None
+    return cwd / parsed if isinstance(parsed, Path) else parsed
