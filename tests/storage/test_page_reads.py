@@ -1,5 +1,6 @@
 """What pages alone read: users by a part of their name or e-mail, the actions of the audit log."""
 
+import msgspec
 import pytest
 
 from driving import NOON
@@ -8,6 +9,7 @@ from portico.domain.users import User
 from portico.storage.audit import Audit
 from portico.storage.database import Database
 from portico.storage.users import Users
+from storage.recording import recorded
 
 PEOPLE = (
     ("Ada Lovelace", "ada@example.com", "admin"),
@@ -82,3 +84,32 @@ async def test_every_action_of_the_audit_log_is_named_once(database: Database) -
         for action in ("user.created", "key.created", "user.created", "sign_in", "key.created"):
             await audit.record(tx, OPERATOR, NOON, action)
     assert await audit.actions() == ["key.created", "sign_in", "user.created"]
+
+
+@pytest.mark.parametrize(
+    ("user_id", "action", "index"),
+    [
+        (None, None, None),
+        (7, None, "audit_by_user"),
+        (None, "key.created", "audit_by_action"),
+        (7, "key.created", "audit_by_"),
+    ],
+)
+async def test_the_audit_log_is_read_by_the_index_of_the_filter_that_is_set(
+    database: Database, user_id: int | None, action: str | None, index: str | None
+) -> None:
+    audit = Audit(database)
+    async with database.transaction() as tx:
+        for number in range(2_000):
+            rare = number % 500 == 0
+            who = msgspec.structs.replace(OPERATOR, user_id=7 if rare else number % 5 + 10)
+            await audit.record(tx, who, NOON, "key.created" if rare else f"sign_in.{number % 5}")
+        await tx.script("ANALYZE")
+    asked = recorded(database)
+    found = await audit.page(user_id=user_id, action=action, limit=3)
+    assert len(found) == 3
+    assert [entry.id for entry in found] == sorted((entry.id for entry in found), reverse=True)
+    assert all(entry.user_id == (user_id or entry.user_id) for entry in found)
+    assert all(entry.action == (action or entry.action) for entry in found)
+    plan = await asked.plan()
+    assert index in plan if index else "audit_by_" not in plan, plan

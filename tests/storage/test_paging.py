@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from driving import NOON
 from portico.storage.database import Database, Params
 from portico.storage.listing import DEEP, Listing, Order
+from storage.recording import recorded
 
 COUNT = 3 * DEEP + 7
 INSERT = """
@@ -98,3 +99,27 @@ async def test_every_page_is_that_of_a_plain_list(
     for number, _, role in filled[2]:
         if number in moved:
             await give_role(database, {number}, role)
+
+
+async def test_each_list_remembers_its_own_length(
+    filled: tuple[Database, Listing, list[Row]],
+) -> None:
+    """Else a short list would have the first half of a long one read from the wrong end."""
+    database, listing, _ = filled
+    asked = recorded(database)
+
+    async def look(role: str, offset: int) -> None:
+        await listing.page(
+            "role = :role",
+            {"role": role},
+            order=Order("id", descending=False),
+            offset=offset,
+            limit=5,
+            kept="key = :role",
+        )
+
+    for role in ("editor", "viewer", "editor"):
+        await look(role, DEEP + 1)
+    first, _, again = (sql for sql, _ in asked.asked)
+    assert "ORDER BY id DESC" in first, "where nothing is known yet"
+    assert "ORDER BY id DESC" not in again, "2,631 editors: the near end is nearer"

@@ -16,12 +16,8 @@ INSERT INTO audit (at, action, user_id, email, credential, credential_id, addres
     target_id, details, request_id)
 VALUES (:at, :action, :user_id, :email, :credential, :credential_id, :address, :target,
     :target_id, :details, :request_id)"""
-_PAGE = f"""
-SELECT {_COLUMNS} FROM audit
-WHERE id < :before AND (:user_id = 0 OR user_id = :user_id) AND (:action = '' OR action = :action)
-ORDER BY id DESC LIMIT :limit"""
-# A parameter that stands for "all" would keep the engine from using the index of the other.
-_PAGE_OF_ALL = f"SELECT {_COLUMNS} FROM audit WHERE id < :before ORDER BY id DESC LIMIT :limit"
+_PAGE = f"SELECT {_COLUMNS} FROM audit WHERE {{where}} ORDER BY id DESC LIMIT :limit"
+_FILTERS = {"user_id": "user_id = :user_id", "action": "action = :action"}
 # Steps from one action to the next in the index, however many entries each has.
 _ACTIONS = """
 WITH RECURSIVE known (action) AS (
@@ -73,11 +69,14 @@ class Audit:
         limit: int,
     ) -> list[Entry]:
         """The newest entries older than the entry `before`, of one account or action or of all."""
-        values = {"before": before or _NEWEST, "limit": limit}
-        if user_id is None and action is None:
-            return [Entry(*row) for row in await self._db.slow.all(_PAGE_OF_ALL, values)]
-        chosen = {**values, "user_id": user_id or 0, "action": action or ""}
-        return [Entry(*row) for row in await self._db.slow.all(_PAGE, chosen)]
+        chosen = {"user_id": user_id, "action": action}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        # Only the filters that are set: one whose parameter stood for "all" would keep the engine
+        # from the other's index.
+        where = " AND ".join(("id < :before", *(_FILTERS[name] for name in chosen)))
+        values = {**chosen, "before": before or _NEWEST, "limit": limit}
+        rows = await self._db.slow.all(_PAGE.format(where=where), values)
+        return [Entry(*row) for row in rows]
 
     async def actions(self) -> list[str]:
         """Every action that an entry tells of, in order."""

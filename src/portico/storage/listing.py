@@ -108,13 +108,11 @@ class Listing:
             rows = await self._db.all(self._near(where, order, kept), bounds)
             if rows:
                 return Page([row[1:] for row in rows], rows[0][0])
-        return await self._deep(where, order, kept, bounds)
-
-    async def _deep(self, where: str, order: Order, kept: str, bounds: Params) -> Page[Row]:
         # Only a hint: from either end the statement finds the same rows.
-        far = bounds["offset"] >= self._halves.get(kept, 0)  # type: ignore[operator]
+        filters = (kept, *params.items())
+        far = offset >= self._halves.get(filters, 0)
         rows = await self._db.slow.all(self._anywhere(where, order, kept, far=far), bounds)
-        self._halves[kept] = rows[0][0] // 2
+        _remember(self._halves, filters, rows[0][0] // 2)
         return Page(_items(rows), rows[0][0])
 
     async def _filtered(
@@ -127,9 +125,7 @@ class Listing:
             # Rows once more, with the count in the same statement: of the same snapshot.
             rows = await self._db.slow.all(self._anywhere(where, order, None, far=False), bounds)
             total, version = rows[0][:2]
-            if len(self._counted) >= CACHED_TOTALS:
-                self._counted.clear()
-            self._counted[filters] = (version, total)
+            _remember(self._counted, filters, (version, total))
         return Page(_items(rows), total)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
@@ -157,6 +153,13 @@ class Listing:
             offset=_FAR_OFFSET.format(counts=counts) if far else ":offset",
             item_order=order.clause("item."),
         )
+
+
+def _remember(known: dict[object, T], filters: object, fact: T) -> None:
+    """Keeps a fact about one list; of too many, forgets all."""
+    if len(known) >= CACHED_TOTALS:
+        known.clear()
+    known[filters] = fact
 
 
 def _items(rows: list[Row]) -> list[Row]:
