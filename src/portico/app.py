@@ -40,7 +40,7 @@ from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
 from portico.services.credentials import Credentials
 from portico.services.environment import Addresses, Environment
-from portico.services.outbox import Outbox
+from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
 from portico.services.upkeep import Upkeep
 from portico.services.vault import Vault
@@ -115,7 +115,7 @@ class Portico:
         self.random = random
         self.passwords = Passwords()
         self.vault = Vault(partial(installation_secret, settings.data, random), random)
-        self.outbox = Outbox(outlet(settings))
+        self.mail_queue = MailQueue(outlet(settings))
         self.sandbox = self._environment(
             SANDBOX,
             Addresses(
@@ -153,7 +153,7 @@ class Portico:
             foreign=foreign,
             passwords=self.passwords,
             vault=self.vault,
-            outbox=self.outbox,
+            mail_queue=self.mail_queue,
             clock=self.clock,
             random=self.random,
             mirror=mirror,
@@ -175,7 +175,7 @@ class Portico:
 
     async def close(self) -> None:
         """Closes every connection and thread, after the mail that can still be sent."""
-        await self.outbox.close()
+        await self.mail_queue.close()
         for environment in self.environments:
             await environment.limiter.close()
             await environment.db.close()

@@ -10,7 +10,7 @@ import msgspec
 from portico.domain.limits import Plan
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
-from portico.services.outbox import Outbox
+from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
 from portico.services.signing import Signer
 from portico.services.vault import Vault
@@ -54,7 +54,7 @@ class Environment:
         foreign: Mapping[str, str],
         passwords: Passwords,
         vault: Vault,
-        outbox: Outbox,
+        mail_queue: MailQueue,
         clock: Clock,
         random: Random,
         mirror: "Environment | None" = None,
@@ -68,7 +68,7 @@ class Environment:
         self.addresses = addresses
         self.foreign = foreign
         self.passwords = passwords
-        self.outbox = outbox
+        self.mail_queue = mail_queue
         self.clock = clock
         self.random = random
         self.mirror = mirror

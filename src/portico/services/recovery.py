@@ -65,12 +65,12 @@ async def ask_reset(env: Environment, email: str, by: Actor) -> None:
         address = well_formed(email)
     except BrokenRule:
         return
-    env.outbox.post("reset", partial(_write_reset, env, address, by))
+    env.mail_queue.post("reset", partial(_write_reset, env, address, by))
 
 
 async def ask_verification(env: Environment, user: User, by: Actor) -> None:
     """Sends a user a link to `verify_email`, as `ask_reset` does."""
-    env.outbox.post("verify", partial(_write, env, user, VERIFY, by))
+    env.mail_queue.post("verify", partial(_write, env, user, VERIFY, by))
 
 
 async def reset_password(env: Environment, token: str, password: str, by: Actor) -> None:

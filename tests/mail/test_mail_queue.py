@@ -13,7 +13,7 @@ from portico.domain.audit import Actor
 from portico.domain.errors import Unavailable
 from portico.mail.protocol import Letter
 from portico.mail.smtp import SmtpOutlet
-from portico.services.outbox import CLOSE_SECONDS, QUEUE, Outbox
+from portico.services.mail_queue import CLOSE_SECONDS, QUEUE, MailQueue
 from portico.services.recovery import ask_reset
 
 AT_ONCE = (0.0, 0.0, 0.0)
@@ -21,8 +21,8 @@ LATE = (3600.0, 3600.0)
 BUSY = "451 4.3.0 ada@example.com must wait"
 
 
-def outbox(server: MailServer, pauses: tuple[float, ...] = AT_ONCE) -> Outbox:
-    return Outbox(SmtpOutlet(f"smtp://127.0.0.1:{server.port}", "a@example.org"), pauses=pauses)
+def mail_queue(server: MailServer, pauses: tuple[float, ...] = AT_ONCE) -> MailQueue:
+    return MailQueue(SmtpOutlet(f"smtp://127.0.0.1:{server.port}", "a@example.org"), pauses=pauses)
 
 
 async def letter() -> Letter:
@@ -33,7 +33,7 @@ async def test_a_letter_that_is_refused_for_now_is_sent_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving(MailServer([BUSY, BUSY, BUSY])) as server:
-        outbox(server).post("reset", letter)
+        mail_queue(server).post("reset", letter)
         await server.next()
     assert server.recipients == 4
     assert caplog.records == []
@@ -43,7 +43,7 @@ async def test_what_cannot_be_sent_is_logged_by_purpose_and_user_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving(MailServer([BUSY] * 4)) as server:
-        given = outbox(server)
+        given = mail_queue(server)
         given.post("reset", letter)
         await given.close()
     assert (server.recipients, server.received) == (4, [])
@@ -56,7 +56,7 @@ async def test_what_cannot_be_sent_is_logged_by_purpose_and_user_alone(
 
 async def test_a_refusal_for_good_is_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(MailServer(["550 5.1.1 no such user"])) as server:
-        given = outbox(server)
+        given = mail_queue(server)
         given.post("verify", letter)
         await given.close()
     assert (server.recipients, server.received) == (1, [])
@@ -74,7 +74,7 @@ async def test_a_letter_is_written_again_where_the_database_was_away() -> None:
         return LETTER
 
     async with serving(MailServer(["450 later"])) as server:
-        outbox(server).post("reset", write)
+        mail_queue(server).post("reset", write)
         await server.next()
     assert attempts == 3, "once it is written, the same letter is sent again"
 
@@ -86,7 +86,7 @@ async def test_a_fault_of_our_own_is_logged_without_its_message(
         raise RuntimeError(LETTER.to)
 
     async with serving(MailServer()) as server:
-        given = outbox(server)
+        given = mail_queue(server)
         given.post("reset", write)
         await given.close()
     assert "the mail 'reset' to user unknown was not sent: RuntimeError" in caplog.text
@@ -96,7 +96,7 @@ async def test_a_fault_of_our_own_is_logged_without_its_message(
 
 async def test_closing_makes_at_once_the_attempts_that_are_left() -> None:
     async with serving(MailServer([BUSY, BUSY])) as server:
-        given = outbox(server, LATE)
+        given = mail_queue(server, LATE)
         given.post("reset", letter)
         await given.close()
     assert len(server.received) == 1
@@ -110,7 +110,7 @@ async def test_closing_gives_up_a_letter_that_does_not_come_to_an_end(
         return LETTER
 
     async with serving(MailServer()) as server:
-        given = outbox(server)
+        given = mail_queue(server)
         given.post("reset", write)
         started = time.monotonic()
         await given.close()
@@ -128,11 +128,11 @@ async def test_where_too_many_wait_whoever_asks_is_refused_before_anything_is_st
         await gate.wait()
 
     for _ in range(QUEUE):
-        api.portico.outbox.post("reset", write)
+        api.portico.mail_queue.post("reset", write)
     async with api.unchanged():
         for email in (user.email, "nobody@example.com"):
             with pytest.raises(Unavailable):
                 await ask_reset(api.live, email, Actor())
     gate.set()
-    await api.portico.outbox.close()
+    await api.portico.mail_queue.close()
     await ask_reset(api.live, user.email, Actor())

@@ -29,7 +29,7 @@ Write = Callable[[], Awaitable[Letter | None]]
 log = logging.getLogger(__name__)
 
 
-class Outbox:
+class MailQueue:
     """The letters that wait, or are on their way."""
 
     def __init__(self, outlet: Outlet, *, pauses: Sequence[float] = PAUSES) -> None:
