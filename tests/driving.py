@@ -19,6 +19,7 @@ import hypothesis
 import msgspec
 from hypothesis import HealthCheck
 
+from first_start import prepare
 from portico.app import Portico, Server
 from portico.domain.api_keys import ApiKey, KeyType
 from portico.domain.audit import OPERATOR
@@ -223,6 +224,8 @@ class Api:
 
     async def start(self) -> None:
         """Opens the stores and begins to serve."""
+        if not self.settings.database_url:
+            await prepare(self.settings, FakeClock())
         self.portico = Portico(self.settings, clock=self.clock, random=self._random.randbytes)
         await self.portico.open()
         self.application = self.server = Server(self.portico)

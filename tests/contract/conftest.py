@@ -1,9 +1,11 @@
 """The application on both engines and both limiter stores, fresh for every test."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
+import asyncpg
 import pytest
 import valkey
 
@@ -11,20 +13,45 @@ from driving import Api, settings_for
 from servers import PostgresServer, RedisServer
 
 EMPTY = """
-TRUNCATE users, products, product_words, api_keys, rate_counters, list_counts, oauth_clients,
-    grants, authorization_codes, tokens, sessions, known_addresses, email_tokens, daily_use,
-    idempotency_keys
-    RESTART IDENTITY;
-ALTER TABLE audit DISABLE TRIGGER USER;
-TRUNCATE audit RESTART IDENTITY;
-ALTER TABLE audit ENABLE TRIGGER USER"""
-"""Signing keys stay: nothing refers to them, and to make one takes a tenth of a second."""
+DO $$
+DECLARE
+    one record;
+BEGIN
+    -- No trigger counts, tells or refuses, and no reference is looked up.
+    PERFORM set_config('session_replication_role', 'replica', true);
+    FOR one IN SELECT schemaname, tablename FROM pg_tables WHERE schemaname LIKE 'portico_%'
+        AND tablename NOT IN ('schema_migrations', 'signing_keys')
+    LOOP
+        EXECUTE format('DELETE FROM %I.%I', one.schemaname, one.tablename);
+    END LOOP;
+    FOR one IN SELECT schemaname, sequencename FROM pg_sequences
+        WHERE schemaname LIKE 'portico_%' AND last_value IS NOT NULL
+    LOOP
+        PERFORM setval(format('%I.%I', one.schemaname, one.sequencename)::regclass, 1, false)
+            WHERE one.sequencename NOT LIKE 'signing_keys%';
+    END LOOP;
+END $$"""
+"""Signing keys stay: nothing refers to them, and to make one takes a tenth of a second. Deleting a
+few rows is ten times as quick as truncating every table."""
+
+
+class Shared(NamedTuple):
+    """A PostgreSQL database that many tests use, one after the other."""
+
+    url: str
+    empty: Callable[[], object]
+    """Removes what tests left."""
 
 
 @pytest.fixture(scope="session")
-def contract_database(postgres: PostgresServer) -> str:
+def contract_database(postgres: PostgresServer) -> Iterator[Shared]:
     """One PostgreSQL database for all: emptying it is quicker than making another."""
-    return postgres.fresh_database()
+    url = postgres.fresh_database()
+    loop = asyncio.new_event_loop()
+    connection = loop.run_until_complete(asyncpg.connect(url))
+    yield Shared(url, lambda: loop.run_until_complete(connection.execute(EMPTY)))
+    loop.run_until_complete(connection.close())
+    loop.close()
 
 
 @pytest.fixture(params=["sqlite+memory", "postgres+redis"])
@@ -35,8 +62,10 @@ def environ(request: pytest.FixtureRequest) -> dict[str, str]:
     redis = cast(RedisServer, request.getfixturevalue("redis"))
     with valkey.Valkey.from_url(redis.url) as client:
         client.flushdb()
+    database: Shared = request.getfixturevalue("contract_database")
+    database.empty()
     return {
-        "PORTICO_DATABASE_URL": request.getfixturevalue("contract_database"),
+        "PORTICO_DATABASE_URL": database.url,
         "PORTICO_VALKEY_URL": redis.url,
     }
 
@@ -46,10 +75,6 @@ async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     """The running application, with nobody in it."""
     api = Api(settings_for(tmp_path, environ))
     await api.start()
-    if environ:
-        for environment in api.portico.environments:
-            async with environment.db.transaction() as tx:
-                await tx.script(EMPTY)
     yield api
     await api.aclose()
     await api.stop()
