@@ -1,5 +1,6 @@
 """Pages at any depth are those of a plain list (`storage.listing`)."""
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from driving import NOON
 from portico.storage.database import Database, Params
 from portico.storage.listing import DEEP, Listing, Order
+from portico.storage.table import Table
 from storage.recording import recorded
 
 COUNT = 3 * DEEP + 7
@@ -16,6 +18,14 @@ INSERT INTO users (name, name_key, email, email_key, role, plan, theme, language
 VALUES (:key, :key, :email, :email, :role, 'free', 'system', 'en', 1, :now, :now)"""
 ROLES = ("admin", "editor", "viewer")
 Row = tuple[int, str, str]
+
+
+class Item(msgspec.Struct):
+    """What the pages show of a user."""
+
+    id: int
+    name_key: str
+    role: str
 
 
 async def fill(database: Database) -> list[Row]:
@@ -54,10 +64,10 @@ PAGES = st.lists(
 
 
 @pytest.fixture
-async def filled(database: Database) -> tuple[Database, Listing, list[Row]]:
+async def filled(database: Database) -> tuple[Database, Listing[Item], list[Row]]:
     """A long list, with one `Listing` for all examples: it learns how long the list is."""
     rows = await fill(database)
-    return database, Listing(database, "users", "id, name_key, role"), rows
+    return database, Listing(database, Table("users", Item)), rows
 
 
 async def give_role(database: Database, numbers: set[int], role: str) -> None:
@@ -74,7 +84,7 @@ async def give_role(database: Database, numbers: set[int], role: str) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 async def test_every_page_is_that_of_a_plain_list(
-    filled: tuple[Database, Listing, list[Row]],
+    filled: tuple[Database, Listing[Item], list[Row]],
     pages: list[tuple[int, int, str | None, str, bool]],
     moved: set[int],
 ) -> None:
@@ -94,7 +104,9 @@ async def test_every_page_is_that_of_a_plain_list(
                 limit=limit,
                 kept=kept,
             )
-            assert [tuple(row) for row in page.rows] == expected[offset : offset + limit]
+            assert [msgspec.structs.astuple(item) for item in page.rows] == expected[
+                offset : offset + limit
+            ]
             assert page.total == len(expected)
     for number, _, role in filled[2]:
         if number in moved:
@@ -102,7 +114,7 @@ async def test_every_page_is_that_of_a_plain_list(
 
 
 async def test_each_list_remembers_its_own_length(
-    filled: tuple[Database, Listing, list[Row]],
+    filled: tuple[Database, Listing[Item], list[Row]],
 ) -> None:
     """Else a short list would have the first half of a long one read from the wrong end."""
     database, listing, _ = filled

@@ -46,6 +46,16 @@ class User(msgspec.Struct, frozen=True):
     email_verified_at: int | None = None
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """What is read of a user together with a credential of theirs: who they are, and what they may
+    do at present."""
+
+    email: str
+    name: str
+    role: str
+    plan: str
+
+
 def name(text: str) -> str:
     """Trim a name of 2 to 100 characters."""
     return trimmed(text, *NAME_LENGTH)

@@ -1,27 +1,27 @@
 """API keys: digests, owners and life spans. A key itself is never stored."""
 
-import msgspec
-
-from portico.domain.api_keys import ApiKey
+from portico.domain.api_keys import ApiKey, KeyType
+from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Row, Transaction
+from portico.storage.table import Table, cuts
+from portico.storage.users import OWNERS
 
-COLUMNS = (
-    "id, user_id, name, type, hint, created_at, expires_at, last_used_at, revoked_at, rotated_at"
-)
 
-_KEY = ", ".join(f"k.{name}" for name in COLUMNS.split(", "))
-_OWNED = (
-    f"SELECT {_KEY}, u.email, u.name, u.role, u.plan"
-    " FROM api_keys AS k JOIN users AS u ON u.id = k.user_id"
-)
+class OwnedKey(Owner, frozen=True, kw_only=True):
+    """A key together with what its owner may do at present."""
+
+    key: ApiKey
+
+
+API_KEYS = Table("api_keys", ApiKey, secrets=("key_hash",))
+_OWNER, _KEY = cuts(OWNERS, API_KEYS)
+
+_OWNED = f"""
+SELECT {OWNERS.of("u")}, {API_KEYS.of("k")}
+FROM api_keys AS k JOIN users AS u ON u.id = k.user_id"""
 _BY_HASH = f"{_OWNED} WHERE k.key_hash = :hash"
 _ALL = f"{_OWNED} ORDER BY k.id"
 _OF_USER = f"{_OWNED} WHERE k.user_id = :user_id ORDER BY k.id"
-_BY_ID = f"SELECT {COLUMNS} FROM api_keys WHERE id = :id"
-_INSERT = f"""
-INSERT INTO api_keys (user_id, name, type, hint, key_hash, created_at, expires_at)
-VALUES (:user_id, :name, :type, :hint, :hash, :now, :expires_at)
-RETURNING {COLUMNS}"""
 # Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
 _ROTATE = """
 UPDATE api_keys SET rotated_at = :now,
@@ -35,18 +35,8 @@ _USED = (
 )
 
 
-class OwnedKey(msgspec.Struct, frozen=True):
-    """A key together with what its owner may do at present."""
-
-    key: ApiKey
-    email: str
-    name: str
-    role: str
-    plan: str
-
-
 def _owned(row: Row) -> OwnedKey:
-    return OwnedKey(ApiKey(*row[:-4]), *row[-4:])
+    return OwnedKey(*row[_OWNER], key=ApiKey(*row[_KEY]))
 
 
 class ApiKeys:
@@ -64,9 +54,9 @@ class ApiKeys:
         """The key with this id, whatever its state; with `tx`, nobody else changes it until that
         ends."""
         if tx is None:
-            row = await self._db.one(_BY_ID, {"id": key_id})
+            row = await self._db.one(API_KEYS.by_id, {"id": key_id})
         else:
-            row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": key_id})
+            row = await tx.one(API_KEYS.by_id + LOCKED[self._db.engine], {"id": key_id})
         return ApiKey(*row) if row else None
 
     async def all(self) -> list[OwnedKey]:
@@ -83,26 +73,26 @@ class ApiKeys:
         *,
         user_id: int,
         name: str,
-        key_type: str,
+        key_type: KeyType,
         hint: str,
         key_hash: bytes,
         now: int,
         expires_at: int | None,
     ) -> ApiKey:
         """Stores a new key by its digest."""
-        row = await tx.one(
-            _INSERT,
-            {
-                "user_id": user_id,
-                "name": name,
-                "type": key_type,
-                "hint": hint,
-                "hash": key_hash,
-                "now": now,
-                "expires_at": expires_at,
-            },
+        key = ApiKey(
+            id=0,
+            user_id=user_id,
+            name=name,
+            type=key_type,
+            hint=hint,
+            created_at=now,
+            expires_at=expires_at,
+            last_used_at=None,
+            revoked_at=None,
+            rotated_at=None,
         )
-        return ApiKey(*row)  # type: ignore[misc]  # INSERT … RETURNING always has a row
+        return await API_KEYS.add(tx, key, key_hash=key_hash)
 
     async def rotate(self, tx: Transaction, key_id: int, *, now: int, until: int) -> int | None:
         """Marks a key as rotated, to end at `until` or earlier; returns its end.

@@ -6,17 +6,16 @@ import msgspec
 
 from portico.domain.audit import Actor, Entry
 from portico.storage.database import Database, Transaction
+from portico.storage.table import Table
 
-_COLUMNS = (
-    "id, at, action, user_id, email, credential, credential_id, address, target, target_id,"
-    " details, request_id"
-)
+AUDIT = Table("audit", Entry)
+
 _RECORD = """
 INSERT INTO audit (at, action, user_id, email, credential, credential_id, address, target,
     target_id, details, request_id)
 VALUES (:at, :action, :user_id, :email, :credential, :credential_id, :address, :target,
     :target_id, :details, :request_id)"""
-_PAGE = f"SELECT {_COLUMNS} FROM audit WHERE {{where}} ORDER BY id DESC LIMIT :limit"
+_PAGE = f"SELECT {AUDIT.columns} FROM audit WHERE {{where}} ORDER BY id DESC LIMIT :limit"
 _FILTERS = {"user_id": "user_id = :user_id", "action": "action = :action"}
 # Steps from one action to the next in the index, however many entries each has.
 _ACTIONS = """
@@ -76,7 +75,7 @@ class Audit:
         where = " AND ".join(("id < :before", *(_FILTERS[name] for name in chosen)))
         values = {**chosen, "before": before or _NEWEST, "limit": limit}
         rows = await self._db.slow.all(_PAGE.format(where=where), values)
-        return [Entry(*row) for row in rows]
+        return AUDIT.read_all(rows)
 
     async def actions(self) -> list[str]:
         """Every action that an entry tells of, in order."""

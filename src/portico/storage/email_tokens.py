@@ -3,18 +3,7 @@
 import msgspec
 
 from portico.storage.database import Database, Transaction
-
-_COLUMNS = "user_id, purpose, email, expires_at"
-_BY_HASH = f"SELECT {_COLUMNS} FROM email_tokens WHERE token_hash = :hash"
-_INSERT = """
-INSERT INTO email_tokens (token_hash, user_id, purpose, email, expires_at)
-VALUES (:hash, :user_id, :purpose, :email, :expires_at)"""
-# Single use: of concurrent uses exactly one finds the row.
-_TAKE = f"""
-DELETE FROM email_tokens WHERE token_hash = :hash AND purpose = :purpose AND expires_at > :now
-RETURNING {_COLUMNS}"""
-_DELETE_OF_USER = "DELETE FROM email_tokens WHERE user_id = :user_id AND purpose = :purpose"
-_DELETE_EXPIRED = "DELETE FROM email_tokens WHERE expires_at <= :now"
+from portico.storage.table import Table
 
 
 class EmailToken(msgspec.Struct, frozen=True):
@@ -24,6 +13,17 @@ class EmailToken(msgspec.Struct, frozen=True):
     purpose: str
     email: str
     expires_at: int
+
+
+EMAIL_TOKENS = Table("email_tokens", EmailToken, secrets=("token_hash",))
+
+_BY_HASH = f"SELECT {EMAIL_TOKENS.columns} FROM email_tokens WHERE token_hash = :hash"
+# Single use: of concurrent uses exactly one finds the row.
+_TAKE = f"""
+DELETE FROM email_tokens WHERE token_hash = :hash AND purpose = :purpose AND expires_at > :now
+RETURNING {EMAIL_TOKENS.columns}"""
+_DELETE_OF_USER = "DELETE FROM email_tokens WHERE user_id = :user_id AND purpose = :purpose"
+_DELETE_EXPIRED = "DELETE FROM email_tokens WHERE expires_at <= :now"
 
 
 class EmailTokens:
@@ -39,7 +39,7 @@ class EmailTokens:
 
     async def insert(self, tx: Transaction, token_hash: bytes, token: EmailToken) -> None:
         """Stores a new token by its digest."""
-        await tx.run(_INSERT, {"hash": token_hash, **msgspec.structs.asdict(token)})
+        await EMAIL_TOKENS.add(tx, token, token_hash=token_hash)
 
     async def take(
         self, tx: Transaction, token_hash: bytes, *, purpose: str, now: int

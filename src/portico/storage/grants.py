@@ -1,74 +1,11 @@
 """Grants and what they buy: authorization codes, refresh tokens and access tokens."""
 
-from typing import Any
-
 import msgspec
 
-from portico.domain.oauth import spelled
+from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Row, Transaction
-
-_COLUMNS = (
-    "id, user_id, client_id, scopes, address, user_agent, created_at, last_used_at, expires_at,"
-    " revoked_at"
-)
-_GRANT = ", ".join(f"g.{name}" for name in _COLUMNS.split(", "))
-_PAIR = (
-    "t.id, t.grant_id, t.scopes, t.created_at, t.access_expires_at, t.refresh_expires_at, t.used_at"
-)
-_OWNED = f"""
-SELECT {_PAIR}, {_GRANT}, u.email, u.name, u.role, u.plan
-FROM tokens AS t JOIN grants AS g ON g.id = t.grant_id JOIN users AS u ON u.id = g.user_id"""
-_BY_ACCESS = f"{_OWNED} WHERE t.access_hash = :hash"
-_BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
-_OF_USER = f"""
-SELECT {_COLUMNS} FROM grants
-WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
-_ALL = f"""
-SELECT {_COLUMNS} FROM grants
-WHERE client_id IS NULL AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
-_BY_ID = f"SELECT {_COLUMNS} FROM grants WHERE id = :id"
-_INSERT = f"""
-INSERT INTO grants (user_id, client_id, scopes, address, user_agent, created_at, last_used_at,
-    expires_at)
-VALUES (:user_id, :client_id, :scopes, :address, :user_agent, :now, :now, :expires_at)
-RETURNING {_COLUMNS}"""
-_REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
-_REVOKE_OF_USER = """
-UPDATE grants SET revoked_at = :now WHERE user_id = :user_id AND revoked_at IS NULL RETURNING id"""
-_EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
-# Whoever holds a row that this wants may want another that this holds; so it waits for none.
-_USED = {
-    "sqlite": "UPDATE grants SET last_used_at = :at WHERE id = :id AND last_used_at < :at",
-    "postgres": """
-UPDATE grants SET last_used_at = :at WHERE id = (
-    SELECT id FROM grants WHERE id = :id AND last_used_at < :at FOR UPDATE SKIP LOCKED)""",
-}
-_ISSUE = """
-INSERT INTO tokens (grant_id, refresh_hash, access_hash, scopes, created_at, access_expires_at,
-    refresh_expires_at)
-VALUES (:grant_id, :refresh_hash, :access_hash, :scopes, :now, :access_expires_at,
-    :refresh_expires_at)"""
-# Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
-_USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
-_END_ACCESS = """
-UPDATE tokens SET access_expires_at = :now WHERE id = :id AND access_expires_at > :now"""
-_ADD_CODE = """
-INSERT INTO authorization_codes (code_hash, client_id, user_id, redirect_uri, scopes, nonce,
-    code_challenge, signed_in_at, expires_at)
-VALUES (:code_hash, :client_id, :user_id, :redirect_uri, :scopes, :nonce, :code_challenge,
-    :signed_in_at, :expires_at)"""
-_CODE = """
-SELECT client_id, user_id, redirect_uri, scopes, nonce, code_challenge, signed_in_at, expires_at,
-    grant_id
-FROM authorization_codes WHERE code_hash = :hash"""
-_SPEND_CODE = """
-UPDATE authorization_codes SET grant_id = :grant_id
-WHERE code_hash = :hash AND grant_id IS NULL RETURNING client_id"""
-_FORGET_CODES = "DELETE FROM authorization_codes WHERE expires_at < :until"
-# What a family that lives on has long used up: too old for any refresh, so too old to be reused.
-_FORGET_TOKENS = "DELETE FROM tokens WHERE refresh_expires_at <= :now"
-_FORGET_GRANTS = "DELETE FROM grants WHERE expires_at <= :now"
-_FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
+from portico.storage.table import SCOPES, Table, cuts
+from portico.storage.users import OWNERS
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -101,15 +38,11 @@ class Token(msgspec.Struct, frozen=True):
     used_at: int | None
 
 
-class OwnedToken(msgspec.Struct, frozen=True):
+class OwnedToken(Owner, frozen=True, kw_only=True):
     """A pair, its family, and what the family's user may do at present."""
 
     token: Token
     grant: Grant
-    email: str
-    name: str
-    role: str
-    plan: str
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -126,18 +59,50 @@ class Code(msgspec.Struct, frozen=True):
     grant_id: int | None = None
 
 
-def _grant(row: Row) -> Grant:
-    return Grant(*_with_scopes(row, 3))
+GRANTS = Table("grants", Grant, forms={"scopes": SCOPES})
+TOKENS = Table("tokens", Token, forms={"scopes": SCOPES}, secrets=("refresh_hash", "access_hash"))
+_OWNER, _TOKEN, _GRANT = cuts(OWNERS, TOKENS, GRANTS)
+CODES = Table("authorization_codes", Code, forms={"scopes": SCOPES}, secrets=("code_hash",))
+
+_OWNED = f"""
+SELECT {OWNERS.of("u")}, {TOKENS.of("t")}, {GRANTS.of("g")}
+FROM tokens AS t JOIN grants AS g ON g.id = t.grant_id JOIN users AS u ON u.id = g.user_id"""
+_BY_ACCESS = f"{_OWNED} WHERE t.access_hash = :hash"
+_BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
+_OF_USER = f"""
+SELECT {GRANTS.columns} FROM grants
+WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
+_ALL = f"""
+SELECT {GRANTS.columns} FROM grants
+WHERE client_id IS NULL AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
+_REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
+_REVOKE_OF_USER = """
+UPDATE grants SET revoked_at = :now WHERE user_id = :user_id AND revoked_at IS NULL RETURNING id"""
+_EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
+# Whoever holds a row that this wants may want another that this holds; so it waits for none.
+_USED = {
+    "sqlite": "UPDATE grants SET last_used_at = :at WHERE id = :id AND last_used_at < :at",
+    "postgres": """
+UPDATE grants SET last_used_at = :at WHERE id = (
+    SELECT id FROM grants WHERE id = :id AND last_used_at < :at FOR UPDATE SKIP LOCKED)""",
+}
+# Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
+_USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
+_END_ACCESS = """
+UPDATE tokens SET access_expires_at = :now WHERE id = :id AND access_expires_at > :now"""
+_CODE = f"SELECT {CODES.columns} FROM authorization_codes WHERE code_hash = :hash"
+_SPEND_CODE = """
+UPDATE authorization_codes SET grant_id = :grant_id
+WHERE code_hash = :hash AND grant_id IS NULL RETURNING client_id"""
+_FORGET_CODES = "DELETE FROM authorization_codes WHERE expires_at < :until"
+# What a family that lives on has long used up: too old for any refresh, so too old to be reused.
+_FORGET_TOKENS = "DELETE FROM tokens WHERE refresh_expires_at <= :now"
+_FORGET_GRANTS = "DELETE FROM grants WHERE expires_at <= :now"
+_FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
 
 
 def _owned(row: Row) -> OwnedToken:
-    return OwnedToken(Token(*_with_scopes(row[:7], 2)), _grant(row[7:17]), *row[17:])
-
-
-def _with_scopes(row: Row, column: int) -> list[Any]:
-    values = [*row]
-    values[column] = frozenset(row[column].split())
-    return values
+    return OwnedToken(*row[_OWNER], token=TOKENS.read(row[_TOKEN]), grant=GRANTS.read(row[_GRANT]))
 
 
 class Grants:
@@ -159,19 +124,19 @@ class Grants:
     async def get(self, grant_id: int, tx: Transaction | None = None) -> Grant | None:
         """The grant with this id; with `tx`, nobody else changes it until that ends."""
         if tx is None:
-            row = await self._db.one(_BY_ID, {"id": grant_id})
+            row = await self._db.one(GRANTS.by_id, {"id": grant_id})
         else:
-            row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": grant_id})
-        return _grant(row) if row else None
+            row = await tx.one(GRANTS.by_id + LOCKED[self._db.engine], {"id": grant_id})
+        return GRANTS.read(row) if row else None
 
     async def of_user(self, user_id: int, now: int) -> list[Grant]:
         """A user's living grants, newest first."""
         rows = await self._db.all(_OF_USER, {"user_id": user_id, "now": now})
-        return [_grant(row) for row in rows]
+        return GRANTS.read_all(rows)
 
     async def logins(self, now: int) -> list[Grant]:
         """Every living grant that came of signing in, newest first."""
-        return [_grant(row) for row in await self._db.slow.all(_ALL, {"now": now})]
+        return GRANTS.read_all(await self._db.slow.all(_ALL, {"now": now}))
 
     async def insert(
         self,
@@ -186,19 +151,19 @@ class Grants:
         expires_at: int,
     ) -> Grant:
         """Stores a new grant."""
-        row = await tx.one(
-            _INSERT,
-            {
-                "user_id": user_id,
-                "client_id": client_id,
-                "scopes": spelled(scopes),
-                "address": address,
-                "user_agent": user_agent,
-                "now": now,
-                "expires_at": expires_at,
-            },
+        grant = Grant(
+            id=0,
+            user_id=user_id,
+            client_id=client_id,
+            scopes=scopes,
+            address=address,
+            user_agent=user_agent,
+            created_at=now,
+            last_used_at=now,
+            expires_at=expires_at,
+            revoked_at=None,
         )
-        return _grant(row)  # type: ignore[arg-type]  # INSERT … RETURNING always has a row
+        return await GRANTS.add(tx, grant)
 
     async def issue(
         self,
@@ -213,18 +178,16 @@ class Grants:
         refresh_expires_at: int,
     ) -> None:
         """Stores a new pair by its digests, and lets its family live as long as it does."""
-        await tx.run(
-            _ISSUE,
-            {
-                "grant_id": grant_id,
-                "refresh_hash": refresh_hash,
-                "access_hash": access_hash,
-                "scopes": spelled(scopes),
-                "now": now,
-                "access_expires_at": access_expires_at,
-                "refresh_expires_at": refresh_expires_at,
-            },
+        pair = Token(
+            id=0,
+            grant_id=grant_id,
+            scopes=scopes,
+            created_at=now,
+            access_expires_at=access_expires_at,
+            refresh_expires_at=refresh_expires_at,
+            used_at=None,
         )
+        await TOKENS.add(tx, pair, refresh_hash=refresh_hash, access_hash=access_hash)
         extended = {"id": grant_id, "expires_at": refresh_expires_at, "now": now}
         await tx.run(_EXTEND, extended)
 
@@ -252,9 +215,7 @@ class Grants:
 
     async def add_code(self, tx: Transaction, code_hash: bytes, code: Code) -> None:
         """Stores a new authorization code by its digest."""
-        values = {**msgspec.structs.asdict(code), "scopes": spelled(code.scopes)}
-        del values["grant_id"]
-        await tx.run(_ADD_CODE, {"code_hash": code_hash, **values})
+        await CODES.add(tx, code, code_hash=code_hash)
 
     async def code(self, code_hash: bytes, tx: Transaction | None = None) -> Code | None:
         """The code with this digest; with `tx`, nobody else spends it until that ends."""
@@ -262,7 +223,7 @@ class Grants:
             row = await self._db.one(_CODE, {"hash": code_hash})
         else:
             row = await tx.one(_CODE + LOCKED[self._db.engine], {"hash": code_hash})
-        return Code(*_with_scopes(row, 3)) if row else None
+        return CODES.read(row) if row else None
 
     async def spend_code(self, tx: Transaction, code_hash: bytes, grant_id: int) -> bool:
         """Exchanges a code for a grant; False when it was exchanged before."""

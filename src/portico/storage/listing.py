@@ -10,8 +10,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 from portico.storage.database import Database, Params, Row
+from portico.storage.table import Table
 
 T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
 
 DEEP = 1_000
 """Rows to skip from which a page is read in a thread."""
@@ -74,14 +76,12 @@ _FAR_OFFSET = """
     FROM ({counts}) AS counts)"""
 
 
-class Listing:
+class Listing(Generic[R]):
     """The pages of one table."""
 
-    def __init__(self, db: Database, table: str, columns: str) -> None:
-        """`columns` are the table's own names, separated by commas."""
+    def __init__(self, db: Database, table: Table[R]) -> None:
         self._db = db
         self._table = table
-        self._columns = ", ".join(f"item.{name.strip()}" for name in columns.split(","))
         self._counted: dict[object, tuple[int, int]] = {}
         self._halves: dict[object, int] = {}
 
@@ -94,7 +94,7 @@ class Listing:
         offset: int,
         limit: int,
         kept: str | None,
-    ) -> Page[Row]:
+    ) -> Page[R]:
         """One page of the rows for which `where` holds.
 
         `where` is SQL from a fixed set, its values in `params`. `kept` is the condition on
@@ -107,17 +107,15 @@ class Listing:
         if offset <= DEEP:
             rows = await self._db.all(self._near(where, order, kept), bounds)
             if rows:
-                return Page([row[1:] for row in rows], rows[0][0])
+                return Page(self._table.read_all(row[1:] for row in rows), rows[0][0])
         # Only a hint: from either end the statement finds the same rows.
         filters = (kept, *params.items())
         far = offset >= self._halves.get(filters, 0)
         rows = await self._db.slow.all(self._anywhere(where, order, kept, far=far), bounds)
         _remember(self._halves, filters, rows[0][0] // 2)
-        return Page(_items(rows), rows[0][0])
+        return Page(self._items(rows), rows[0][0])
 
-    async def _filtered(
-        self, where: str, params: Params, order: Order, bounds: Params
-    ) -> Page[Row]:
+    async def _filtered(self, where: str, params: Params, order: Order, bounds: Params) -> Page[R]:
         rows = await self._db.slow.all(self._anywhere(where, order, "TRUE", far=False), bounds)
         filters = (where, *params.items())
         version, total = self._counted.get(filters, (None, 0))
@@ -126,27 +124,27 @@ class Listing:
             rows = await self._db.slow.all(self._anywhere(where, order, None, far=False), bounds)
             total, version = rows[0][:2]
             _remember(self._counted, filters, (version, total))
-        return Page(_items(rows), total)
+        return Page(self._items(rows), total)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
     def _near(self, where: str, order: Order, kept: str) -> str:
         return _NEAR.format(
-            counts=_COUNTS.format(kept=kept, table=self._table),
-            columns=self._columns,
-            table=self._table,
+            counts=_COUNTS.format(kept=kept, table=self._table.name),
+            columns=self._table.of("item"),
+            table=self._table.name,
             where=where,
             order=order.clause("item."),
         )
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
     def _anywhere(self, where: str, order: Order, kept: str | None, *, far: bool) -> str:
-        counts = _COUNTS.format(kept=kept or "TRUE", table=self._table)
+        counts = _COUNTS.format(kept=kept or "TRUE", table=self._table.name)
         if kept is None:
-            counts = _COUNTED.format(table=self._table, where=where, counts=counts)
+            counts = _COUNTED.format(table=self._table.name, where=where, counts=counts)
         return _PAGE.format(
-            columns=self._columns,
+            columns=self._table.of("item"),
             counts=counts,
-            table=self._table,
+            table=self._table.name,
             where=where,
             order=order.clause(backwards=far),
             limit=_FAR_LIMIT.format(counts=counts) if far else ":limit",
@@ -154,14 +152,13 @@ class Listing:
             item_order=order.clause("item."),
         )
 
+    def _items(self, rows: list[Row]) -> list[R]:
+        """The items behind total and version; an empty page is one row whose id is NULL."""
+        return self._table.read_all(row[2:] for row in rows if row[2] is not None)
+
 
 def _remember(known: dict[object, T], filters: object, fact: T) -> None:
     """Keeps a fact about one list; of too many, forgets all."""
     if len(known) >= CACHED_TOTALS:
         known.clear()
     known[filters] = fact
-
-
-def _items(rows: list[Row]) -> list[Row]:
-    """The items behind total and version; an empty page is one row whose id is NULL."""
-    return [row[2:] for row in rows] if rows[0][2] is not None else []

@@ -13,6 +13,7 @@ from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import Database, Params, Reader, Row, Transaction
 from portico.storage.listing import Page
+from portico.storage.table import Table
 
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
 _CACHED_TOTALS = 1_000
@@ -65,10 +66,11 @@ def _lexemes(name: list[str], description: list[str]) -> list[str]:
 class ProductSearch:
     """The word index of one environment's products."""
 
-    def __init__(self, db: Database, columns: str) -> None:
+    def __init__(self, db: Database, listed: Table[Product]) -> None:
+        """`listed` are the columns that a page has."""
         self._db = db
         self._engine = db.engine
-        self._columns = ", ".join(f"products.{name.strip()}" for name in columns.split(","))
+        self._listed = listed
         self._totals: dict[object, Row | None] = {}
         self._totals_version = -1
 
@@ -113,7 +115,7 @@ class ProductSearch:
         *,
         offset: int,
         limit: int,
-    ) -> Page[Row]:
+    ) -> Page[Product]:
         """One page of the products of this status that have all `words`.
 
         `further` is a condition on `products` with its values in `params`, or None.
@@ -130,7 +132,7 @@ class ProductSearch:
                     select = self._select(further, rare=matches <= _RARE)
                     rows += await reader.all(select, {**params, **bounds})
                 total += matches
-        return Page(rows, total)
+        return Page(self._listed.read_all(rows), total)
 
     async def _tier_totals(
         self, reader: Reader, tiers: Sequence[str], further: str | None, params: Params
@@ -163,7 +165,7 @@ class ProductSearch:
             hits = f"WITH hits AS MATERIALIZED ({hits}) SELECT id FROM hits"
             identity = "id"
         return (
-            f"SELECT {self._columns} FROM"
+            f"SELECT {self._listed.of('products')} FROM"
             f" ({hits} ORDER BY {identity} DESC LIMIT :limit OFFSET :offset) AS page"
             " JOIN products ON products.id = page.id ORDER BY page.id DESC"
         )

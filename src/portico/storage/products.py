@@ -1,52 +1,43 @@
 """Products: their rows and lists. Full-text search is in `product_search`."""
 
 from collections.abc import AsyncIterator, Sequence
+from typing import get_type_hints
 
 import msgspec
 
 from portico.domain.products import Product
-from portico.storage.database import LOCKED, Database, Params, Row, Transaction
+from portico.storage.database import LOCKED, Database, Params, Transaction
 from portico.storage.listing import Listing, Order, Page
 from portico.storage.product_search import ProductSearch
+from portico.storage.table import Table
 
-LISTED_COLUMNS = (
-    "id, name, description, category, price, currency, stock_quantity, status, created_at,"
-    " updated_at"
-)
-COLUMNS = f"{LISTED_COLUMNS}, images, metadata"
+PRODUCTS = Table("products", Product, fixed=("created_at",))
+LISTED = Table("products", Product, unread=("images", "metadata"))
+
 EXPORT_BATCH = 1_000
 DELETE_BATCH = 20_000
 """So that no single statement takes long enough to be given up on."""
 
 _NEWEST_FIRST = Order("id", descending=True)
 
-_BY_ID = f"SELECT {COLUMNS} FROM products WHERE id = :id"
-_AFTER = f"SELECT {COLUMNS} FROM products WHERE id > :after ORDER BY id LIMIT {EXPORT_BATCH}"
-_INSERT = f"""
-INSERT INTO products (name, description, category, price, currency, stock_quantity, status,
-    images, metadata, created_at, updated_at)
-VALUES (:name, :description, :category, :price, :currency, :stock_quantity, :status,
-    :images, :metadata, :created_at, :updated_at)
-RETURNING {COLUMNS}"""
-_UPDATE = """
-UPDATE products SET name = :name, description = :description, category = :category,
-    price = :price, currency = :currency, stock_quantity = :stock_quantity, status = :status,
-    images = :images, metadata = :metadata, updated_at = :updated_at
-WHERE id = :id"""
+_BY_ID = PRODUCTS.by_id
+_AFTER = (
+    f"SELECT {PRODUCTS.columns} FROM products WHERE id > :after ORDER BY id LIMIT {EXPORT_BATCH}"
+)
 _LAST_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'products'"
 _NEXT_IDS = """
 SELECT nextval(pg_get_serial_sequence('products', 'id'))
 FROM generate_series(1, CAST(:count AS BIGINT))"""
-_NAMES = COLUMNS.split(", ")
-_INTEGERS = frozenset({"id", "price", "stock_quantity", "created_at", "updated_at"})
 _INSERT_WITH_ID = f"""
-INSERT INTO products ({COLUMNS}) VALUES ({", ".join(f":{name}" for name in _NAMES)})"""
+INSERT INTO products ({PRODUCTS.columns}) VALUES ({", ".join(f":{n}" for n in PRODUCTS.names)})"""
+_TYPES = {
+    name: "BIGINT" if kind is int else "TEXT" for name, kind in get_type_hints(Product).items()
+}
 # One statement for all rows, hence one for the triggers; executemany would be one for each.
 _INSERT_ARRAYS = f"""
-INSERT INTO products ({COLUMNS}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({
-    ", ".join(f"CAST(:{name} AS {'BIGINT' if name in _INTEGERS else 'TEXT'}[])" for name in _NAMES)
+INSERT INTO products ({PRODUCTS.columns}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({
+    ", ".join(f"CAST(:{name} AS {_TYPES[name]}[])" for name in PRODUCTS.names)
 })"""
-_DELETE = "DELETE FROM products WHERE id = :id"
 _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
     (SELECT id FROM products WHERE id > :after ORDER BY id LIMIT {DELETE_BATCH}) AS batch"""
@@ -80,17 +71,13 @@ class ProductFilter(msgspec.Struct, frozen=True):
         return " AND ".join(terms), params
 
 
-def _row(product: Product) -> dict[str, object]:
-    return {name: getattr(product, name) for name in product.__struct_fields__}
-
-
 class Products:
     """The products of one environment."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._listing = Listing(db, "products", LISTED_COLUMNS)
-        self._search = ProductSearch(db, LISTED_COLUMNS)
+        self._listing = Listing(db, LISTED)
+        self._search = ProductSearch(db, LISTED)
 
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
         """The product with this id, if any; with `tx`, nobody else changes it until that ends."""
@@ -111,37 +98,39 @@ class Products:
         if words:
             # The status is part of every indexed word, so it alone needs no look at the products.
             further = where if len(params) > 1 or chosen.in_stock is not None else None
-            page = await self._search.page(
+            return await self._search.page(
                 words, chosen.status, further, params, offset=offset, limit=limit
             )
-        else:
-            kept = "key = :status" if len(params) == 1 and chosen.in_stock is None else None
-            page = await self._listing.page(
-                where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, kept=kept
-            )
-        return Page([Product(*row) for row in page.rows], page.total)
+        kept = "key = :status" if len(params) == 1 and chosen.in_stock is None else None
+        return await self._listing.page(
+            where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, kept=kept
+        )
 
     async def batches(self) -> AsyncIterator[list[Product]]:
         """Every product, oldest first, in batches of bounded size."""
         after = 0
         while rows := await self._db.slow.all(_AFTER, {"after": after}):
-            yield [_product(row) for row in rows]
-            after = rows[-1][0]
+            batch = PRODUCTS.read_all(rows)
+            yield batch
+            after = batch[-1].id
 
     async def insert(self, tx: Transaction, product: Product) -> Product:
         """Stores a new product, whose id is ignored, and returns it with the one it got."""
-        stored = _product(await tx.one(_INSERT, _row(product)))
+        stored = await PRODUCTS.add(tx, product)
         await self._search.add(tx, stored)
         return stored
 
     async def insert_many(self, tx: Transaction, products: Sequence[Product]) -> None:
         """Stores new products, whose ids are ignored, in their order. For thousands at a time."""
         ids = await self._next_ids(tx, len(products))
-        rows = [_row(product) | {"id": new} for new, product in zip(ids, products, strict=True)]
+        rows = [
+            PRODUCTS.values(product) | {"id": new}
+            for new, product in zip(ids, products, strict=True)
+        ]
         if self._db.engine == "sqlite":
             await tx.run_many(_INSERT_WITH_ID, rows)
         else:
-            arrays = {name: [row[name] for row in rows] for name in _NAMES}
+            arrays = {name: [row[name] for row in rows] for name in PRODUCTS.names}
             await tx.run(_INSERT_ARRAYS, arrays)
         await self._search.add_many(tx, ids, products)
 
@@ -154,14 +143,14 @@ class Products:
 
     async def update(self, tx: Transaction, product: Product) -> None:
         """Stores every field of a product again."""
-        await tx.run(_UPDATE, _row(product))
+        await tx.run(PRODUCTS.update, PRODUCTS.values(product))
         await self._search.remove(tx, product.id)
         await self._search.add(tx, product)
 
     async def delete(self, tx: Transaction, product_id: int) -> None:
         """Removes a product."""
         await self._search.remove(tx, product_id)
-        await tx.run(_DELETE, {"id": product_id})
+        await tx.run(PRODUCTS.delete, {"id": product_id})
 
     async def delete_all(self, tx: Transaction) -> None:
         """Removes every product."""
@@ -170,7 +159,3 @@ class Products:
         while last := (await tx.all(_LAST_OF_BATCH, {"after": after}))[0][0]:
             await tx.run(_DELETE_BATCH, {"after": after, "last": last})
             after = last
-
-
-def _product(row: Row | None) -> Product:
-    return Product(*row)  # type: ignore[misc]  # a row has COLUMNS in the order of the fields

@@ -1,28 +1,31 @@
 """Cookie sessions, and the addresses that accounts have signed in from."""
 
-import msgspec
-
 from portico.domain.sessions import IDLE_SECONDS, Session
 from portico.domain.times import SECOND
+from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Transaction
+from portico.storage.table import Table, cuts
+from portico.storage.users import OWNERS
 
-_COLUMNS = "id, user_id, address, user_agent, created_at, last_seen_at, expires_at"
-_SESSION = ", ".join(f"s.{name}" for name in _COLUMNS.split(", "))
+
+class OwnedSession(Owner, frozen=True, kw_only=True):
+    """A session together with what its user may do at present."""
+
+    session: Session
+
+
+SESSIONS = Table("sessions", Session, secrets=("token_hash",))
+_OWNER, _SESSION = cuts(OWNERS, SESSIONS)
+
 _BY_HASH = f"""
-SELECT {_SESSION}, u.email, u.name, u.role, u.plan
+SELECT {OWNERS.of("u")}, {SESSIONS.of("s")}
 FROM sessions AS s JOIN users AS u ON u.id = s.user_id WHERE s.token_hash = :hash"""
-_BY_ID = f"SELECT {_COLUMNS} FROM sessions WHERE id = :id"
 _OF_USER = f"""
-SELECT {_COLUMNS} FROM sessions
+SELECT {SESSIONS.columns} FROM sessions
 WHERE user_id = :user_id AND expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
 _ALL = f"""
-SELECT {_COLUMNS} FROM sessions
+SELECT {SESSIONS.columns} FROM sessions
 WHERE expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
-_INSERT = f"""
-INSERT INTO sessions (user_id, token_hash, address, user_agent, created_at, last_seen_at,
-    expires_at)
-VALUES (:user_id, :hash, :address, :user_agent, :now, :now, :expires_at)
-RETURNING {_COLUMNS}"""
 # Whoever holds a row that this wants may want another that this holds; so it waits for none.
 _SEEN = {
     "sqlite": "UPDATE sessions SET last_seen_at = :at WHERE id = :id AND last_seen_at < :at",
@@ -39,16 +42,6 @@ INSERT INTO known_addresses (user_id, address, last_at) VALUES (:user_id, :addre
 ON CONFLICT (user_id, address) DO UPDATE SET last_at = excluded.last_at"""
 
 
-class OwnedSession(msgspec.Struct, frozen=True):
-    """A session together with what its user may do at present."""
-
-    session: Session
-    email: str
-    name: str
-    role: str
-    plan: str
-
-
 def _living(now: int) -> dict[str, int]:
     return {"now": now, "idle": now - IDLE_SECONDS * SECOND}
 
@@ -62,24 +55,24 @@ class Sessions:
     async def by_hash(self, token_hash: bytes) -> OwnedSession | None:
         """The session with this digest, whether it has expired or not."""
         row = await self._db.one(_BY_HASH, {"hash": token_hash})
-        return OwnedSession(Session(*row[:7]), *row[7:]) if row else None
+        return OwnedSession(*row[_OWNER], session=Session(*row[_SESSION])) if row else None
 
     async def get(self, session_id: int, tx: Transaction | None = None) -> Session | None:
         """The session with this id; with `tx`, nobody else ends it until that does."""
         if tx is None:
-            row = await self._db.one(_BY_ID, {"id": session_id})
+            row = await self._db.one(SESSIONS.by_id, {"id": session_id})
         else:
-            row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": session_id})
+            row = await tx.one(SESSIONS.by_id + LOCKED[self._db.engine], {"id": session_id})
         return Session(*row) if row else None
 
     async def of_user(self, user_id: int, now: int) -> list[Session]:
         """A user's living sessions, newest first."""
         rows = await self._db.all(_OF_USER, {"user_id": user_id, **_living(now)})
-        return [Session(*row) for row in rows]
+        return SESSIONS.read_all(rows)
 
     async def all(self, now: int) -> list[Session]:
         """Every living session, newest first."""
-        return [Session(*row) for row in await self._db.slow.all(_ALL, _living(now))]
+        return SESSIONS.read_all(await self._db.slow.all(_ALL, _living(now)))
 
     async def insert(
         self,
@@ -93,18 +86,16 @@ class Sessions:
         expires_at: int,
     ) -> Session:
         """Stores a new session by its digest."""
-        row = await tx.one(
-            _INSERT,
-            {
-                "user_id": user_id,
-                "hash": token_hash,
-                "address": address,
-                "user_agent": user_agent,
-                "now": now,
-                "expires_at": expires_at,
-            },
+        session = Session(
+            id=0,
+            user_id=user_id,
+            address=address,
+            user_agent=user_agent,
+            created_at=now,
+            last_seen_at=now,
+            expires_at=expires_at,
         )
-        return Session(*row)  # type: ignore[misc]  # INSERT … RETURNING always has a row
+        return await SESSIONS.add(tx, session, token_hash=token_hash)
 
     async def record_seen(self, tx: Transaction, seen: dict[int, int]) -> None:
         """Moves the last-seen times of sessions forward: session id to milliseconds."""

@@ -3,21 +3,7 @@
 import msgspec
 
 from portico.storage.database import LOCKED, Database, Transaction
-
-_COLUMNS = "id, kid, public_key, private_key, created_at, signs_at, retires_at"
-_ALL = f"SELECT {_COLUMNS} FROM signing_keys ORDER BY signs_at, id"
-# A table without rows has nothing to lock, and several processes may start at once.
-_LOCK = {
-    "sqlite": "SELECT 1",
-    "postgres": "SELECT pg_advisory_xact_lock(7041778, hashtext(current_schema()))",
-}
-_INSERT = f"""
-INSERT INTO signing_keys (kid, public_key, private_key, created_at, signs_at)
-VALUES (:kid, :public_key, :private_key, :created_at, :signs_at)
-RETURNING {_COLUMNS}"""
-_RETIRE = """
-UPDATE signing_keys SET retires_at = :at
-WHERE id <> :except AND (retires_at IS NULL OR retires_at > :at)"""
+from portico.storage.table import Table
 
 
 class SigningKey(msgspec.Struct, frozen=True):
@@ -35,6 +21,19 @@ class SigningKey(msgspec.Struct, frozen=True):
     retires_at: int | None
 
 
+SIGNING_KEYS = Table("signing_keys", SigningKey)
+
+_ALL = f"SELECT {SIGNING_KEYS.columns} FROM signing_keys ORDER BY signs_at, id"
+# A table without rows has nothing to lock, and several processes may start at once.
+_LOCK = {
+    "sqlite": "SELECT 1",
+    "postgres": "SELECT pg_advisory_xact_lock(7041778, hashtext(current_schema()))",
+}
+_RETIRE = """
+UPDATE signing_keys SET retires_at = :at
+WHERE id <> :except AND (retires_at IS NULL OR retires_at > :at)"""
+
+
 class SigningKeys:
     """The signing keys of one environment."""
 
@@ -43,13 +42,13 @@ class SigningKeys:
 
     async def all(self) -> list[SigningKey]:
         """Every key, in the order in which they sign."""
-        return [SigningKey(*row) for row in await self._db.all(_ALL)]
+        return SIGNING_KEYS.read_all(await self._db.all(_ALL))
 
     async def locked(self, tx: Transaction) -> list[SigningKey]:
         """Every key, and nobody else adds one until `tx` ends."""
         await tx.one(_LOCK[self._db.engine])
         rows = await tx.all(_ALL + LOCKED[self._db.engine])
-        return [SigningKey(*row) for row in rows]
+        return SIGNING_KEYS.read_all(rows)
 
     async def insert(
         self,
@@ -62,17 +61,8 @@ class SigningKeys:
         signs_at: int,
     ) -> SigningKey:
         """Stores a new key."""
-        row = await tx.one(
-            _INSERT,
-            {
-                "kid": kid,
-                "public_key": public_key,
-                "private_key": private_key,
-                "created_at": created_at,
-                "signs_at": signs_at,
-            },
-        )
-        return SigningKey(*row)  # type: ignore[misc]  # INSERT … RETURNING always has a row
+        key = SigningKey(0, kid, public_key, private_key, created_at, signs_at, retires_at=None)
+        return await SIGNING_KEYS.add(tx, key)
 
     async def retire_others(self, tx: Transaction, key_id: int, at: int) -> None:
         """Lets every other key end at `at`, unless it ends earlier."""

@@ -1,0 +1,129 @@
+"""A table by its record: its columns, their order, and the statements that follow from them.
+
+A record is a struct, and its fields are the columns. A `Table` declares the rest: which values are
+stored in another form, and which columns are written but never read. What is special about a
+statement stays literal SQL beside the method that runs it, and takes its columns from here.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import starmap
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from portico.domain.oauth import spelled
+from portico.storage.database import Row, Transaction
+
+R = TypeVar("R", bound=msgspec.Struct)
+Read = Callable[[Row], R]
+ReadAll = Callable[[Iterable[Row]], list[R]]
+
+
+class Form(NamedTuple):
+    """How a column holds a value that an engine has no type for."""
+
+    store: Callable[[Any], object]
+    load: Callable[[Any], Any] | None = None
+    """None where the stored form will do."""
+
+
+BOOLEAN = Form(int)
+SCOPES = Form(spelled, lambda text: frozenset(text.split()))
+
+
+def json_form(shape: Any) -> Form:
+    """A value of this shape as JSON text."""
+    decoder = msgspec.json.Decoder(shape)
+    return Form(lambda value: msgspec.json.encode(value).decode(), decoder.decode)
+
+
+class Table(Generic[R]):
+    """A table whose rows are records of one kind.
+
+    `read` makes a record of a row of `columns`, `read_all` a list of many.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        record: type[R],
+        *,
+        forms: Mapping[str, Form] | None = None,
+        keys: Mapping[str, Callable[[R], object]] | None = None,
+        secrets: Collection[str] = (),
+        fixed: Collection[str] = (),
+        unread: Collection[str] = (),
+    ) -> None:
+        """`forms` are the columns that hold another form of their value. Two kinds of columns are
+        written beside the record's own: `keys`, made of the record, and `secrets`, given with it,
+        such as digests. `fixed` columns stay as they were inserted, and so does an `id`, which the
+        database gives. `unread` are fields at the record's end, with a default, that are left out.
+        """
+        self.name = name
+        self.names = tuple(field for field in record.__struct_fields__ if field not in unread)
+        self.columns = ", ".join(self.names)
+        self._forms = forms or {}
+        self._keys = keys or {}
+        written = [column for column in (*self.names, *self._keys) if column != "id"]
+        changing = [f"{column} = :{column}" for column in written if column not in fixed]
+        self.written = (*written, *secrets)
+        """Every column that an insertion gives."""
+        self.insert = (
+            f"INSERT INTO {name} ({', '.join(self.written)}) VALUES"
+            f" ({', '.join(f':{column}' for column in self.written)}) RETURNING {self.columns}"
+        )
+        """Stores the `values` of a record and its secrets; answers with the row, hence its id."""
+        self.update = f"UPDATE {name} SET {', '.join(changing)} WHERE id = :id"
+        """Stores the `values` of a record again, but for what is fixed."""
+        self.by_id = f"SELECT {self.columns} FROM {name} WHERE id = :id"
+        self.delete = f"DELETE FROM {name} WHERE id = :id"
+        loads = [
+            (self.names.index(column), form.load)
+            for column, form in self._forms.items()
+            if form.load
+        ]
+        self.read, self.read_all = _readers(record, loads)
+
+    def of(self, alias: str) -> str:
+        """The columns of the table that a statement calls so."""
+        return ", ".join(f"{alias}.{name}" for name in self.names)
+
+    async def add(self, tx: Transaction, record: R, **secrets: object) -> R:
+        """Inserts a record, whose `id` is ignored; returns it with the one it got. Raises
+        `UniqueViolation`."""
+        row = await tx.one(self.insert, {**self.values(record), **secrets})
+        return self.read(row)  # type: ignore[arg-type]  # INSERT … RETURNING always has a row
+
+    def values(self, record: R) -> dict[str, object]:
+        """What the columns hold of a record, by their names."""
+        values: dict[str, object] = {name: getattr(record, name) for name in self.names}
+        for name, form in self._forms.items():
+            values[name] = form.store(values[name])
+        for name, key in self._keys.items():
+            values[name] = key(record)
+        return values
+
+
+def cuts(*tables: Table[Any]) -> Iterator[slice]:
+    """Where the columns of each table stand in a row that has those of all of them, in order."""
+    start = 0
+    for table in tables:
+        end = start + len(table.names)
+        yield slice(start, end)
+        start = end
+
+
+def _readers(
+    record: type[R], loads: list[tuple[int, Callable[[Any], Any]]]
+) -> tuple[Read[R], ReadAll[R]]:
+    """How rows become records: where nothing is to be loaded, with nothing in between."""
+    if not loads:
+        return lambda row: record(*row), lambda rows: list(starmap(record, rows))
+
+    def read(row: Row) -> R:
+        values = [*row]
+        for place, load in loads:
+            values[place] = load(values[place])
+        return record(*values)
+
+    return read, lambda rows: list(map(read, rows))

@@ -1,0 +1,104 @@
+"""What follows from a table's record: columns, statements, rows (`storage.table`)."""
+
+import msgspec
+import pytest
+
+from portico.storage.api_keys import API_KEYS
+from portico.storage.audit import AUDIT
+from portico.storage.clients import CLIENTS
+from portico.storage.database import Database
+from portico.storage.email_tokens import EMAIL_TOKENS
+from portico.storage.grants import CODES, GRANTS, TOKENS
+from portico.storage.products import LISTED, PRODUCTS
+from portico.storage.sessions import SESSIONS
+from portico.storage.signing_keys import SIGNING_KEYS
+from portico.storage.table import BOOLEAN, SCOPES, Table, cuts, json_form
+from portico.storage.users import OWNERS, USERS
+
+COLUMNS = {
+    "sqlite": "SELECT name FROM pragma_table_info(:name)",
+    "postgres": "SELECT column_name FROM information_schema.columns"
+    " WHERE table_schema = current_schema() AND table_name = :name",
+}
+
+
+class Thing(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    on: bool
+    scopes: frozenset[str]
+    places: tuple[str, ...]
+    note: str = ""
+
+
+THINGS = Table(
+    "things",
+    Thing,
+    forms={"on": BOOLEAN, "scopes": SCOPES, "places": json_form(tuple[str, ...])},
+    keys={"name_key": lambda thing: thing.name.lower()},
+    secrets=("digest",),
+    fixed=("on",),
+)
+LAMP = Thing(
+    id=7,
+    name="Lamp",
+    on=True,
+    scopes=frozenset({"write:products", "openid"}),
+    places=("a", "b"),
+)
+STORED: tuple[object, ...] = (7, "Lamp", 1, "openid write:products", '["a","b"]', "")
+
+
+def test_statements_have_the_columns_of_the_record_and_those_beside_it() -> None:
+    assert THINGS.columns == "id, name, on, scopes, places, note"
+    assert THINGS.of("t") == "t.id, t.name, t.on, t.scopes, t.places, t.note"
+    assert THINGS.insert == (
+        "INSERT INTO things (name, on, scopes, places, note, name_key, digest)"
+        " VALUES (:name, :on, :scopes, :places, :note, :name_key, :digest)"
+        " RETURNING id, name, on, scopes, places, note"
+    )
+    assert THINGS.update == (
+        "UPDATE things SET name = :name, scopes = :scopes, places = :places, note = :note,"
+        " name_key = :name_key WHERE id = :id"
+    )
+
+
+def test_a_record_is_stored_in_the_form_that_its_columns_have() -> None:
+    values = THINGS.values(LAMP)
+    assert tuple(values[name] for name in THINGS.names) == STORED
+    assert values["name_key"] == "lamp"
+
+
+def test_a_row_becomes_the_record_that_it_was_made_of() -> None:
+    assert THINGS.read(STORED) == LAMP
+    assert THINGS.read_all([STORED, STORED]) == [LAMP, LAMP]
+
+
+def test_unread_fields_have_their_default() -> None:
+    listed = Table("things", Thing, forms={"scopes": SCOPES}, unread=("note",))
+    assert listed.names == THINGS.names[:-1]
+    assert listed.read(STORED[:-1]).note == ""
+
+
+def test_a_joined_row_is_cut_where_one_table_ends_and_the_next_begins() -> None:
+    ada: tuple[object, ...] = ("ada@example.com", "Ada", "admin", "pro")
+    row = (*ada, *STORED)
+    owner, thing = cuts(OWNERS, THINGS)
+    assert row[owner] == ada
+    assert THINGS.read(row[thing]) == LAMP
+
+
+@pytest.mark.parametrize(
+    "table",
+    [USERS, OWNERS, PRODUCTS, LISTED, API_KEYS, CLIENTS, SESSIONS, GRANTS, TOKENS, CODES,
+     EMAIL_TOKENS, SIGNING_KEYS, AUDIT],
+    ids=lambda table: table.name,
+)  # fmt: skip
+async def test_a_declared_table_fits_the_one_that_the_migrations_make(
+    database: Database, table: Table[msgspec.Struct]
+) -> None:
+    rows = await database.all(COLUMNS[database.engine], {"name": table.name})
+    there = {row[0] for row in rows}
+    assert set(table.written) <= there
+    if table not in (OWNERS, LISTED):
+        assert there - {"id"} == set(table.written)
