@@ -21,7 +21,9 @@ from oauth.authority import WEB_APP, Authority, serving
 from oauth.visiting import Browser
 from operating import PATIENCE_SECONDS, until
 from portico.domain import oauth, sessions
-from portico.services import sign_in, signing
+from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
+from portico.domain.times import MINUTE
+from portico.services import signing
 
 GUIDES = [
     document(f"docs/authentication/{name}.md")
@@ -383,6 +385,14 @@ def test_the_lifetimes_are_those_of_the_program() -> None:
 
 
 def test_the_attempts_are_those_of_the_program() -> None:
-    plans = (sign_in.PER_ACCOUNT, sign_in.PER_ADDRESS, sign_in.PER_ACQUAINTANCE)
-    documented = [(int(minute), int(day)) for _, minute, day in JWT.rows("attempts")]
-    assert documented == [(plan.per_minute, plan.per_day) for plan in plans]
+    documented = [(int(free), waits) for _, free, waits in JWT.rows("attempts")]
+    assert documented == [
+        (guard.free, _minutes(guard.waits) or "until they are over")
+        for guard in (ACCOUNT, ACQUAINTANCE, ADDRESS)
+    ]
+    assert {guard.window for guard in (ACCOUNT, ACQUAINTANCE, ADDRESS)} == {15 * MINUTE}
+
+
+def _minutes(waits: tuple[int, ...]) -> str:
+    *first, last = (str(wait // MINUTE) for wait in waits or (0,))
+    return f"{', '.join(first)}, then always {last} minutes" if first else ""

@@ -43,6 +43,20 @@ async def refused(env: Environment, token: str) -> None:
     assert "ask for a new one" in caught.value.message
 
 
+async def test_a_used_link_ends_the_waits_of_an_account_that_was_guessed_at(
+    api: Api, post: Post
+) -> None:
+    user = await api.account(password=PASSWORD)
+    for _ in range(10):
+        assert (await Visitor(api).log_in(user.email, "wrong")).status_code == 401
+    assert (await Visitor(api).log_in(user.email)).status_code == 429
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    assert (await Visitor(api).log_in(user.email)).status_code == 429
+    await reset_password(api.live, token, NEW, STRANGER)
+    assert (await Visitor(api).log_in(user.email, NEW)).status_code == 200
+
+
 async def test_a_link_in_a_mail_gives_the_account_a_password(api: Api, post: Post) -> None:
     user = await api.account(password=PASSWORD)
     await ask_reset(api.live, user.email.upper(), STRANGER)

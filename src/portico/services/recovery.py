@@ -20,6 +20,7 @@ from portico.domain.users import User, email_key
 from portico.domain.users import email as well_formed
 from portico.mail.protocol import Letter
 from portico.services.environment import Environment
+from portico.services.guard import forgive
 from portico.storage.database import Transaction
 from portico.storage.email_tokens import EmailToken
 
@@ -95,6 +96,7 @@ async def reset_password(env: Environment, token: str, password: str, by: Actor)
         await env.sessions.delete_of_user(tx, user.id)
         await env.grants.revoke_of_user(tx, user.id, now)
         await env.audit.record(tx, by, now, "password.reset", target="user", target_id=user.id)
+    await forgive(env, user.email, by.address or "")
 
 
 async def verify_email(env: Environment, token: str, by: Actor) -> None:

@@ -1,25 +1,18 @@
 """Signing in with e-mail and password: one answer and one cost for all that is wrong.
 
-Guessing is slowed by account and by address, before any password is hashed. Whoever signs in from
-an address that the account has signed in from before is counted apart, so that strangers who guess
-cannot keep them out.
+Guessing is slowed by `guard`, before any password is hashed.
 """
 
-from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
 
 from portico.domain.audit import Actor
-from portico.domain.errors import AuthenticationRequired, RateLimited
-from portico.domain.limits import Plan
-from portico.domain.users import PASSWORD_LENGTH, User, email_key
+from portico.domain.errors import AuthenticationRequired
+from portico.domain.users import PASSWORD_LENGTH, User
 from portico.services.environment import Environment
+from portico.services.guard import Claim, password_is_right
 from portico.storage.database import Transaction
-
-PER_ACCOUNT = Plan("sign-ins to an account from new addresses", 10, 100)
-PER_ADDRESS = Plan("sign-ins from an address to accounts that are new to it", 20, 500)
-PER_ACQUAINTANCE = Plan("sign-ins to an account from an address that it knows", 10, 200)
 
 WRONG = "The e-mail or the password is wrong."
 
@@ -50,10 +43,10 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     many attempts, and `Unavailable` where too many wait to be hashed.
     """
     user = await env.users.by_email(attempt.email)
-    await _slow_down(env, attempt, user)
     password_hash = user.password_hash if user and user.password_hash else _NOBODYS_HASH
     fits = len(attempt.password) <= PASSWORD_LENGTH[1]
-    right = await env.passwords.verify(attempt.password if fits else "", password_hash)
+    claim = Claim(attempt.email, user.id if user else 0, attempt.address)
+    right = await password_is_right(env, claim, attempt.password if fits else "", password_hash)
     if user is None or user.password_hash is None or not (fits and right):
         await _note_refusal(env, attempt, user)
         raise AuthenticationRequired(WRONG)
@@ -87,25 +80,6 @@ async def note_sign_in(
     )
     await env.audit.record(tx, by, now, "sign_in", target="user", target_id=user.id)
     return user
-
-
-async def _slow_down(env: Environment, attempt: Attempt, user: User | None) -> None:
-    account = sha256(email_key(attempt.email).encode("utf-8", "replace")).hexdigest()[:32]
-    known = await env.sessions.knows_address(user.id if user else 0, attempt.address)
-    if known:
-        await _take(env, f"sign-in:{account}:{attempt.address}", PER_ACQUAINTANCE)
-        return
-    await _take(env, f"sign-in-from:{attempt.address}", PER_ADDRESS)
-    await _take(env, f"sign-in:{account}", PER_ACCOUNT)
-
-
-async def _take(env: Environment, key: str, plan: Plan) -> None:
-    verdict = await env.limiter.take(key, plan, env.clock())
-    if not verdict.admitted:
-        raise RateLimited(
-            f"Too many attempts to sign in; try again in {verdict.retry_after} seconds.",
-            retry_after=verdict.retry_after,
-        )
 
 
 async def _note_refusal(env: Environment, attempt: Attempt, user: User | None) -> None:

@@ -2,10 +2,14 @@
 `changes` and `restore`, between which someone else keeps them."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from portico.domain.guard import Entry
 from portico.domain.limits import Plan, Verdict, judge
 from portico.domain.times import DAY, MINUTE
+from portico.state.callers import Caller
+from portico.state.memory_guard import FailedAttempts, guarded_caller
+from portico.state.protocol import Guards
 
 ADDRESS = "address:"
 """How the name of a caller begins who is known by nothing but the network address."""
@@ -62,6 +66,7 @@ class MemoryLimiter:
         self._addresses: deque[str] = deque()
         self._changed: set[str] = set()
         self._day = 0
+        self._attempts = FailedAttempts()
 
     async def take(self, caller: str, plan: Plan, now_ms: int) -> Verdict:
         """See `protocol.Limiter`. Runs for every request: its budget is 1.5 µs."""
@@ -81,6 +86,18 @@ class MemoryLimiter:
         """See `protocol.Limiter`."""
         counter = self._counters.get(caller)
         return counter.used(now_ms // MINUTE, now_ms // DAY) if counter else (0, 0)
+
+    async def enter(self, guards: Guards, now_ms: int) -> Entry:
+        """See `protocol.Limiter`."""
+        return self._attempts.enter(guards, now_ms)
+
+    async def leave(self, guards: Guards, now_ms: int, *, has_failed: bool) -> None:
+        """See `protocol.Limiter`."""
+        self._attempts.leave(guards, now_ms, has_failed=has_failed)
+
+    async def forget(self, callers: Sequence[Caller]) -> None:
+        """See `protocol.Limiter`."""
+        self._attempts.forget(callers)
 
     async def ping(self) -> None:
         """Memory always answers."""
@@ -103,12 +120,15 @@ class MemoryLimiter:
         return [
             (caller, counter.minute, counter.minute_used, counter.day, counter.day_used)
             for caller, counter in counters
-        ]
+        ] + self._attempts.changes(ADDRESSES_AT_ONCE)
 
     def restore(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
         """Takes up what `changes` gave before a restart: the last row of each caller, oldest first.
         To be called before the first `take`."""
         for caller, minute, minute_used, day, day_used in rows:
+            if guarded := guarded_caller(caller):
+                self._attempts.restore(guarded, minute, minute_used)
+                continue
             self._add(caller, _Counter(minute, minute_used, day, day_used))
 
     def _turn(self, caller: str, now_ms: int) -> _Counter:

@@ -1,9 +1,14 @@
 """What the service asks of a store of rate counters. The stores are `memory` and `valkey`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from portico.domain.guard import Entry, Patience
 from portico.domain.limits import Plan, Verdict
+from portico.state.callers import Caller
+
+Guards = Sequence[tuple[Caller, Patience]]
+"""Whose failures an attempt depends on, and what is granted to each."""
 
 
 class Limiter(Protocol):
@@ -22,6 +27,25 @@ class Limiter(Protocol):
     async def used(self, caller: str, now_ms: int) -> tuple[int, int]:
         """How many requests of `caller` count in the minute and in the day of `now_ms`; counts
         none. Raises `errors.Unavailable` when the store does not answer."""
+        ...
+
+    async def enter(self, guards: Guards, now_ms: int) -> Entry:
+        """Admits one attempt that may fail, or refuses it (`domain.guard`).
+
+        Checking and holding a place are one step, so that attempts at once are no more than may
+        still fail. Whoever was admitted calls `leave` with the same `guards`. A refused attempt
+        changes nothing. Raises `errors.Unavailable` when the store does not answer.
+        """
+        ...
+
+    async def leave(self, guards: Guards, now_ms: int, *, has_failed: bool) -> None:
+        """Ends an attempt, and counts it where it failed. Raises `errors.Unavailable` when the
+        store does not answer."""
+        ...
+
+    async def forget(self, callers: Sequence[Caller]) -> None:
+        """Forgets the failures of these. Raises `errors.Unavailable` when the store does not
+        answer."""
         ...
 
     async def ping(self) -> None:

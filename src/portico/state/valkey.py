@@ -2,14 +2,19 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from valkey.asyncio import ConnectionPool, Valkey
 from valkey.exceptions import NoScriptError, ValkeyError
 
 from portico.domain.errors import Unavailable
+from portico.domain.guard import Entry
 from portico.domain.limits import Plan, Verdict, judge
 from portico.domain.times import DAY, MINUTE
+from portico.state import valkey_guard
+from portico.state.callers import Caller, spelled
+from portico.state.protocol import Guards
 
 ANSWER_SECONDS = 1.0
 """How long the server may take for one exchange, a new connection included."""
@@ -83,6 +88,30 @@ class ValkeyLimiter:
             raise Unavailable(NO_ANSWER) from error
         return int(minute or 0), int(day or 0)
 
+    async def enter(self, guards: Guards, now_ms: int) -> Entry:
+        """See `protocol.Limiter`."""
+        wait = await self._run(
+            valkey_guard.ENTER,
+            [caller for caller, _ in guards],
+            now_ms,
+            *valkey_guard.terms(patience for _, patience in guards),
+        )
+        return Entry(admitted=wait < 0, wait=max(wait, 0))
+
+    async def leave(self, guards: Guards, now_ms: int, *, has_failed: bool) -> None:
+        """See `protocol.Limiter`."""
+        await self._run(
+            valkey_guard.LEAVE,
+            [caller for caller, _ in guards],
+            now_ms,
+            int(has_failed),
+            *valkey_guard.terms(patience for _, patience in guards),
+        )
+
+    async def forget(self, callers: Sequence[Caller]) -> None:
+        """See `protocol.Limiter`."""
+        await self._run(valkey_guard.FORGET, callers)
+
     async def ping(self) -> None:
         """See `protocol.Limiter`."""
         try:
@@ -96,6 +125,17 @@ class ValkeyLimiter:
         if self._sender is not None:
             await self._sender
         await self._client.aclose()
+
+    async def _run(self, script: str, callers: Sequence[Caller], *arguments: int | str) -> int:
+        """What a script of `valkey_guard` answers. All its keys are in one slot, as one script
+        wants them; there are few attempts, so they are sent with the script's text."""
+        keys = [f"portico:{{{self._environment}:guard}}:{spelled(caller)}" for caller in callers]
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer: int = await self._client.eval(script, len(keys), *keys, *arguments)
+        except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
+            raise Unavailable(NO_ANSWER) from error
+        return answer
 
     def _keys(self, caller: str, now_ms: int) -> tuple[str, str]:
         """The keys of the minute's and the day's count."""

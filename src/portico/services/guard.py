@@ -1,0 +1,93 @@
+"""Checking passwords that somebody may be guessing.
+
+Failures are counted by account and by address, and slow down whoever makes more of them. An address
+that has signed in to the account is counted apart, so that strangers who guess keep no owner out.
+What is right counts nowhere. An e-mail without an account is treated alike.
+"""
+
+import asyncio
+from hashlib import sha256
+from typing import NamedTuple
+
+from portico.domain.errors import RateLimited, Unavailable
+from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
+from portico.domain.users import email_key
+from portico.services.environment import Environment
+from portico.state.callers import (
+    GUARDED_ACCOUNT,
+    GUARDED_ACQUAINTANCE,
+    GUARDED_ADDRESS,
+    Caller,
+)
+from portico.state.protocol import Guards
+
+LOOKS = 400
+SECONDS_BETWEEN_LOOKS = 0.025
+"""How often, and how long apart, an attempt looks for a place before it gives up: 10 seconds."""
+
+
+class Claim(NamedTuple):
+    """Whose password somebody claims to know, and from where. `user_id` is 0 where there is no such
+    account."""
+
+    email: str
+    user_id: int
+    address: str
+
+
+async def password_is_right(
+    env: Environment, claim: Claim, password: str, password_hash: str
+) -> bool:
+    """Whether the password has this hash; where it does not, that is a failure of the claim.
+
+    A place is held before anything is hashed, so that guesses at once are no more than one by one.
+    Raises `RateLimited` where the next guess has to wait, and `Unavailable` where too many wait to
+    be hashed.
+    """
+    guards = await _guards(env, claim)
+    await _enter(env, guards)
+    has_failed = False
+    try:
+        right = await env.passwords.verify(password, password_hash)
+        has_failed = not right
+    finally:
+        await env.limiter.leave(guards, env.clock(), has_failed=has_failed)
+    return right
+
+
+async def forgive(env: Environment, email: str, address: str) -> None:
+    """Forgets an account's failures from unknown addresses and from this one: for whoever has shown
+    in another way that the account is theirs."""
+    account = _account(email)
+    await env.limiter.forget(
+        [(GUARDED_ACCOUNT, account), (GUARDED_ACQUAINTANCE, f"{account}:{address}")]
+    )
+
+
+async def _guards(env: Environment, claim: Claim) -> Guards:
+    account = _account(claim.email)
+    if await env.sessions.knows_address(claim.user_id, claim.address):
+        return [((GUARDED_ACQUAINTANCE, f"{account}:{claim.address}"), ACQUAINTANCE)]
+    stranger: Caller = (GUARDED_ADDRESS, claim.address)
+    return [(stranger, ADDRESS), ((GUARDED_ACCOUNT, account), ACCOUNT)]
+
+
+def _account(email: str) -> str:
+    """An e-mail, known or not, as a name that tells nobody what was typed."""
+    return sha256(email_key(email).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+async def _enter(env: Environment, guards: Guards) -> None:
+    """Waits for a place while those under way may yet turn out to be right."""
+    for _ in range(LOOKS):
+        entry = await env.limiter.enter(guards, env.clock())
+        if entry.admitted:
+            return
+        if entry.wait:
+            seconds = -(-entry.wait // 1000)
+            raise RateLimited(
+                f"Too many failed attempts; try again in {seconds} seconds.", retry_after=seconds
+            )
+        # Whoever holds the places may be in another process, so nobody here can be told by them.
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+    raise Unavailable("Too many passwords of this account are being checked.", retry_after=2)

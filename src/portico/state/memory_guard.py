@@ -1,0 +1,115 @@
+"""Failed attempts in the memory of the one process that serves. See `memory`."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from portico.domain.guard import Entry, Failures, Patience, failed, places, remembered
+from portico.domain.times import DAY
+from portico.state.callers import KINDS, Caller, spelled
+
+KEPT = 100_000
+
+Row = tuple[str, int, int, int, int]
+"""A caller, when its failures are forgotten, their number, that time's day, the number again: the
+form in which all counters are stored."""
+
+
+class _Guarded:
+    """One caller's failures, and how many of its attempts are under way."""
+
+    __slots__ = ("failures", "under_way")
+
+    def __init__(self, failures: Failures) -> None:
+        self.failures = failures
+        self.under_way = 0
+
+
+_NOBODY = _Guarded(Failures(0, 0))
+
+
+class FailedAttempts:
+    """One environment's failures and attempts under way. Nothing awaits between check and count."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Caller, _Guarded] = {}
+        self._changed: dict[Caller, None] = {}
+
+    def enter(self, guards: Sequence[tuple[Caller, Patience]], now: int) -> Entry:
+        """See `protocol.Limiter.enter`."""
+        wait, busy = 0, False
+        for caller, patience in guards:
+            guarded = self._kept.get(caller, _NOBODY)
+            free, later = places(patience, remembered(patience, guarded.failures, now), now)
+            wait = max(wait, later)
+            busy = busy or guarded.under_way >= free
+        if wait or busy:
+            return Entry(admitted=False, wait=wait)
+        for caller, patience in guards:
+            guarded = self._keep(caller, now)
+            guarded.failures = remembered(patience, guarded.failures, now)
+            guarded.under_way += 1
+        return Entry(admitted=True, wait=0)
+
+    def leave(
+        self, guards: Sequence[tuple[Caller, Patience]], now: int, *, has_failed: bool
+    ) -> None:
+        """See `protocol.Limiter.leave`."""
+        for caller, patience in guards:
+            guarded = self._keep(caller, now)
+            guarded.under_way = max(0, guarded.under_way - 1)
+            if has_failed:
+                known = remembered(patience, guarded.failures, now)
+                guarded.failures = failed(patience, known, now)
+                self._changed[caller] = None
+                self._kept[caller] = self._kept.pop(caller)  # the last to be forgotten
+            elif not guarded.under_way and not guarded.failures.count:
+                del self._kept[caller]
+
+    def forget(self, callers: Iterable[Caller]) -> None:
+        """See `protocol.Limiter.forget`."""
+        for caller in callers:
+            if caller in self._kept:
+                guarded = self._kept[caller]
+                guarded.failures = Failures(0, guarded.failures.until)
+                self._changed[caller] = None
+
+    def changes(self, at_most: int) -> list[Row]:
+        """As `MemoryLimiter.changes`: the failures that changed, the earliest changed first."""
+        callers = list(self._changed)[:at_most]
+        rows = []
+        for caller in callers:
+            del self._changed[caller]
+            failures = self._kept[caller].failures
+            day = failures.until // DAY
+            rows.append((spelled(caller), failures.until, failures.count, day, failures.count))
+        return rows
+
+    def restore(self, caller: Caller, until: int, count: int) -> None:
+        """Takes up a row of `changes`."""
+        if count:
+            self._keep(caller, until).failures = Failures(count, until)
+
+    def _keep(self, caller: Caller, now: int) -> _Guarded:
+        """The caller's entry, which may be a new one."""
+        guarded = self._kept.get(caller)
+        if guarded is None:
+            self._make_room(now)
+            guarded = self._kept[caller] = _Guarded(_NOBODY.failures)
+        return guarded
+
+    def _make_room(self, now: int) -> None:
+        """Forgets the two oldest if they are over, so that more go than come; the oldest in any
+        case where there are too many."""
+        for caller in list(islice(self._kept, 2)):
+            oldest = self._kept[caller]
+            is_over = oldest.failures.until <= now and not oldest.under_way
+            if is_over or len(self._kept) >= KEPT:
+                del self._kept[caller]
+                self._changed.pop(caller, None)
+
+
+def guarded_caller(text: str) -> Caller | None:
+    """The caller of a stored row that is a guard's."""
+    spelling, _, name = text.partition(":")
+    kind = KINDS.get(spelling)
+    return (kind, name) if kind else None

@@ -1,0 +1,260 @@
+"""What holds for failed attempts in every store: how many are free, and the waits after them."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from valkey.asyncio import Valkey
+
+from portico.domain.guard import ACCOUNT, ADDRESS, Entry, Patience
+from portico.state.callers import GUARDED_ACCOUNT, GUARDED_ADDRESS, Caller
+from portico.state.memory import MemoryLimiter
+from portico.state.memory_guard import KEPT
+from portico.state.protocol import Guards, Limiter
+from portico.state.valkey import ValkeyLimiter
+from servers import RedisServer
+
+SECOND, MINUTE, DAY = 1_000, 60_000, 86_400_000
+NOON = 20_800 * DAY + DAY // 2
+
+ADMITTED = Entry(admitted=True, wait=0)
+BUSY = Entry(admitted=False, wait=0)
+
+
+@pytest_asyncio.fixture(params=["memory", "valkey"])
+async def limiter(request: pytest.FixtureRequest) -> AsyncIterator[Limiter]:
+    if request.param == "memory":
+        yield MemoryLimiter()
+        return
+    server: RedisServer = request.getfixturevalue("redis")
+    opened = ValkeyLimiter(server.url, uuid.uuid4().hex)
+    yield opened
+    await opened.close()
+
+
+def account(name: str = "ada", patience: Patience = ACCOUNT) -> tuple[Caller, Patience]:
+    return (GUARDED_ACCOUNT, name), patience
+
+
+def address(name: str = "192.0.2.1") -> tuple[Caller, Patience]:
+    return (GUARDED_ADDRESS, name), ADDRESS
+
+
+async def attempt(
+    limiter: Limiter, now: int, *guards: tuple[Caller, Patience], fails: bool = True
+) -> Entry:
+    """One attempt from its beginning to its end."""
+    entry = await limiter.enter(guards, now)
+    if entry.admitted:
+        await limiter.leave(guards, now, has_failed=fails)
+    return entry
+
+
+async def fail(limiter: Limiter, times: int, now: int, *guards: tuple[Caller, Patience]) -> None:
+    for _ in range(times):
+        assert await attempt(limiter, now, *guards) == ADMITTED
+
+
+async def test_ten_failures_are_free_and_each_after_them_waits_longer(limiter: Limiter) -> None:
+    await fail(limiter, 10, NOON, account())
+    now = NOON
+    for minutes in (1, 2, 4, 8, 15, 15, 15):
+        wait = minutes * MINUTE
+        assert await attempt(limiter, now, account()) == Entry(admitted=False, wait=wait)
+        assert await attempt(limiter, now + wait - 1, account()) == Entry(admitted=False, wait=1)
+        now += wait
+        assert await attempt(limiter, now, account()) == ADMITTED
+
+
+async def test_a_refused_attempt_makes_nobody_wait_longer(limiter: Limiter) -> None:
+    await fail(limiter, 10, NOON, account())
+    for _ in range(20):
+        assert not (await attempt(limiter, NOON + SECOND, account())).admitted
+    assert (await attempt(limiter, NOON + SECOND, account())).wait == MINUTE - SECOND
+
+
+async def test_free_failures_are_forgotten_a_window_after_the_first(limiter: Limiter) -> None:
+    await fail(limiter, 1, NOON, account())
+    await fail(limiter, 8, NOON + 14 * MINUTE, account())
+    await fail(limiter, 10, NOON + 15 * MINUTE, account())
+    assert (await attempt(limiter, NOON + 15 * MINUTE, account())).wait == MINUTE
+
+
+async def test_waits_are_forgotten_a_window_after_the_last(limiter: Limiter) -> None:
+    await fail(limiter, 10, NOON, account())
+    await fail(limiter, 1, NOON + 16 * MINUTE - 1, account())
+    now = NOON + 16 * MINUTE - 1 + 2 * MINUTE
+    assert (await attempt(limiter, now - 1, account())).wait == 1
+    await fail(limiter, 10, now + 15 * MINUTE, account())
+    assert (await attempt(limiter, now + 15 * MINUTE, account())).wait == MINUTE
+
+
+async def test_an_address_has_thirty_failures_in_fifteen_minutes(limiter: Limiter) -> None:
+    for number in range(30):
+        await fail(limiter, 1, NOON + number * SECOND, address(), account(str(number)))
+    for late in (30 * SECOND, 15 * MINUTE - 1):
+        entry = await attempt(limiter, NOON + late, address(), account("other"))
+        assert entry == Entry(admitted=False, wait=15 * MINUTE - late)
+    assert await attempt(limiter, NOON + 15 * MINUTE, address(), account("other")) == ADMITTED
+
+
+async def test_whoever_must_wait_for_one_uses_nothing_of_the_other(limiter: Limiter) -> None:
+    await fail(limiter, 10, NOON, account())
+    for _ in range(40):
+        assert not (await attempt(limiter, NOON, address(), account())).admitted
+    for number in range(30):
+        await fail(limiter, 1, NOON, address(), account(f"other {number}"))
+    entry = await attempt(limiter, NOON, address(), account())
+    assert entry.wait == 15 * MINUTE  # the longer of the two
+
+
+async def test_what_is_right_counts_nowhere(limiter: Limiter) -> None:
+    await fail(limiter, 9, NOON, account())
+    for _ in range(50):
+        assert await attempt(limiter, NOON, account(), fails=False) == ADMITTED
+    await fail(limiter, 1, NOON, account())
+    now = NOON + MINUTE
+    for _ in range(50):
+        assert await attempt(limiter, now, account(), fails=False) == ADMITTED
+    await fail(limiter, 1, now, account())
+    assert (await attempt(limiter, now, account(), fails=False)).wait == 2 * MINUTE
+
+
+@pytest.mark.parametrize(("already", "places"), [(0, 10), (7, 3), (9, 1)])
+async def test_attempts_at_once_are_no_more_than_may_still_fail(
+    limiter: Limiter, already: int, places: int
+) -> None:
+    await fail(limiter, already, NOON, account())
+    guards: Guards = [account()]
+    entries = await asyncio.gather(*(limiter.enter(guards, NOON) for _ in range(40)))
+    assert entries.count(ADMITTED) == places
+    assert entries.count(BUSY) == 40 - places
+    await limiter.leave(guards, NOON, has_failed=False)
+    assert await limiter.enter(guards, NOON) == ADMITTED  # what was right makes room
+    for _ in range(places):
+        await limiter.leave(guards, NOON, has_failed=True)
+    assert await limiter.enter(guards, NOON) == Entry(admitted=False, wait=MINUTE)
+
+
+async def test_after_a_wait_there_is_one_attempt_at_a_time(limiter: Limiter) -> None:
+    await fail(limiter, 10, NOON, account())
+    guards: Guards = [account()]
+    entries = await asyncio.gather(*(limiter.enter(guards, NOON + MINUTE) for _ in range(9)))
+    assert entries.count(ADMITTED) == 1
+    assert entries.count(BUSY) == 8
+
+
+async def test_who_is_forgiven_begins_anew(limiter: Limiter) -> None:
+    await fail(limiter, 12, NOON, account(patience=Patience(12, MINUTE, (MINUTE,))))
+    await fail(limiter, 10, NOON, account("bob"))
+    await limiter.forget([account()[0], account("never seen")[0]])
+    assert (await attempt(limiter, NOON, account("bob"))).wait == MINUTE
+    await fail(limiter, 10, NOON, account())
+    assert (await attempt(limiter, NOON, account())).wait == MINUTE
+
+
+async def test_a_clock_that_was_wrongly_ahead_keeps_nobody_waiting(limiter: Limiter) -> None:
+    await fail(limiter, 10, NOON + 365 * DAY, account())
+    assert await attempt(limiter, NOON, account()) == ADMITTED
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["enter", "right", "wrong", "wrong", "wrong", "forget"]),
+            st.sampled_from([0, 0, 0, 1, 20_000, MINUTE, 5 * MINUTE, 15 * MINUTE]),
+        ),
+        max_size=60,
+    )
+)
+def test_both_stores_decide_alike(redis: RedisServer, steps: list[tuple[str, int]]) -> None:
+    async def compare() -> None:
+        stores: list[Limiter] = [MemoryLimiter(), ValkeyLimiter(redis.url, uuid.uuid4().hex)]
+        guards: Guards = [account(patience=Patience(3, 15 * MINUTE, (MINUTE, 4 * MINUTE)))]
+        now = NOON
+        for step, milliseconds in steps:
+            now += milliseconds
+            if step == "enter":
+                memory, valkey = [await store.enter(guards, now) for store in stores]
+                assert memory == valkey
+            for store in stores:
+                if step == "forget":
+                    await store.forget([guards[0][0]])
+                elif step != "enter":
+                    await store.leave(guards, now, has_failed=step == "wrong")
+        for store in stores:
+            await store.close()
+
+    asyncio.run(compare())
+
+
+def restarted(limiter: MemoryLimiter) -> MemoryLimiter:
+    """The counters after a restart."""
+    again = MemoryLimiter()
+    kept = {}
+    while rows := limiter.changes():
+        kept.update({row[0]: row for row in rows})
+    again.restore(kept.values())
+    return again
+
+
+async def test_failures_survive_a_restart() -> None:
+    limiter = MemoryLimiter()
+    await fail(limiter, 10, NOON, account(), address())
+    await fail(limiter, 10, NOON, account("bob"))
+    limiter.changes()
+    await limiter.forget([account("bob")[0]])
+    limiter = restarted(limiter)
+    assert await attempt(limiter, NOON, account("bob")) == ADMITTED
+
+
+async def test_waits_survive_a_restart() -> None:
+    limiter = MemoryLimiter()
+    await fail(limiter, 10, NOON, account())
+    limiter = restarted(limiter)
+    assert (await attempt(limiter, NOON + SECOND, account())).wait == MINUTE - SECOND
+
+
+async def test_made_up_accounts_are_bounded_in_memory_and_in_what_is_stored_at_once() -> None:
+    limiter = MemoryLimiter()
+    await fail(limiter, 10, NOON, account("the first"))
+    for number in range(150_000):
+        await attempt(limiter, NOON, account(str(number)))
+    rows = limiter.changes()
+    assert len(rows) <= 1_000
+    stored = len(rows)
+    while rows := limiter.changes():
+        assert len(rows) <= 1_000
+        stored += len(rows)
+    assert stored == KEPT
+    assert await attempt(limiter, NOON, account("the first")) == ADMITTED  # the oldest went
+
+
+async def test_what_is_over_makes_room_before_there_are_too_many() -> None:
+    limiter = MemoryLimiter()
+    for number in range(1_000):
+        await attempt(limiter, NOON, account(str(number)))
+    later = NOON + 20 * MINUTE
+    for number in range(500):
+        await attempt(limiter, later, account(f"later {number}"))
+    stored = sum(len(rows) for rows in iter(limiter.changes, []))
+    assert stored == 500
+
+
+async def test_keys_in_the_server_vanish_with_what_they_count(redis: RedisServer) -> None:
+    environment = uuid.uuid4().hex
+    limiter = ValkeyLimiter(redis.url, environment)
+    await fail(limiter, 10, NOON, account(), address())
+    await attempt(limiter, NOON, account("right"), fails=False)
+    await limiter.enter([account("a crash gives this place never back")], NOON)
+    async with Valkey.from_url(redis.url) as client:
+        keys = [key async for key in client.scan_iter(f"portico:{{{environment}:*")]
+        assert len(keys) == 3
+        for key in keys:
+            assert 15 * MINUTE < await client.pttl(key) <= 17 * MINUTE
+    await limiter.close()
