@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.contract.product_files import (
-    FORMATS,
     MAX_ROW_BYTES,
     FileRow,
-    Format,
     format_of,
     header,
     read_products,
@@ -23,6 +21,7 @@ from portico.contract.product_files import (
 from portico.domain.errors import Unreadable
 from portico.domain.money import CURRENCIES, MAX_PRICE
 from portico.domain.products import STATUSES
+from portico.domain.words import FORMATS, Format
 from portico.services.products import new_product
 
 PLAIN = {

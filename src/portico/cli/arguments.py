@@ -1,21 +1,17 @@
-"""How commands are declared: what stands behind `portico`, and the options that many share."""
+"""How commands are declared: what stands behind `portico`, and the options that many share.
+
+Help and a wrong command line load nothing but this and `parsers`, so what takes time to load is
+named as "module:function" here.
+"""
 
 from argparse import (
     SUPPRESS,
     ArgumentParser,
-    ArgumentTypeError,
-    Namespace,
     RawDescriptionHelpFormatter,
 )
 from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import Any
-
-from portico.contract.reading import text_fault
-from portico.domain.errors import BrokenRule
-from portico.settings import Settings
-
-Run = Callable[[Settings, Namespace], int | None]
-"""A command's action; returns its exit code, None for 0."""
 
 
 class Commands:
@@ -31,10 +27,11 @@ class Commands:
         return Commands(self._verbs.add_parser(name, help=summary, description=_sentence(summary)))
 
     def verb(
-        self, name: str, run: Run, summary: str, details: str = "", *, json: bool = True
+        self, name: str, run: str, summary: str, details: str = "", *, json: bool = True
     ) -> ArgumentParser:
         """One command; its own arguments are added to what is returned.
 
+        `run` names its action as "module:function": a `Run`, loaded when it is carried out.
         `summary` stands in lists of commands, `details` follow it in the command's own help. With
         `json`, it takes `--json`.
         """
@@ -54,18 +51,14 @@ class Commands:
         return command
 
 
-def ruled(rule: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A rule of the domain as the type of an argument."""
+def read_by(reference: str) -> Callable[[str], Any]:
+    """The function "module:function" as the type of an argument."""
+    return lambda text: resolve_name(reference)(text)
 
-    def read(text: str) -> Any:
-        if fault := text_fault(text):
-            raise ArgumentTypeError(fault)
-        try:
-            return rule(text)
-        except BrokenRule as error:
-            raise ArgumentTypeError(str(error)) from None
 
-    return read
+def ruled(rule: str) -> Callable[[str], Any]:
+    """The rule "module:function" of the domain as the type of an argument."""
+    return lambda text: resolve_name("portico.cli.values:kept")(resolve_name(rule), text)
 
 
 def _sentence(summary: str) -> str:

@@ -1,54 +1,20 @@
 """`portico audit`: who did what."""
 
 import asyncio
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from typing import Any
 
 import msgspec
 
-from portico.cli.arguments import Commands, take_sandbox
 from portico.cli.output import answer, minute, plain, table
 from portico.cli.prepared import prepared
 from portico.contract.envelope import timestamp
 from portico.domain.audit import Entry
-from portico.domain.errors import NotFound
-from portico.domain.ids import parse_id
 from portico.services.accounts import account
 from portico.settings import Settings
 
-DEFAULT_LIMIT = 50
 
-_DETAILS = """\
-Entries are written with what they tell of and never changed. What a server does for somebody names
-account, credential and address; what is done on the command line says so. --json has all of it."""
-
-
-def add_to(commands: Commands) -> None:
-    """Declares `portico audit`."""
-    audit = commands.verb("audit", _audit, "show the audit log, newest first", _DETAILS)
-    audit.add_argument(
-        "--limit",
-        metavar="N",
-        type=_number,
-        default=DEFAULT_LIMIT,
-        help="how many entries (default %(default)s)",
-    )
-    audit.add_argument("--user", metavar="EMAIL", help="only what this account has done")
-    audit.add_argument("--action", metavar="NAME", help="only this, such as key.created")
-    audit.add_argument(
-        "--before", metavar="ID", type=_number, help="only entries older than this one"
-    )
-    take_sandbox(audit)
-
-
-def _number(text: str) -> int:
-    try:
-        return parse_id(text)
-    except NotFound:
-        raise ArgumentTypeError("must be a number above 0") from None
-
-
-def _audit(settings: Settings, chosen: Namespace) -> None:
+def run(settings: Settings, chosen: Namespace) -> None:
     entries = asyncio.run(_read(settings, chosen))
     answer([_fact(entry) for entry in entries], _table(entries), as_json=chosen.json)
 

@@ -17,7 +17,6 @@ from portico.app import (
 )
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
-from portico.cli.arguments import Commands
 from portico.cli.output import CommandError, answer
 from portico.contract.envelope import timestamp
 from portico.secret_file import NAME as SECRET
@@ -34,26 +33,7 @@ _VERSION = "SELECT current_setting('server_version_num')::bigint"
 _SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 
-def add_to(commands: Commands) -> None:
-    """Declares both commands."""
-    backing = commands.verb(
-        "backup",
-        back_up,
-        "copy both databases, keys and certificates into one file",
-        "It may run beside a server, whose writes go on meanwhile.",
-    )
-    backing.add_argument("file", metavar="FILE", help="a new file; compressed if it ends in .gz")
-    restoring = commands.verb(
-        "restore",
-        restore,
-        "put a backup into a new data directory",
-        "On PostgreSQL, PORTICO_DATABASE_URL names a database without Portico. Settings are not in"
-        " a backup.",
-    )
-    restoring.add_argument("file", metavar="FILE", help="what portico backup wrote")
-
-
-def back_up(settings: Settings, chosen: Namespace) -> None:
+def run_backup(settings: Settings, chosen: Namespace) -> None:
     """Copies both databases, as they are at one moment each, and the TLS files into one archive."""
     archive = Path(chosen.file).absolute()
     if archive.exists():
@@ -83,7 +63,7 @@ def back_up(settings: Settings, chosen: Namespace) -> None:
     answer(facts, text, as_json=chosen.json)
 
 
-def restore(settings: Settings, chosen: Namespace) -> None:
+def run_restore(settings: Settings, chosen: Namespace) -> None:
     """Puts a backup into a new data directory, and on PostgreSQL into a database without Portico.
 
     Changes nothing where it fails.

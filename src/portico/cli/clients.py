@@ -4,12 +4,11 @@ import asyncio
 from argparse import Namespace
 from typing import Any
 
-from portico.cli.arguments import Commands, ruled, take_sandbox
 from portico.cli.output import CommandError, answer, plain, table
 from portico.cli.prepared import prepared
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
-from portico.domain.oauth import Client, client_name, client_scopes, redirect_uri, spelled
+from portico.domain.oauth import Client, spelled
 from portico.services.accounts import account
 from portico.services.clients import (
     Registered,
@@ -22,66 +21,7 @@ from portico.services.environment import Environment
 from portico.settings import Settings
 
 
-def add_to(commands: Commands) -> None:
-    """Declares `portico clients …`."""
-    clients = commands.noun("clients", "create, list and delete OAuth clients")
-    create = clients.verb(
-        "create",
-        _create,
-        "register an OAuth client and print its secret once",
-        "Codes are sent to the redirect URIs alone: https://…, http:// on a loopback address (any"
-        "\nport), or a native application's own scheme such as com.example.app:/callback.",
-    )
-    create.add_argument(
-        "--name", metavar="N", type=ruled(client_name), required=True, help="what users see"
-    )
-    create.add_argument(
-        "--redirect-uri",
-        metavar="URI",
-        type=ruled(redirect_uri),
-        nargs="+",
-        action="extend",
-        required=True,
-        help="where codes may be sent; can be given more than once",
-    )
-    create.add_argument(
-        "--scope",
-        metavar='"…"',
-        type=ruled(client_scopes),
-        required=True,
-        help='what it may ask for, such as "read:products write:products"; openid, profile and'
-        " email are open to all",
-    )
-    create.add_argument(
-        "--public",
-        action="store_true",
-        help="it cannot keep a secret: a native or single-page application",
-    )
-    create.add_argument(
-        "--owner",
-        metavar="EMAIL",
-        help="whose plan its requests count against (default: the first admin)",
-    )
-    take_sandbox(create)
-    listing = clients.verb("list", _list, "list OAuth clients, oldest first")
-    take_sandbox(listing)
-    renew = clients.verb(
-        "renew-secret",
-        _renew,
-        "give an OAuth client another secret",
-        "The old one fails at once; what was granted stays.",
-    )
-    delete = clients.verb(
-        "delete", _delete, "delete an OAuth client", "All that was granted to it ends at once."
-    )
-    for verb in (renew, delete):
-        verb.add_argument(
-            "client_id", metavar="CLIENT_ID", type=ruled(str), help="from portico clients list"
-        )
-        take_sandbox(verb)
-
-
-def _create(settings: Settings, chosen: Namespace) -> None:
+def run_create(settings: Settings, chosen: Namespace) -> None:
     made = asyncio.run(_register(settings, chosen))
     client = made.client
     facts = {"client_id": client.client_id}
@@ -104,7 +44,7 @@ async def _register(settings: Settings, chosen: Namespace) -> Registered:
         return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
 
 
-def _list(settings: Settings, chosen: Namespace) -> None:
+def run_list(settings: Settings, chosen: Namespace) -> None:
     found = asyncio.run(_found(settings, chosen))
     answer([_entry(*each) for each in found], _table(found), as_json=chosen.json)
 
@@ -154,7 +94,7 @@ def _table(found: list[tuple[Client, str | None]]) -> str:
     return table([("CLIENT ID", "NAME", "TYPE", "OWNER", "SCOPES", "REDIRECT URIS"), *rows])
 
 
-def _renew(settings: Settings, chosen: Namespace) -> None:
+def run_renew(settings: Settings, chosen: Namespace) -> None:
     async def renew() -> Registered:
         async with prepared(settings) as portico:
             env = portico.sandbox if chosen.sandbox else portico.live
@@ -169,7 +109,7 @@ def _renew(settings: Settings, chosen: Namespace) -> None:
     )
 
 
-def _delete(settings: Settings, chosen: Namespace) -> None:
+def run_delete(settings: Settings, chosen: Namespace) -> None:
     async def delete() -> Client:
         async with prepared(settings) as portico:
             env = portico.sandbox if chosen.sandbox else portico.live

@@ -1,69 +1,21 @@
 """`portico keys`: API keys, from the operator's side."""
 
 import asyncio
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from typing import Any
 
-from portico.cli.arguments import Commands, ruled, take_sandbox
 from portico.cli.output import CommandError, answer, minute, plain, table
 from portico.cli.prepared import prepared
 from portico.contract.envelope import timestamp
-from portico.domain.api_keys import KEY_TYPES, ApiKey, key_name
+from portico.domain.api_keys import ApiKey
 from portico.domain.audit import OPERATOR
-from portico.domain.durations import parse_duration
-from portico.domain.errors import NotFound
-from portico.domain.ids import parse_id
 from portico.services.accounts import account, give_key
 from portico.services.api_keys import revoke_key
 from portico.settings import Settings
 from portico.storage.api_keys import OwnedKey
 
 
-def add_to(commands: Commands) -> None:
-    """Declares `portico keys …`."""
-    keys = commands.noun("keys", "create, list and revoke API keys")
-    create = keys.verb(
-        "create",
-        _create,
-        "create an API key and print it once",
-        "A test key belongs to the sandbox: it is made for the live account's mirror user there, or"
-        "\nwith --sandbox for a user that only the sandbox has.",
-    )
-    create.add_argument("--owner", metavar="EMAIL", required=True, help="whose key it is")
-    create.add_argument(
-        "--type",
-        choices=KEY_TYPES,
-        required=True,
-        help="live: everything its owner may do; read: GET alone; test: the sandbox",
-    )
-    create.add_argument(
-        "--name", metavar="N", type=ruled(key_name), required=True, help="what it is for"
-    )
-    create.add_argument(
-        "--expires-in",
-        metavar="DURATION",
-        type=ruled(parse_duration),
-        help="30s, 15m, 24h or 90d from now (default: it does not expire)",
-    )
-    take_sandbox(create)
-    listing = keys.verb("list", _list, "list API keys, oldest first")
-    listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
-    take_sandbox(listing)
-    revoke = keys.verb(
-        "revoke", _revoke, "revoke an API key", "It fails from its next request on, for good."
-    )
-    revoke.add_argument("id", metavar="ID", type=_key_id, help="its number, from portico keys list")
-    take_sandbox(revoke)
-
-
-def _key_id(text: str) -> int:
-    try:
-        return parse_id(text)
-    except NotFound:
-        raise ArgumentTypeError("must be the number of a key") from None
-
-
-def _create(settings: Settings, chosen: Namespace) -> None:
+def run_create(settings: Settings, chosen: Namespace) -> None:
     if chosen.sandbox and chosen.type != "test":
         raise CommandError(f"--type {chosen.type} belongs to live; --sandbox takes --type test", 2)
     facts = asyncio.run(_give(settings, chosen))
@@ -102,7 +54,7 @@ async def _give(settings: Settings, chosen: Namespace) -> dict[str, Any]:
     }
 
 
-def _list(settings: Settings, chosen: Namespace) -> None:
+def run_list(settings: Settings, chosen: Namespace) -> None:
     owned, now = asyncio.run(_found(settings, chosen))
     answer([_entry(each) for each in owned], _table(owned, now), as_json=chosen.json)
 
@@ -161,7 +113,7 @@ def _state(key: ApiKey, now: int) -> str:
     return f"valid until {minute(key.expires_at)}"
 
 
-def _revoke(settings: Settings, chosen: Namespace) -> None:
+def run_revoke(settings: Settings, chosen: Namespace) -> None:
     key = asyncio.run(_end(settings, chosen))
     answer(
         {"id": key.id, "name": key.name, "hint": key.hint, "revoked_at": _moment(key.revoked_at)},

@@ -1,59 +1,15 @@
 """The command `portico`."""
 
 import os
-import sys
-from argparse import Namespace
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from pkgutil import resolve_name
 
-from portico.certificates import CertificateError
-from portico.cli.output import CommandError
-from portico.cli.parser import parser
-from portico.domain.errors import PorticoError
-from portico.secret_file import SecretError
-from portico.settings import SettingError, load
-from portico.storage.migrate import MigrationError
-
-WELL, WRONG, MISUSED = 0, 1, 2
+from portico.cli.parsers.top import parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 well, 1 something is wrong, 2 misused."""
     os.umask(0o077)  # databases, keys, backups: whatever a command makes is its owner's alone
     chosen = parser().parse_args(arguments)
-
-    def act() -> int | None:
-        settings = load(_flags(chosen), os.environ, Path.cwd())
-        result: int | None = chosen.run(settings, chosen)
-        return result
-
-    return outcome(act)
-
-
-def outcome(act: Callable[[], int | None]) -> int:
-    """What `act` returns; what it raises is told in one line and becomes an exit code."""
-    try:
-        return act() or WELL
-    except SettingError as error:
-        return _complain(str(error), MISUSED)
-    except CommandError as error:
-        return _complain(str(error), error.exit_code)
-    except (PorticoError, MigrationError, CertificateError, SecretError) as error:
-        return _complain(str(error), WRONG)
-    except BrokenPipeError:  # whoever read the output has had enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return WRONG
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{error.strerror or error}", WRONG)
-    except KeyboardInterrupt:
-        return 130
-
-
-def _flags(chosen: Namespace) -> dict[str, str | int | None]:
-    return {name: getattr(chosen, name, None) for name in ("data", "host", "port", "workers")}
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"portico: {message}", file=sys.stderr)  # noqa: T201 - the command line speaks here
+    code: int = resolve_name("portico.cli.outcome:carry_out")(chosen)
     return code

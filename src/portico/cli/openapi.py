@@ -5,18 +5,12 @@ from argparse import Namespace
 import msgspec
 
 from portico.app import AUTH, V1
-from portico.cli.arguments import Commands, take_sandbox
 from portico.cli.output import say
 from portico.http.openapi import Part, document
 from portico.settings import Settings
 
 
-def add_to(commands: Commands) -> None:
-    """Declares `portico openapi`."""
-    take_sandbox(commands.verb("openapi", _print, "print the API's OpenAPI document"))
-
-
-def _print(settings: Settings, chosen: Namespace) -> None:
+def run(settings: Settings, chosen: Namespace) -> None:
     """Indented for people; one line with --json."""
     addresses = (settings.base_url, settings.auth_url)
     if chosen.sandbox:

@@ -15,14 +15,11 @@ from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
-from portico.cli.arguments import Commands, take_sandbox
 from portico.cli.output import CommandError, answer, mention, plain
 from portico.cli.prepared import prepared
 from portico.contract.product_files import (
-    FORMATS,
     ROW,
     FileRow,
-    Format,
     format_of,
     header,
     read_products,
@@ -30,6 +27,7 @@ from portico.contract.product_files import (
     sniff,
 )
 from portico.domain.audit import OPERATOR
+from portico.domain.words import Format
 from portico.services.environment import Environment
 from portico.services.imports import Spool, insert_at_once, insert_in_batches
 from portico.services.products import new_product
@@ -38,39 +36,6 @@ from portico.settings import Settings
 STANDARD = "-"
 SHOWN_ROWS = 100
 """How many faulty rows the JSON answer lists; all of them are told on standard error."""
-
-_IMPORT = """\
-FILE is CSV (a header and one product a record) or NDJSON (one JSON object a line), with the fields
-of POST /products and by its rules: name, category, price, description, currency, stock_quantity,
-status, images, metadata. In CSV an empty cell leaves its field out, and cells of images and
-metadata hold JSON. The name's ending tells the format, else the first character does.
-
-A faulty row is told on standard error with its line and every fault, and the others go in; the
-exit code is then 1. Rows are stored in small batches, so a server beside it goes on as usual, and
-what was stored stays when the import is interrupted.
-
-With --strict all rows go in or none, even when the import is killed. The whole file is checked
-first, onto disk in the data directory; then one transaction takes it all. A server's own writes
-wait for that transaction and are refused (503) after 5 seconds, so keep strict files small, about
-50,000 rows, or import them while nobody writes. Reading goes on as usual."""
-
-_EXPORT = """\
-Writes what portico products import takes, so ids and times are left out: one JSON object a line,
-or CSV for a name in .csv."""
-
-
-def add_to(commands: Commands) -> None:
-    """Declares `portico products …`."""
-    products = commands.noun("products", "import and export products")
-    importing = products.verb("import", _import, "store the products of a file", _IMPORT)
-    importing.add_argument("file", metavar="FILE", help="the file, or - for standard input")
-    importing.add_argument("--strict", action="store_true", help="store all rows or none")
-    take_sandbox(importing)
-    exporting = products.verb("export", _export, "write every product to a file", _EXPORT)
-    exporting.add_argument("file", metavar="FILE", help="the file, or - for standard output")
-    take_sandbox(exporting)
-    for command in (importing, exporting):
-        command.add_argument("--format", choices=FORMATS, help="instead of what the name tells")
 
 
 class _Import:
@@ -166,7 +131,7 @@ class _Import:
         return f"{stored if self.inserted else 'Nothing was inserted'}; {faulty} faulty."
 
 
-def _import(settings: Settings, chosen: Namespace) -> int:
+def run_import(settings: Settings, chosen: Namespace) -> int:
     with _source(chosen.file) as source:
         form = chosen.format or format_of(chosen.file) or sniff(source.peek(1))
         job = _Import(source, form)
@@ -202,7 +167,7 @@ def _source(name: str) -> Iterator[BufferedReader]:
         yield file
 
 
-def _export(settings: Settings, chosen: Namespace) -> None:
+def run_export(settings: Settings, chosen: Namespace) -> None:
     if chosen.file == STANDARD and chosen.json:
         raise CommandError("--json and - both want standard output; name a file", 2)
     form = chosen.format or format_of(chosen.file) or "ndjson"

@@ -1,34 +1,22 @@
 """`portico sessions`: who is signed in, from the operator's side."""
 
 import asyncio
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from typing import Any
 
 import msgspec
 
-from portico.cli.arguments import Commands, take_sandbox
 from portico.cli.output import CommandError, answer, minute, plain, table
 from portico.cli.prepared import prepared
+from portico.cli.values import LOGIN, SESSION
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import NotFound
-from portico.domain.ids import parse_id
 from portico.domain.sessions import Session, idle_end
 from portico.services.accounts import account
 from portico.services.environment import Environment
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.settings import Settings
 from portico.storage.grants import Grant
-
-SESSION, LOGIN = "session", "login"
-
-_LIST = """\
-A session is a browser's cookie; a login is what a program holds that has signed in with a password:
-an access token and what refreshes it."""
-
-_REVOKE = """\
-It fails from its next request on, for good. With --all, the account is signed out everywhere:
-sessions, logins, and what it has granted to OAuth clients. API keys stay."""
 
 
 class _SignedIn(msgspec.Struct):
@@ -43,37 +31,7 @@ class _SignedIn(msgspec.Struct):
     expires_at: int
 
 
-def add_to(commands: Commands) -> None:
-    """Declares `portico sessions …`."""
-    sessions = commands.noun("sessions", "list and end sessions and logins")
-    listing = sessions.verb("list", _list, "list who is signed in, newest first", _LIST)
-    listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
-    take_sandbox(listing)
-    revoke = sessions.verb("revoke", _revoke, "end a session or a login", _REVOKE)
-    revoke.add_argument(
-        "id",
-        metavar="ID",
-        nargs="?",
-        type=_session_id,
-        help="session-N or login-N, from portico sessions list",
-    )
-    revoke.add_argument("--all", action="store_true", help="end all of --owner's")
-    revoke.add_argument("--owner", metavar="EMAIL", help="whose, with --all")
-    take_sandbox(revoke)
-
-
-def _session_id(text: str) -> tuple[str, int]:
-    kind, _, number = text.partition("-")
-    try:
-        row_id = parse_id(number)
-    except NotFound:
-        row_id = 0
-    if not row_id or kind not in (SESSION, LOGIN):
-        raise ArgumentTypeError(f"must be {SESSION}-N or {LOGIN}-N")
-    return kind, row_id
-
-
-def _list(settings: Settings, chosen: Namespace) -> None:
+def run_list(settings: Settings, chosen: Namespace) -> None:
     found = asyncio.run(_found(settings, chosen))
     answer([_fact(each) for each in found], _table(found), as_json=chosen.json)
 
@@ -147,7 +105,7 @@ def _table(found: list[_SignedIn]) -> str:
     return table([headings, *rows])
 
 
-def _revoke(settings: Settings, chosen: Namespace) -> None:
+def run_revoke(settings: Settings, chosen: Namespace) -> None:
     if chosen.all:
         if chosen.owner is None or chosen.id is not None:
             raise CommandError("--all takes --owner EMAIL and no ID", 2)

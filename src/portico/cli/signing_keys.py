@@ -5,7 +5,6 @@ from argparse import Namespace
 from typing import Any
 
 from portico.app import Portico
-from portico.cli.arguments import Commands, take_sandbox
 from portico.cli.output import answer, table
 from portico.cli.prepared import prepared
 from portico.contract.envelope import timestamp
@@ -15,31 +14,11 @@ from portico.settings import Settings
 from portico.storage.signing_keys import SigningKey
 
 
-def add_to(commands: Commands) -> None:
-    """Declares `portico signing-keys …`."""
-    keys = commands.noun("signing-keys", "list and rotate what signs JSON Web Tokens")
-    rotate = keys.verb(
-        "rotate",
-        _rotate,
-        "make the next signing key",
-        "It is published at once and signs after 15 minutes, when everyone has fetched it. The key"
-        "\nbefore it stays published for as long as tokens that it signed are valid.",
-    )
-    rotate.add_argument(
-        "--at-once",
-        action="store_true",
-        help="sign with it now, and refuse from now on what the others signed: for a leaked key",
-    )
-    take_sandbox(rotate)
-    listing = keys.verb("list", _list, "list signing keys, oldest first")
-    take_sandbox(listing)
-
-
 def _environment(portico: Portico, chosen: Namespace) -> Environment:
     return portico.sandbox if chosen.sandbox else portico.live
 
 
-def _rotate(settings: Settings, chosen: Namespace) -> None:
+def run_rotate(settings: Settings, chosen: Namespace) -> None:
     async def rotate() -> SigningKey:
         async with prepared(settings) as portico:
             env = _environment(portico, chosen)
@@ -58,7 +37,7 @@ def _rotate(settings: Settings, chosen: Namespace) -> None:
     )
 
 
-def _list(settings: Settings, chosen: Namespace) -> None:
+def run_list(settings: Settings, chosen: Namespace) -> None:
     async def found() -> list[dict[str, Any]]:
         async with prepared(settings) as portico:
             return [_entry(row) for row in await _environment(portico, chosen).signing_keys.all()]

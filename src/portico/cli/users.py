@@ -7,13 +7,12 @@ from argparse import Namespace
 from getpass import getpass
 from typing import Any
 
-from portico.cli.arguments import Commands, take_sandbox
 from portico.cli.output import CommandError, answer, plain
 from portico.cli.prepared import prepared
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
 from portico.domain.audit import OPERATOR
-from portico.domain.users import ROLES, User
+from portico.domain.users import User
 from portico.services.accounts import random_password, set_plan
 from portico.services.users import create_user
 from portico.settings import Settings
@@ -21,40 +20,7 @@ from portico.settings import Settings
 MAX_PASSWORD_BYTES = 4096
 
 
-def add_to(commands: Commands) -> None:
-    """Declares `portico users …`."""
-    users = commands.noun("users", "create users, and change their plans")
-    create = users.verb(
-        "create",
-        _create,
-        "create a user",
-        "A random password is made and printed once, unless --password-stdin gives one.",
-    )
-    create.add_argument("--email", metavar="E", required=True, help="e-mail, to sign in with")
-    create.add_argument("--name", metavar="N", required=True, help="name, 2 to 100 characters")
-    create.add_argument(
-        "--role", metavar="R", choices=ROLES, default="viewer", help="%(choices)s (default viewer)"
-    )
-    create.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
-    create.add_argument(
-        "--password-stdin", action="store_true", help="read the password from standard input"
-    )
-    take_sandbox(create)
-    plan = users.verb(
-        "set-plan",
-        _set_plan,
-        "move an account to another plan",
-        "It holds from the account's next request on; what it has used stays counted. Its mirror in"
-        "\nthe sandbox follows.",
-    )
-    plan.add_argument("email", metavar="EMAIL", help="the account's e-mail")
-    plan.add_argument(
-        "plan", metavar="PLAN", help="free, pro, enterprise, or one from the settings"
-    )
-    take_sandbox(plan)
-
-
-def _create(settings: Settings, chosen: Namespace) -> None:
+def run_create(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
     given = _given_password() if chosen.password_stdin else None
     password = random_password(os.urandom) if given is None else given
@@ -107,7 +73,7 @@ def _checked(values: dict[str, str]) -> dict[str, str]:
     return read
 
 
-def _set_plan(settings: Settings, chosen: Namespace) -> None:
+def run_set_plan(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
     user = asyncio.run(_move(settings, chosen))
     answer(

@@ -6,7 +6,7 @@ import sys
 import uvloop
 
 from portico import logs
-from portico.cli.main import outcome
+from portico.cli.outcome import outcome
 from portico.cli.serve import serve
 from portico.cli.supervise import RUN
 from portico.http.tally import Sheets

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Raw
@@ -21,9 +21,7 @@ from portico.contract.reading import Faults, NotJson, parse_json, printable, rea
 from portico.domain.errors import Fault, Unreadable
 from portico.domain.money import price_text
 from portico.domain.products import Product
-
-Format = Literal["csv", "ndjson"]
-FORMATS: tuple[Format, ...] = ("csv", "ndjson")
+from portico.domain.words import Format
 
 MAX_ROW_BYTES = 1024 * 1024
 ROW = "row"

@@ -5,15 +5,13 @@ width. The checksum tells a typo or junk without a look-up; it protects nothing.
 """
 
 from string import ascii_letters, digits
-from typing import Literal, get_args
 from zlib import crc32
 
 import msgspec
 
 from portico.domain.text import trimmed
-
-KeyType = Literal["live", "test", "read"]
-KEY_TYPES: tuple[KeyType, ...] = get_args(KeyType)
+from portico.domain.words import KEY_TYPES as KEY_TYPES
+from portico.domain.words import KeyType as KeyType
 
 READ_SCOPES = frozenset({"read:users", "read:products"})
 """The scopes of a `read` key; the other types carry all of their owner's."""

@@ -7,8 +7,8 @@ from email_validator import SPECIAL_USE_DOMAIN_NAMES, EmailNotValidError, valida
 
 from portico.domain.errors import BrokenRule
 from portico.domain.text import case_key, measured, trimmed, web_url
+from portico.domain.words import ROLES as ROLES
 
-ROLES = ("admin", "editor", "viewer")
 THEMES = ("system", "light", "dark")
 
 NAME_LENGTH = (2, 100)

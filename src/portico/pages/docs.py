@@ -10,6 +10,7 @@ from portico.http.messages import JSON
 from portico.http.openapi import Part, document
 from portico.http.routing import Mount, Route
 from portico.pages.files import HTML, REVALIDATED, File, Files
+from portico.pages.reference import page
 
 DOCS_ASSETS = ("docs.css", "icon.svg")
 
@@ -41,7 +42,4 @@ def _json(made: Callable[[], dict[str, object]]) -> File:
 
 
 def _page(made: Callable[[], dict[str, object]]) -> File:
-    # The template engine takes a tenth of a second to load, and most servers are never asked.
-    from portico.pages.reference import page
-
     return File(HTML, page(made()).encode(), REVALIDATED)

@@ -2,15 +2,20 @@
 
 from functools import cache
 from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from typing import TYPE_CHECKING
 
 from portico.pages import filters
 from portico.pages.files import asset_path
 
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
 
 @cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    # The template engine takes a tenth of a second to load, and most servers show no page.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -41,6 +46,6 @@ def _environment() -> Environment:
     return environment
 
 
-def template(name: str) -> Template:
+def template(name: str) -> "Template":
     """The template of this file name; its values are escaped, and a missing one is an error."""
     return _environment().get_template(name)

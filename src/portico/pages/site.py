@@ -18,6 +18,7 @@ from portico.http.messages import Headers, Reply, Request
 from portico.http.routing import Access, Route
 from portico.pages.files import HTML
 from portico.pages.forms import Form
+from portico.pages.html import template
 from portico.pages.notices import NOTICES
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
@@ -171,9 +172,6 @@ class Visit:
     ) -> Reply:
         """A page. `form_action` is where its forms may lead besides this host; with
         `private_address` no other page learns this one's address."""
-        # The template engine takes a tenth of a second to load, and most servers show no page.
-        from portico.pages.html import template
-
         site, user = self.site, self._user
         cookie = site.accounts.cookie.read(self.request.headers)
         text = template(template_name).render(

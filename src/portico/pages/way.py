@@ -25,6 +25,7 @@ from portico.http.problems import problem
 from portico.http.routing import Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
+from portico.pages.html import template
 from portico.pages.site import Site, cookie_kept_back, csrf_token, html, see_other
 
 LOOKING = Plan("looking at pages", 300, 20_000)
@@ -96,8 +97,6 @@ class PageWay:
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
         """An error as a page, which needs no store to be shown."""
-        from portico.pages.html import template  # as in `Visit.page`
-
         shown = problem(error)
         text = template("problem.html").render(
             title=TITLES.get(shown.status, "This did not work"),

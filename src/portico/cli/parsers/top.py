@@ -1,52 +1,54 @@
 """What can be typed behind `portico`."""
 
-from argparse import ArgumentParser
-from importlib.metadata import version
+import sys
+from argparse import SUPPRESS, Action, ArgumentParser
+from pkgutil import resolve_name
+from typing import Any
 
-from portico.cli import (
+from portico.cli.arguments import Commands
+from portico.cli.parsers import (
     audit,
     backup,
     clients,
-    doctor,
-    initialise,
     keys,
-    maintenance,
     openapi,
     products,
     sandbox,
-    serve,
     sessions,
     signing_keys,
     users,
 )
-from portico.cli.arguments import Commands
 
 
 def parser() -> ArgumentParser:
-    """The parser of the whole command line; each command's `run` is its action."""
+    """The parser of the whole command line; each command's `run` names its action."""
     top = ArgumentParser(
         prog="portico", description="A self-hosted API platform.", allow_abbrev=False
     )
-    top.add_argument("--version", action="version", version=f"portico {version('portico')}")
+    top.add_argument(
+        "--version", action=_Version, nargs=0, default=SUPPRESS, help="print the version and exit"
+    )
     commands = Commands(top)
 
-    init = commands.verb("init", initialise.run, "prepare the data directory and the first admin")
+    init = commands.verb(
+        "init", "portico.cli.initialise:run", "prepare the data directory and the first admin"
+    )
     init.add_argument("--admin-email", metavar="E", help="e-mail of the first admin")
 
-    serving = commands.verb("serve", serve.run, "serve the API", json=False)
+    serving = commands.verb("serve", "portico.cli.serve:run", "serve the API", json=False)
     serving.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
     serving.add_argument("--port", metavar="P", help="port to listen on (default 8443)")
     serving.add_argument("--workers", metavar="N", help="processes that serve (default 1)")
 
     commands.verb(
         "migrate",
-        maintenance.run,
+        "portico.cli.maintenance:run",
         "bring the databases up to this program",
         "A server does the same when it starts. Nothing leads back but a backup.",
     )
     commands.verb(
         "doctor",
-        doctor.run,
+        "portico.cli.doctor:run",
         "find what is wrong, and say what to do about it",
         "Changes nothing, and may run beside a server. Exits with 1 if there is a problem.",
     )
@@ -56,3 +58,11 @@ def parser() -> ArgumentParser:
     for command in nouns:
         command.add_to(commands)
     return top
+
+
+class _Version(Action):
+    """Looks the version up only where it is asked for: that takes longer than all else here."""
+
+    def __call__(self, parser: ArgumentParser, *_: Any) -> None:
+        sys.stdout.write(f"portico {resolve_name('importlib.metadata:version')('portico')}\n")
+        parser.exit()

@@ -1,0 +1,60 @@
+"""Carrying a command out, and what becomes of it: an exit code, and one line where it failed."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from pkgutil import resolve_name
+
+from portico.certificates import CertificateError
+from portico.cli.output import CommandError
+from portico.domain.errors import PorticoError
+from portico.secret_file import SecretError
+from portico.settings import SettingError, Settings, load
+from portico.storage.migrate import MigrationError
+
+WELL, WRONG, MISUSED = 0, 1, 2
+
+Run = Callable[[Settings, Namespace], int | None]
+"""A command's action; returns its exit code, None for 0."""
+
+
+def carry_out(chosen: Namespace) -> int:
+    """Runs the command that was chosen with the settings that it finds."""
+
+    def act() -> int | None:
+        settings = load(_flags(chosen), os.environ, Path.cwd())
+        run: Run = resolve_name(chosen.run)
+        return run(settings, chosen)
+
+    return outcome(act)
+
+
+def outcome(act: Callable[[], int | None]) -> int:
+    """What `act` returns; what it raises is told in one line and becomes an exit code."""
+    try:
+        return act() or WELL
+    except SettingError as error:
+        return _complain(str(error), MISUSED)
+    except CommandError as error:
+        return _complain(str(error), error.exit_code)
+    except (PorticoError, MigrationError, CertificateError, SecretError) as error:
+        return _complain(str(error), WRONG)
+    except BrokenPipeError:  # whoever read the output has had enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return WRONG
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{error.strerror or error}", WRONG)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _flags(chosen: Namespace) -> dict[str, str | int | None]:
+    return {name: getattr(chosen, name, None) for name in ("data", "host", "port", "workers")}
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"portico: {message}", file=sys.stderr)  # noqa: T201 - the command line speaks here
+    return code

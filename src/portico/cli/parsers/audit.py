@@ -1,0 +1,32 @@
+"""What can be typed behind `portico audit`."""
+
+from portico.cli.arguments import Commands, read_by, take_sandbox
+
+DEFAULT_LIMIT = 50
+
+_DETAILS = """\
+Entries are written with what they tell of and never changed. What a server does for somebody names
+account, credential and address; what is done on the command line says so. --json has all of it."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico audit`."""
+    audit = commands.verb(
+        "audit", "portico.cli.audit:run", "show the audit log, newest first", _DETAILS
+    )
+    audit.add_argument(
+        "--limit",
+        metavar="N",
+        type=read_by("portico.cli.values:number"),
+        default=DEFAULT_LIMIT,
+        help="how many entries (default %(default)s)",
+    )
+    audit.add_argument("--user", metavar="EMAIL", help="only what this account has done")
+    audit.add_argument("--action", metavar="NAME", help="only this, such as key.created")
+    audit.add_argument(
+        "--before",
+        metavar="ID",
+        type=read_by("portico.cli.values:number"),
+        help="only entries older than this one",
+    )
+    take_sandbox(audit)

@@ -1,0 +1,53 @@
+"""What can be typed behind `portico keys`."""
+
+from portico.cli.arguments import Commands, read_by, ruled, take_sandbox
+from portico.domain.words import KEY_TYPES
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico keys …`."""
+    keys = commands.noun("keys", "create, list and revoke API keys")
+    create = keys.verb(
+        "create",
+        "portico.cli.keys:run_create",
+        "create an API key and print it once",
+        "A test key belongs to the sandbox: it is made for the live account's mirror user there, or"
+        "\nwith --sandbox for a user that only the sandbox has.",
+    )
+    create.add_argument("--owner", metavar="EMAIL", required=True, help="whose key it is")
+    create.add_argument(
+        "--type",
+        choices=KEY_TYPES,
+        required=True,
+        help="live: everything its owner may do; read: GET alone; test: the sandbox",
+    )
+    create.add_argument(
+        "--name",
+        metavar="N",
+        type=ruled("portico.domain.api_keys:key_name"),
+        required=True,
+        help="what it is for",
+    )
+    create.add_argument(
+        "--expires-in",
+        metavar="DURATION",
+        type=ruled("portico.domain.durations:parse_duration"),
+        help="30s, 15m, 24h or 90d from now (default: it does not expire)",
+    )
+    take_sandbox(create)
+    listing = keys.verb("list", "portico.cli.keys:run_list", "list API keys, oldest first")
+    listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
+    take_sandbox(listing)
+    revoke = keys.verb(
+        "revoke",
+        "portico.cli.keys:run_revoke",
+        "revoke an API key",
+        "It fails from its next request on, for good.",
+    )
+    revoke.add_argument(
+        "id",
+        metavar="ID",
+        type=read_by("portico.cli.values:key_id"),
+        help="its number, from portico keys list",
+    )
+    take_sandbox(revoke)

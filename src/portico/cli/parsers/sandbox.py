@@ -1,0 +1,18 @@
+"""What can be typed behind `portico sandbox`."""
+
+from portico.cli.arguments import Commands
+
+_DETAILS = """\
+Users who mirror live accounts stay, with their keys and sessions, and so do OAuth clients and the
+audit log; all else goes. Live data is never touched. Sample users have no password: nobody can sign
+in as one, but portico keys create --sandbox --type test makes them keys."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico sandbox …`."""
+    commands.noun("sandbox", "fill the sandbox with sample data").verb(
+        "reset",
+        "portico.cli.sandbox:run_reset",
+        "replace what the sandbox holds by sample data",
+        _DETAILS,
+    )

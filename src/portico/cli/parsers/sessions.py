@@ -1,0 +1,34 @@
+"""What can be typed behind `portico sessions`."""
+
+from portico.cli.arguments import Commands, read_by, take_sandbox
+
+_LIST = """\
+A session is a browser's cookie; a login is what a program holds that has signed in with a password:
+an access token and what refreshes it."""
+
+_REVOKE = """\
+It fails from its next request on, for good. With --all, the account is signed out everywhere:
+sessions, logins, and what it has granted to OAuth clients. API keys stay."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico sessions …`."""
+    sessions = commands.noun("sessions", "list and end sessions and logins")
+    listing = sessions.verb(
+        "list", "portico.cli.sessions:run_list", "list who is signed in, newest first", _LIST
+    )
+    listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
+    take_sandbox(listing)
+    revoke = sessions.verb(
+        "revoke", "portico.cli.sessions:run_revoke", "end a session or a login", _REVOKE
+    )
+    revoke.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        type=read_by("portico.cli.values:session_id"),
+        help="session-N or login-N, from portico sessions list",
+    )
+    revoke.add_argument("--all", action="store_true", help="end all of --owner's")
+    revoke.add_argument("--owner", metavar="EMAIL", help="whose, with --all")
+    take_sandbox(revoke)

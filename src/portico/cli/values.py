@@ -1,0 +1,47 @@
+"""What the text of an argument means. Loaded with the first value that is read."""
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+from portico.contract.reading import text_fault
+from portico.domain.errors import BrokenRule, NotFound
+from portico.domain.ids import parse_id
+
+SESSION, LOGIN = "session", "login"
+
+
+def kept(rule: Callable[[str], Any], text: str) -> Any:
+    """The value of a text that keeps a rule of the domain."""
+    if fault := text_fault(text):
+        raise ArgumentTypeError(fault)
+    try:
+        return rule(text)
+    except BrokenRule as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def number(text: str) -> int:
+    """A whole number above 0."""
+    return _number(text, "must be a number above 0")
+
+
+def key_id(text: str) -> int:
+    """The id of an API key."""
+    return _number(text, "must be the number of a key")
+
+
+def session_id(text: str) -> tuple[str, int]:
+    """The kind and the id of a session or a login."""
+    message = f"must be {SESSION}-N or {LOGIN}-N"
+    kind, _, row_id = text.partition("-")
+    if kind not in (SESSION, LOGIN):
+        raise ArgumentTypeError(message)
+    return kind, _number(row_id, message)
+
+
+def _number(text: str, message: str) -> int:
+    try:
+        return parse_id(text)
+    except NotFound:
+        raise ArgumentTypeError(message) from None

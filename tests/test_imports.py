@@ -1,0 +1,98 @@
+"""What is loaded when: the command line answers before anything that takes time is loaded."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "portico"
+
+RUN = """
+import sys
+from portico.cli.main import main
+try:
+    main(sys.argv[2:])
+finally:
+    open(sys.argv[1], "w").write(" ".join(sys.modules))
+"""
+
+HEAVY = {
+    "aiosmtplib",
+    "apsw",
+    "argon2",
+    "asyncio",
+    "asyncpg",
+    "cryptography",
+    "email_validator",
+    "granian",
+    "jinja2",
+    "joserfc",
+    "prometheus_client",
+    "ssl",
+    "tqdm",
+    "uvloop",
+    "valkey",
+}
+WORDS = [
+    ["--help"],
+    ["keys", "--help"],
+    ["products", "import", "--help"],
+    ["serve", "--help"],
+    ["nonsense"],
+    ["users", "create", "--role", "king"],
+]
+
+
+def loaded(told: Path, words: list[str]) -> set[str]:
+    """The modules that a command has loaded when it ends."""
+    subprocess.run([sys.executable, "-c", RUN, str(told), *words], capture_output=True, check=False)
+    return set(told.read_text().split())
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_help_and_a_wrong_command_line_load_little(tmp_path: Path, words: list[str]) -> None:
+    modules = loaded(tmp_path / "told", words)
+    assert "portico.cli.parsers.top" in modules
+    assert modules & (HEAVY | {"msgspec", "importlib.metadata"}) == set()
+    assert len(modules) < 120
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--version"],
+        ["keys", "revoke", "x"],
+        ["keys", "create", "--expires-in", "x"],
+        ["clients", "create", "--redirect-uri", "x"],
+    ],
+    ids=" ".join,
+)
+def test_one_look_up_or_one_wrong_value_loads_no_server(tmp_path: Path, words: list[str]) -> None:
+    assert loaded(tmp_path / "told", words) & HEAVY == set()
+
+
+def test_whatever_the_command_line_names_is_there() -> None:
+    files = [SOURCE / "cli" / "main.py", SOURCE / "cli" / "arguments.py"]
+    files += (SOURCE / "cli" / "parsers").glob("*.py")
+    reference = re.compile(r'["\'](\w[\w.]+:\w+)["\']')
+    named = {name for file in files for name in reference.findall(file.read_text())}
+    named.discard("module:function")  # how the text is explained
+    assert len(named) > 20
+    for name in named:
+        assert callable(resolve_name(name)), name
+
+
+def test_at_most_three_imports_are_deferred() -> None:
+    deferred = [
+        f"{file.relative_to(SOURCE)}:{inner.lineno}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        for function in ast.walk(ast.parse(file.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    ]
+    assert len(deferred) <= 3, deferred
