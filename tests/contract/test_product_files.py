@@ -1,7 +1,9 @@
 """Products in files: what is read from CSV and NDJSON, what is refused and how it is told, and that
 what is written reads back."""
 
+import csv
 import io
+import json
 import string
 from typing import Any
 
@@ -228,7 +230,43 @@ def test_the_format_follows_from_the_name_else_from_the_first_character() -> Non
         sniff(b"[\n{")
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+FORMULAS = ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "'", "'=1", "'Lamp", "''"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_what_a_spreadsheet_would_run_is_written_with_an_apostrophe(text: str) -> None:
+    product = new_product({**PLAIN, "name": text, "category": text, "description": text}, 0)
+
+    (record,) = csv.reader(io.StringIO(rows("csv", [product]).decode(), newline=""))
+    assert record[0] == record[1] == record[3] == f"'{text}"
+    assert json.loads(rows("ndjson", [product]))["name"] == text
+
+
+@pytest.mark.parametrize("text", ["Lamp", "1-2", "a=b", "", " =1"])
+def test_other_cells_are_written_as_they_are(text: str) -> None:
+    product = new_product({**PLAIN, "description": text}, 0)
+
+    (record,) = csv.reader(io.StringIO(rows("csv", [product]).decode(), newline=""))
+    assert record[3] == text
+
+
+def test_one_apostrophe_is_taken_off_a_text_cell_and_none_of_a_number() -> None:
+    head = "name,category,price,metadata\n"
+    first, second = read(f"{head}'=1+1,''light,1,'{{}}\n'Lamp,light,'1,\n", "csv")
+
+    assert (first.values["name"], first.values["category"]) == ("=1+1", "'light")
+    assert first.values["metadata"] == {}
+    assert told(second) == {"price": "must be a number"}
+
+
+def test_numbers_are_never_taken_for_formulas() -> None:
+    (row,) = read("name,category,price\nLamp,light,-1\n", "csv")
+
+    assert told(row) == {"price": "must not be negative"}
+
+
+plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+texts = st.builds(str.__add__, st.sampled_from(["", *FORMULAS]), plain)
 names = texts.map(str.strip).filter(bool)
 urls = st.text(string.ascii_letters, min_size=1, max_size=9).map("https://example.com/{}".format)
 products = st.fixed_dictionaries(

@@ -4,6 +4,9 @@ NDJSON holds one product a line, CSV a header that names fields and one product 
 of `images` or `metadata` holds JSON, and an empty cell leaves its field out. Files are UTF-8, with
 or without a byte order mark, and read as streams: what is held at once is bounded by the longest
 row that is taken. What is written here reads back the same.
+
+A spreadsheet runs what it takes for a formula. So a text cell of CSV that begins like one is
+written with an apostrophe before it, and one apostrophe is taken off where a text cell is read.
 """
 
 import csv
@@ -31,6 +34,11 @@ _NAMES = CreateProduct.__struct_fields__
 _REQUIRED = ("name", "category", "price")
 _NUMBERS = frozenset({"price", "stock_quantity"})
 _JSON = frozenset({"images", "metadata"})
+
+_APOSTROPHE = "'"
+_GUARDED = frozenset(("=", "+", "-", "@", "\t", "\r", _APOSTROPHE))
+"""How a cell begins that gets an apostrophe before it: a formula, or what would read back as one
+that had got it."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -181,13 +189,15 @@ def _values(names: list[str], cells: list[str], faults: Faults) -> dict[str, Any
             continue
         if name in _NUMBERS:
             values[name] = _number(cell.strip())
-        elif name in _JSON:
+            continue
+        text = cell.removeprefix(_APOSTROPHE)
+        if name in _JSON:
             try:
-                values[name] = parse_json(cell)
+                values[name] = parse_json(text)
             except NotJson as error:
                 faults.cannot_read(name, f"must hold JSON. {error}")
         else:
-            values[name] = cell
+            values[name] = text
     return values
 
 
@@ -256,12 +266,16 @@ def _ndjson_row(product: Product) -> _NdjsonRow:
     )
 
 
+def _guarded(text: str) -> str:
+    return f"{_APOSTROPHE}{text}" if text[:1] in _GUARDED else text
+
+
 def _csv_cells(product: Product) -> tuple[object, ...]:
     return (
-        product.name,
-        product.category,
+        _guarded(product.name),
+        _guarded(product.category),
         price_text(product.price),
-        product.description,
+        _guarded(product.description),
         product.currency,
         product.stock_quantity,
         product.status,

@@ -7,7 +7,8 @@ _IMPORT = """\
 FILE is CSV (a header and one product a record) or NDJSON (one JSON object a line), with the fields
 of POST /products and by its rules: name, category, price, description, currency, stock_quantity,
 status, images, metadata. In CSV an empty cell leaves its field out, and cells of images and
-metadata hold JSON. The name's ending tells the format, else the first character does.
+metadata hold JSON; one apostrophe before a text is taken off. The name's ending tells the format,
+else the first character does.
 
 A faulty row is told on standard error with its line and every fault, and the others go in; the
 exit code is then 1. Rows are stored in small batches, so a server beside it goes on as usual, and
@@ -20,7 +21,8 @@ wait for that transaction and are refused (503) after 5 seconds, so keep strict 
 
 _EXPORT = """\
 Writes what portico products import takes, so ids and times are left out: one JSON object a line,
-or CSV for a name in .csv."""
+or CSV for a name in .csv. A text of CSV that a spreadsheet would run (it begins with = + - @, a
+tab, a carriage return or an apostrophe) gets an apostrophe before it."""
 
 
 def add_to(commands: Commands) -> None:
