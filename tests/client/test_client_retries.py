@@ -86,7 +86,16 @@ def test_a_wait_is_what_was_asked_and_a_bounded_part_by_chance(
         least = 0
         if isinstance(step, Response):
             least = int(step.headers.get("retry-after", "0"))
-        assert wait == pytest.approx(least + chance * 0.5 * 2**number)
+        assert wait == pytest.approx(least + (1 + chance) * 0.25 * 2**number)
+
+
+@CASES
+@given(st.lists(st.floats(0, 0.999), min_size=3, max_size=3))
+def test_the_delays_after_500_increase_whatever_chance_says(chances: list[float]) -> None:
+    drawn = iter(chances)
+    _, asked = drive(attempts(GET, Retries(3, 60.0, lambda: next(drawn))), [BROKEN] * 4)
+    first, second, third = pauses(asked)
+    assert 0.25 <= first < second < third < 2.0
 
 
 @pytest.mark.parametrize("request_", GUARDED)
@@ -202,7 +211,7 @@ def test_a_post_is_repeated_with_the_same_key_and_body() -> None:
     keys = {request.headers["idempotency-key"] for request in script.requests}
     assert len(keys) == 1
     assert len({request.content for request in script.requests}) == 1
-    assert waits == [0.25, 2.5]
+    assert waits == [0.375, 2.75]
     client.close()
 
 

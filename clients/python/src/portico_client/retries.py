@@ -12,8 +12,9 @@ HEAD; POST with an `Idempotency-Key`, which is carried out once; PATCH and DELET
 that names an entity tag, which fails once the first attempt went through. `If-Match: *` guards
 nothing, so it does not count.
 
-The delay is what `Retry-After` says, plus a random part of a bound that doubles with each attempt
-("full jitter"), so that clients that were refused together do not come back together.
+The delay is what `Retry-After` says, plus a random number of seconds from the upper half of a bound
+that doubles with each attempt: the delays of one request increase, and clients that were refused
+together do not come back together.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +26,6 @@ from portico_client.reading import error_of, retry_after
 
 MOST = 3
 FIRST_BOUND_SECONDS = 0.5
-LAST_BOUND_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Retries:
         """The random part of each delay, in seconds; one for each time to repeat."""
         bound = FIRST_BOUND_SECONDS
         for _ in range(self.times):
-            yield self.random() * min(bound, LAST_BOUND_SECONDS)
+            yield bound * (1 + self.random()) / 2
             bound *= 2
 
 
