@@ -47,7 +47,7 @@ async def test_a_product_holds_all_that_was_sent(api: Api) -> None:
         "name": "Größe\u2003XL 💡",
         "category": "light",
         "price": 0,
-        "description": "line one\nline two\ttab \u0000".replace("\u0000", ""),
+        "description": " line one\nline two\ttab\r\n\n",
         "currency": "EUR",
         "stock_quantity": 2**31 - 1,
         "status": "active",
@@ -57,7 +57,6 @@ async def test_a_product_holds_all_that_was_sent(api: Api) -> None:
     answer = await editor.post("/products", json=sent)
     assert answer.status_code == 201, answer.text
     data = (await editor.get(f"/products/{answer.json()['data']['id']}")).json()["data"]
-    sent["description"] = "line one\nline two\ttab"
     sent["images"] = [
         {"url": "https://example.com/a.png", "alt": ""},
         {"url": "http://x.de/b", "alt": "B"},

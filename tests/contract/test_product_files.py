@@ -274,7 +274,7 @@ products = st.fixed_dictionaries(
         "name": names,
         "category": names,
         "price": st.integers(0, MAX_PRICE),
-        "description": texts.map(str.strip),
+        "description": texts,
         "currency": st.sampled_from(sorted(CURRENCIES)),
         "stock_quantity": st.integers(0, 2**31 - 1),
         "status": st.sampled_from(STATUSES),

@@ -5,12 +5,13 @@ from typing import Annotated
 from portico.contract.reading import Param
 from portico.domain.errors import BrokenRule
 
-LAST_PAGE = 10**9
+LAST_PAGE = 2**63 - 1
 LARGEST_LIMIT = 100
+_DIGITS = len(str(LAST_PAGE))
 
 
 def _whole(text: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 10 or not 1 <= int(text) <= most:
+    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS or not 1 <= int(text) <= most:
         raise BrokenRule(f"must be a whole number from 1 to {most}")
     return int(text)
 

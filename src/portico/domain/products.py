@@ -64,8 +64,8 @@ def category(text: str) -> str:
 
 
 def description(text: str) -> str:
-    """Trim a description of at most 10,000 characters."""
-    return trimmed(text, 0, MAX_DESCRIPTION_LENGTH)
+    """Accept a description of at most 10,000 characters, as it is."""
+    return measured(text, 0, MAX_DESCRIPTION_LENGTH)
 
 
 def stock_quantity(value: int) -> int:

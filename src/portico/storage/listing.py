@@ -15,6 +15,9 @@ from portico.storage.table import Table
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
 
+FARTHEST = 2**53
+"""Rows to skip at most: none has more before it, and both engines compute with it safely."""
+
 DEEP = 1_000
 """Rows to skip from which a page is read in a thread."""
 
@@ -101,7 +104,7 @@ class Listing(Generic[R]):
         `list_counts.key` whose sum is the total (`TRUE` for the whole table), or None where no
         total is kept for this filter.
         """
-        bounds = {**params, "limit": limit, "offset": offset}
+        bounds = {**params, "limit": limit, "offset": min(offset, FARTHEST)}
         if kept is None:
             return await self._filtered(where, params, order, bounds)
         if offset <= DEEP:

@@ -43,7 +43,7 @@ def row(kind: Kind, tag: str, version: int) -> Row:
     if kind == "product":
         return (
             body["name"],
-            body["description"].strip(),
+            body["description"],
             body["category"],
             version * 10_000 + 2_500,
             "USD",
