@@ -56,7 +56,7 @@ async def refuses(api: Api, token: str) -> str:
     async with api.unchanged():
         answer = await somewhere(api).exchange("GET", "/v1/users/me", headers)
         refused(answer, 401, "AUTHENTICATION_REQUIRED")
-        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
     return str(answer.json()["error"]["message"])
 
 

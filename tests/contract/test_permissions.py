@@ -122,11 +122,12 @@ class Kind(NamedTuple):
             return True
         if self.name == "read key" and method not in ("GET", "HEAD"):
             return False
-        if needs is None:
+        if needs is None and self.name == "oauth":
             # An application changes its user's profile only with the scope for that.
-            return not (
-                self.name == "oauth" and method == "PATCH" and "write:users" not in self.has(role)
-            )
+            api_scopes = self.has(role) & HAVE["admin"]
+            return "write:users" in api_scopes if method == "PATCH" else bool(api_scopes)
+        if needs is None:
+            return True
         if needs in (KEYS, COOKIES):
             return self.name.endswith("key") if needs == KEYS else self.name == "session"
         return needs in self.has(role)

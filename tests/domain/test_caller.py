@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.domain.api_keys import READ_SCOPES
-from portico.domain.caller import Principal, require
+from portico.domain.caller import Principal, require, require_method
 from portico.domain.errors import PermissionDenied
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.domain.users import ROLES
@@ -42,6 +42,16 @@ def test_a_caller_may_exactly_what_scopes_and_credential_allow(
 
 def test_any_caller_passes_where_no_scope_is_needed() -> None:
     require(msgspec.structs.replace(EDITOR, scopes=frozenset()), None, "POST")
+
+
+@pytest.mark.parametrize("scopes", [(), ("openid",), ("openid", "profile", "email")], ids=str)
+def test_a_token_that_opens_nothing_of_the_api_does_not(scopes: tuple[str, ...]) -> None:
+    token = msgspec.structs.replace(EDITOR, credential="oauth", scopes=frozenset(scopes))
+    for method in METHODS:
+        with pytest.raises(PermissionDenied, match="carries no scope of the API"):
+            require(token, None, method)
+        require_method(token, method)
+    require(msgspec.structs.replace(token, scopes=frozenset({"read:products"})), None, "GET")
 
 
 def test_a_read_only_credential_reads_and_is_told_so_before_anything_else() -> None:

@@ -123,6 +123,7 @@ def test_headers_of_errors_are_those_that_they_are_answered_with(
     always = {"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
     own = {
         "AuthenticationRequired": {"WWW-Authenticate"},
+        "PermissionDenied": {"WWW-Authenticate"},
         "ClientUnknown": {"WWW-Authenticate"},
         "MethodNotAllowed": {"Allow"},
         "RateLimited": {"Retry-After"},
@@ -135,6 +136,8 @@ def test_headers_of_errors_are_those_that_they_are_answered_with(
         counted = kind not in ("Internal", "Unavailable")
         limit = resolved(described, answer["headers"]["X-RateLimit-Limit"])
         assert limit["required"] is counted, name
+    missing = responses["PermissionDenied"]["headers"]["WWW-Authenticate"]
+    assert missing["required"] is False, "with a scope that is missing alone"
 
 
 def test_every_example_keeps_its_schema(described: dict[str, Any]) -> None:

@@ -28,23 +28,38 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     expires_at: int | None
 
 
-def require(principal: Principal, scope: str | None, method: str) -> None:
-    """Let a request of this method pass that needs `scope` (None: any caller will do).
-
-    Raises `PermissionDenied`, which says what is missing and what to do.
-    """
+def require_method(principal: Principal, method: str) -> None:
+    """Let a request of this method pass, wherever it leads. Raises `PermissionDenied`."""
     if principal.read_only and method not in READING_METHODS:
         raise PermissionDenied(
             f"This credential is read-only: it allows GET and HEAD, not {method}. "
             "Use one that may write, such as a key that begins with sk_live_."
         )
-    if scope is None or scope in principal.scopes:
+
+
+def require(principal: Principal, scope: str | None, method: str) -> None:
+    """Let a request of this method pass that needs `scope`; with None any caller will do, but for
+    an application's token that opens nothing of the API.
+
+    Raises `PermissionDenied`, which says what is missing and what to do.
+    """
+    require_method(principal, method)
+    if scope is None:
+        if principal.credential == "oauth" and principal.scopes.isdisjoint(SCOPES):
+            raise PermissionDenied(
+                "This access token carries no scope of the API, such as read:users. "
+                "Ask for one that does.",
+                scope="read:users",
+            )
+        return
+    if scope in principal.scopes:
         return
     if scope in ROLE_SCOPES[principal.role] or scope not in SCOPES:
         raise PermissionDenied(
-            f"This credential does not carry the scope {scope}. Use one that does."
+            f"This credential does not carry the scope {scope}. Use one that does.", scope=scope
         )
     raise PermissionDenied(
         f"This needs the scope {scope}, which the role {principal.role} does not have. "
-        "Ask an administrator for a role that has it."
+        "Ask an administrator for a role that has it.",
+        scope=scope,
     )

@@ -62,15 +62,29 @@ class Invalid(PorticoError):
 
 
 class AuthenticationRequired(PorticoError):
-    """No credential, or none that is valid."""
+    """No credential, or none that is valid; `error` is what RFC 6750 §3.1 calls it where one was
+    sent as a bearer token."""
 
     code = "AUTHENTICATION_REQUIRED"
 
+    def __init__(
+        self, message: str, details: Sequence[Fault] = (), *, error: str | None = None
+    ) -> None:
+        super().__init__(message, details)
+        self.error = error
+
 
 class PermissionDenied(PorticoError):
-    """The caller is known and may not do this."""
+    """The caller is known and may not do this; `scope` is what the credential lacks, if it is
+    that."""
 
     code = "PERMISSION_DENIED"
+
+    def __init__(
+        self, message: str, details: Sequence[Fault] = (), *, scope: str | None = None
+    ) -> None:
+        super().__init__(message, details)
+        self.scope = scope
 
 
 class NotFound(PorticoError):

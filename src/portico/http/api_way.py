@@ -3,7 +3,7 @@
 """
 
 from portico.contract.reading import decode, decode_query
-from portico.domain.caller import require
+from portico.domain.caller import require, require_method
 from portico.domain.errors import (
     AuthenticationRequired,
     MethodNotAllowed,
@@ -58,7 +58,7 @@ class ApiWay:
         else:
             await self._admit(request)
         if endpoint is None:
-            require(request.caller, None, request.method)
+            require_method(request.caller, request.method)
             raise nowhere(request, place)
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)

@@ -23,17 +23,28 @@ class Authenticators:
     async def caller(self, request: Request) -> Principal:
         """Whoever makes this request. Raises `AuthenticationRequired`, and `PermissionDenied` for a
         cookie that another site's page makes use of."""
-        header = request.headers.get("authorization")
-        if header is None:
+        sent = request.headers.get_all("authorization")
+        if not sent:
             if "authorization" in request.headers:
-                raise AuthenticationRequired("The Authorization header must be ASCII.")
+                raise AuthenticationRequired(
+                    "The Authorization header must be ASCII.", error="invalid_request"
+                )
             return await self._of_cookie(request)
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or not token:
+        if len(sent) > 1:
+            raise AuthenticationRequired(
+                "Send the Authorization header once.", error="invalid_request"
+            )
+        scheme, _, token = sent[0].partition(" ")
+        if scheme.lower() != "bearer":
             raise AuthenticationRequired("The Authorization header must be 'Bearer TOKEN'.")
         credentials = self._credentials[request.environment.name]
         known = credentials.known(token, request.now)
-        return known or await credentials.look_up(token, request.now)
+        if known is not None:
+            return known
+        try:
+            return await credentials.look_up(token, request.now)
+        except AuthenticationRequired as refusal:
+            raise AuthenticationRequired(refusal.message, error="invalid_token") from None
 
     async def _of_cookie(self, request: Request) -> Principal:
         cookie = self._cookie.read(request.headers)

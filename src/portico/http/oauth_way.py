@@ -71,6 +71,8 @@ class OAuthWay:
         if "authorization" in request.headers:
             if secret is not None:
                 raise Refused("invalid_request", "Authenticate in one way: Basic or in the body.")
+            if len(request.headers.get_all("authorization")) > 1:
+                raise Refused("invalid_request", "Send the Authorization header once.")
             named, secret = _basic(request.header("authorization") or "")
             if client_id not in (None, named):
                 raise Refused("invalid_request", "client_id differs from the one of HTTP Basic.")

@@ -20,8 +20,10 @@ EXAMPLES: Mapping[type[PorticoError], PorticoError] = {
             "The request could not be read.",
             [Fault("limit", "must be a whole number from 1 to 100")],
         ),
-        errors.AuthenticationRequired("This API key is not valid."),
-        errors.PermissionDenied("This credential does not carry the scope write:products."),
+        errors.AuthenticationRequired("This API key is not valid.", error="invalid_token"),
+        errors.PermissionDenied(
+            "This credential does not carry the scope write:products.", scope="write:products"
+        ),
         errors.NotFound("There is no product 17."),
         errors.MethodNotAllowed("PUT is not possible here; use GET, HEAD.", ["GET", "HEAD"]),
         errors.NotAcceptable("This service answers application/json; accept that or */*."),
@@ -93,7 +95,10 @@ HEADERS: Mapping[str, Json] = {
         **_header("The answer is that of an earlier attempt.", "true", const="true"),
         "required": False,
     },
-    "WWW-Authenticate": _header("How to authenticate.", "Bearer"),
+    "WWW-Authenticate": _header(
+        "How to authenticate; with `error` where a token came and was refused (RFC 6750 §3.1).",
+        'Bearer error="invalid_token"',
+    ),
     "Allow": _header("The methods that this path takes.", "GET, HEAD"),
     "Retry-After": _header("How many seconds to wait.", 17, minimum=1),
 }
@@ -195,6 +200,8 @@ def _error_component(kinds: Sequence[type[PorticoError]], extra: Sequence[str]) 
         headers |= {name: {**HEADERS[name], "required": False} for name in LIMITS}
     own = {name for reply in replies.values() for name, _ in reply.headers}
     headers |= refs(*(name for name in HEADERS if name.lower() in own))
+    if errors.PermissionDenied in kinds:
+        headers["WWW-Authenticate"] = {**HEADERS["WWW-Authenticate"], "required": False}
     codes = sorted({kind.code for kind in kinds})
     schema = {
         "allOf": [

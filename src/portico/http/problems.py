@@ -26,14 +26,18 @@ STATUS: dict[type[PorticoError], int] = {
 
 
 def problem(error: PorticoError) -> Reply:
-    """The response of specification §7 for an error."""
+    """The response of specification §7 for an error, with the challenge of RFC 6750 §3."""
     reply = Reply(
         STATUS[type(error)],
         error_body(error.code, error.message, error.details),
         [("content-type", JSON)],
     )
     if isinstance(error, errors.AuthenticationRequired):
-        reply.headers.append(("www-authenticate", "Bearer"))
+        challenge = f'Bearer error="{error.error}"' if error.error else "Bearer"
+        reply.headers.append(("www-authenticate", challenge))
+    elif isinstance(error, errors.PermissionDenied) and error.scope is not None:
+        challenge = f'Bearer error="insufficient_scope", scope="{error.scope}"'
+        reply.headers.append(("www-authenticate", challenge))
     elif isinstance(error, errors.MethodNotAllowed):
         reply.headers.append(("allow", ", ".join(error.allow)))
     elif isinstance(error, errors.RateLimited | errors.Unavailable):
