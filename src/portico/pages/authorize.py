@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from portico.domain.errors import AuthenticationRequired, NotFound
 from portico.domain.oauth import Refused, narrowed
 from portico.domain.scopes import ROLE_SCOPES
-from portico.domain.times import SECOND
 from portico.http.messages import Reply
 from portico.http.routing import Access, Mount
 from portico.http.throttle import Throttle
@@ -18,6 +17,12 @@ from portico.pages.site import Accounts, Page, Site, Visit, routes, see_other
 from portico.pages.way import PageWay
 from portico.services.authorization import grant_code
 from portico.services.authorization_requests import AuthorizationRequest, Returned, read_request
+from portico.services.fresh_sign_in import (
+    Parameters,
+    signed_in_for,
+    stamped,
+    wants_fresh_sign_in,
+)
 
 MAX_PARAMETERS = 50
 
@@ -25,16 +30,19 @@ MAX_PARAMETERS = 50
 async def ask(visit: Visit) -> Reply:
     """GET /authorize."""
     try:
-        asked = await _read(visit)
+        parameters = _parameters(visit)
+        asked = await read_request(visit.env, parameters)
         if not visit.signed_in:
+            if asked.silent:
+                raise _refusal(visit, asked, "login_required", "Nobody is signed in.")
             if visit.cookie_kept_back:
                 raise AuthenticationRequired("Whether somebody is signed in will be seen.")
-            if "none" in asked.prompt:
-                raise _refusal(visit, asked, "login_required", "Nobody is signed in.")
-            return _sign_in(visit)
-        if await _must_sign_in_again(visit, asked):
-            return _sign_in(visit, again="yes")
-        if "none" in asked.prompt:
+            return _sign_in(visit, asked, parameters)
+        if not signed_in_for(visit.env, asked, parameters, await _signed_in_at(visit)):
+            if asked.silent:
+                raise _refusal(visit, asked, "login_required", "The user must sign in again.")
+            return _sign_in(visit, asked, parameters, again="yes")
+        if asked.silent:
             raise _refusal(visit, asked, "consent_required", "The user must be asked.")
     except Returned as returned:
         return see_other(returned.address)
@@ -47,10 +55,15 @@ async def ask(visit: Visit) -> Reply:
 async def decide(visit: Visit) -> Reply:
     """POST /authorize: what the user decided. The request is in the address, as it was asked."""
     try:
-        asked = await _read(visit)
+        parameters = _parameters(visit)
+        asked = await read_request(visit.env, parameters)
         if visit.form.text("decision") != "allow":
             raise _refusal(visit, asked, "access_denied", "The user did not allow it.")
+        if asked.silent:
+            raise _refusal(visit, asked, "consent_required", "The user must be asked.")
         signed_in_at = await _signed_in_at(visit)
+        if not signed_in_for(visit.env, asked, parameters, signed_in_at):
+            return _sign_in(visit, asked, parameters, again="yes")
         code = await grant_code(
             visit.env, asked.wish, signed_in_at=signed_in_at, by=visit.request.actor
         )
@@ -61,9 +74,9 @@ async def decide(visit: Visit) -> Reply:
     return see_other(asked.answer(visit.env.addresses.auth, code=code))
 
 
-async def _read(visit: Visit) -> AuthorizationRequest:
+def _parameters(visit: Visit) -> Parameters:
     try:
-        parameters = parse_qsl(
+        return parse_qsl(
             visit.request.query_string,
             keep_blank_values=True,
             errors="strict",
@@ -71,7 +84,6 @@ async def _read(visit: Visit) -> AuthorizationRequest:
         )
     except ValueError:
         raise Refused("invalid_request", "The address cannot be read.") from None
-    return await read_request(visit.env, parameters)
 
 
 def _refusal(visit: Visit, asked: AuthorizationRequest, error: str, message: str) -> Returned:
@@ -85,23 +97,15 @@ async def _signed_in_at(visit: Visit) -> int:
     return session.created_at
 
 
-async def _must_sign_in_again(visit: Visit, asked: AuthorizationRequest) -> bool:
-    if "login" in asked.prompt or "select_account" in asked.prompt:
-        return True
-    if asked.max_age is None:
-        return False
-    return visit.request.now - await _signed_in_at(visit) > asked.max_age * SECOND
-
-
-def _sign_in(visit: Visit, **query: str) -> Reply:
-    """Sends the browser to sign in, and then back without the wish for a fresh sign-in."""
-    parameters = [
-        (name, value)
-        for name, value in parse_qsl(visit.request.query_string, keep_blank_values=True)
-        if name not in ("prompt", "max_age")
-    ]
-    target = f"{visit.request.path}?{urlencode(parameters)}"
-    return visit.go("/sign-in", **query, next=target)
+def _sign_in(
+    visit: Visit, asked: AuthorizationRequest, parameters: Parameters, **query: str
+) -> Reply:
+    """Sends the browser to sign in, and then back with the same request."""
+    if wants_fresh_sign_in(asked):
+        request = stamped(visit.env, parameters, visit.request.now)
+    else:
+        request = urlencode(parameters)
+    return visit.go("/sign-in", **query, next=f"{visit.request.path}?{request}")
 
 
 PAGES = (

@@ -34,6 +34,16 @@ class AuthorizationRequest(NamedTuple):
     prompt: frozenset[str]
     max_age: int | None
 
+    @property
+    def silent(self) -> bool:
+        """Whether no page may be shown."""
+        return "none" in self.prompt
+
+    @property
+    def sign_in_again(self) -> bool:
+        """Whether the user must sign in for this very request."""
+        return self.max_age == 0 or not self.prompt.isdisjoint({"login", "select_account"})
+
     def answer(self, issuer: str, **parameters: str) -> str:
         """The address that takes the browser back, with the issuer (RFC 9207)."""
         return _address(self.wish.redirect_uri, self.state, issuer, parameters)

@@ -68,6 +68,7 @@ class Environment:
         self.addresses = addresses
         self.foreign = foreign
         self.passwords = passwords
+        self.vault = vault
         self.mail_queue = mail_queue
         self.clock = clock
         self.random = random

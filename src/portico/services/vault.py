@@ -1,7 +1,10 @@
-"""Encryption of what the database keeps and must be able to read again: private signing keys."""
+"""What the installation's secret is for: encryption of what the database keeps and must be able to
+read again (private signing keys), and codes that prove that a text came from here.
+"""
 
 from collections.abc import Callable
 from functools import cached_property
+from hmac import digest
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -14,7 +17,8 @@ _NONCE_BYTES = 12
 
 
 class Vault:
-    """Encrypts with AES-256-GCM, under a key derived from the installation's secret."""
+    """Encrypts with AES-256-GCM, and authenticates with HMAC-SHA256, under keys derived from the
+    installation's secret."""
 
     def __init__(self, secret: Callable[[], bytes], random: Random) -> None:
         """`secret` gives 256 bits of entropy or more; it is asked when the first need arises."""
@@ -23,8 +27,18 @@ class Vault:
 
     @cached_property
     def _cipher(self) -> AESGCM:
-        derivation = HKDF(SHA256(), 32, salt=None, info=b"portico signing keys")
-        return AESGCM(derivation.derive(self._secret()))
+        return AESGCM(self._derived(b"portico signing keys"))
+
+    @cached_property
+    def _code_key(self) -> bytes:
+        return self._derived(b"portico codes")
+
+    def _derived(self, purpose: bytes) -> bytes:
+        return HKDF(SHA256(), 32, salt=None, info=purpose).derive(self._secret())
+
+    def authenticate(self, text: bytes) -> bytes:
+        """The code (HMAC-SHA256) that nobody without the secret can make for `text`."""
+        return digest(self._code_key, text, "sha256")
 
     def seal(self, text: bytes, name: str) -> bytes:
         """Encrypts `text`, bound to its name."""

@@ -1,0 +1,261 @@
+"""Requests that want a sign-in of their own: at the question and at the decision, whatever becomes
+of the address in between (OpenID Connect Core §3.1.2.1)."""
+
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlencode, urljoin, urlsplit
+
+import httpx
+import pytest
+
+from driving import Api
+from portico.domain.users import User
+from portico.services.clients import Registered
+from portico.services.fresh_sign_in import PARAMETER, SECONDS
+from signing_in import AUTH, CALLBACK, PASSWORD, client_of, read
+
+HERE = "https://localhost:8443"
+ORIGIN = {"origin": HERE}
+FRESH: list[dict[str, str]] = [
+    {"max_age": "0"},
+    {"prompt": "login"},
+    {"prompt": "login consent", "max_age": "600"},
+    {"prompt": "select_account"},
+    {"max_age": "60"},
+]
+
+
+class Person:
+    """Somebody with a browser, at the authorization server."""
+
+    def __init__(self, api: Api, user: User) -> None:
+        self.browser = api.stranger()
+        self.user = user
+
+    async def get(self, address: str, **headers: str) -> httpx.Response:
+        """A page."""
+        return await self.browser.get(urljoin(HERE, address), headers=headers)
+
+    async def decide(self, address: str, decision: str = "allow") -> httpx.Response:
+        """The form of the consent page, sent to this address."""
+        page = await self.get(f"{AUTH['live']}/authorize?{CONSENT[self.user.id]}")
+        csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+        assert csrf, page.text
+        form = {"csrf": csrf[1], "decision": decision}
+        return await self.browser.post(urljoin(HERE, address), data=form, headers=ORIGIN)
+
+    async def sign_in(self, address: str = f"{AUTH['live']}/sign-in") -> str:
+        """The address that signing in there leads to."""
+        hidden = dict(parse_qsl(urlsplit(address).query))
+        form = {"email": self.user.email, "password": PASSWORD, "next": hidden.get("next", "")}
+        answer = await self.browser.post(f"{AUTH['live']}/sign-in", data=form, headers=ORIGIN)
+        assert answer.status_code == 303, answer.text
+        return answer.headers["location"]
+
+
+CONSENT: dict[int, str] = {}
+"""A request of each user that wants nothing in particular."""
+
+
+@pytest.fixture
+async def shop(api: Api) -> Registered:
+    """A client."""
+    return await client_of(api.live)
+
+
+@pytest.fixture
+async def ada(api: Api, shop: Registered) -> Person:
+    """A user whose last sign-in was two minutes ago."""
+    person = Person(api, await api.account("editor", password=PASSWORD))
+    CONSENT[person.user.id] = query(shop)
+    await person.sign_in()
+    api.clock.advance(seconds=120)
+    return person
+
+
+def query(client: Registered, **wishes: str) -> str:
+    """What a client asks for."""
+    whole = {
+        "response_type": "code",
+        "client_id": client.client.client_id,
+        "redirect_uri": CALLBACK,
+        "scope": "openid read:products",
+        "state": "s",
+        **wishes,
+    }
+    return urlencode(whole)
+
+
+def address(client: Registered, **wishes: str) -> str:
+    """Where a client sends the browser."""
+    return f"{AUTH['live']}/authorize?{query(client, **wishes)}"
+
+
+def wants_sign_in(answer: httpx.Response) -> str:
+    """Sees that the browser is sent to sign in; returns where."""
+    assert answer.status_code == 303, answer.text
+    where = answer.headers["location"]
+    assert urlsplit(where).path == "/auth/sign-in", where
+    return str(where)
+
+
+def told(answer: httpx.Response) -> dict[str, str]:
+    """Sees that the browser goes back to the client; returns with what."""
+    assert answer.status_code == 303, answer.text
+    where = urlsplit(answer.headers["location"])
+    assert f"{where.scheme}://{where.netloc}{where.path}" == CALLBACK
+    return dict(parse_qsl(where.query))
+
+
+def asks_for_consent(answer: httpx.Response) -> bool:
+    """Whether an answer is the consent page."""
+    return answer.status_code == 200 and 'name="decision"' in answer.text
+
+
+async def stamped(person: Person, url: str) -> str:
+    """The address that a request has once its user has signed in for it."""
+    where = wants_sign_in(await person.get(url))
+    assert (await person.get(where)).status_code == 200, "also for who is signed in"
+    return await person.sign_in(where)
+
+
+@pytest.mark.parametrize("wishes", FRESH, ids=str)
+async def test_a_decision_needs_the_sign_in_that_the_request_wants(
+    api: Api, shop: Registered, ada: Person, wishes: dict[str, str]
+) -> None:
+    asked = address(shop, **wishes)
+    async with api.unchanged():
+        wants_sign_in(await ada.decide(asked))
+    api.clock.advance(seconds=5)
+    after = await stamped(ada, asked)
+    api.clock.advance(seconds=90)
+    assert asks_for_consent(await ada.get(after))
+    code = told(await ada.decide(after))["code"]
+    bought = await exchanged(api, shop, code)
+    _, claims = read(bought["id_token"])
+    assert claims["auth_time"] == api.clock() // 1000 - 90, "of the new sign-in"
+
+
+async def exchanged(api: Api, client: Registered, code: str) -> dict[str, Any]:
+    """What a code buys."""
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+    secret = {"client_id": client.client.client_id, "client_secret": client.secret or ""}
+    answer = await api.stranger().post(f"{AUTH['live']}/token", data={**form, **secret})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+@pytest.mark.parametrize("wishes", FRESH, ids=str)
+async def test_a_stranger_signs_in_once(api: Api, shop: Registered, wishes: dict[str, str]) -> None:
+    person = Person(api, await api.account("viewer", password=PASSWORD))
+    CONSENT[person.user.id] = query(shop)
+    after = await stamped(person, address(shop, **wishes))
+    api.clock.advance(seconds=90)
+    assert asks_for_consent(await person.get(after))
+    assert "code" in told(await person.decide(after))
+
+
+async def test_the_time_of_asking_cannot_be_moved_or_taken_along(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    asked = address(shop, max_age="0")
+    after = await stamped(ada, asked)
+    api.clock.advance(seconds=1)
+    (stamp,) = parse_qs(urlsplit(after).query)[PARAMETER]
+    time, _, code = stamp.partition(".")
+    assert int(time) <= api.clock()
+    other = await client_of(api.live)
+    later = f"{asked}&{PARAMETER}={int(time) + 1}.{code}"
+    forged = [
+        *(asked, later),
+        f"{asked}&{PARAMETER}={int(time) - 10**9}.{code}",
+        f"{asked}&{PARAMETER}={time}.",
+        f"{asked}&{PARAMETER}={time}",
+        f"{asked}&{PARAMETER}=",
+        f"{asked}&{PARAMETER}={time}.{code[:-1]}",
+        f"{asked}&{PARAMETER}=%C3%A9.%C3%A9",
+        f"{asked}&{PARAMETER}={'9' * 500}.{code}",
+        f"{address(shop, max_age='0', scope='openid')}&{PARAMETER}={stamp}",
+        f"{address(other, max_age='0')}&{PARAMETER}={stamp}",
+        f"{address(shop, max_age='0', state='t')}&{PARAMETER}={stamp}",
+        f"{address(shop, prompt='login')}&{PARAMETER}={stamp}",
+    ]
+    async with api.unchanged():
+        for url in forged:
+            wants_sign_in(await ada.get(url))
+            wants_sign_in(await ada.decide(url))
+    assert "code" in told(await ada.decide(after)), "unchanged it works"
+
+
+async def test_a_sign_in_counts_for_requests_that_were_asked_before_it(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    asked = address(shop, prompt="login")
+    where = wants_sign_in(await ada.get(asked))
+    after = dict(parse_qsl(urlsplit(where).query))["next"]
+    async with api.unchanged():
+        wants_sign_in(await ada.get(after))
+        wants_sign_in(await ada.decide(after))
+    assert await ada.sign_in(where) == after
+    assert asks_for_consent(await ada.get(after))
+
+
+async def test_the_same_request_asked_again_wants_another_sign_in(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    asked = address(shop, max_age="0")
+    assert "code" in told(await ada.decide(await stamped(ada, asked)))
+    api.clock.advance(seconds=1)
+    wants_sign_in(await ada.get(asked))
+    wants_sign_in(await ada.decide(asked))
+
+
+async def test_who_takes_too_long_to_decide_signs_in_again(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    after = await stamped(ada, address(shop, prompt="login"))
+    api.clock.advance(seconds=SECONDS - 1)
+    assert asks_for_consent(await ada.get(after))
+    api.clock.advance(seconds=1)
+    again = wants_sign_in(await ada.decide(after))
+    assert asks_for_consent(await ada.get(await ada.sign_in(again)))
+
+
+async def test_denying_needs_no_sign_in(shop: Registered, ada: Person) -> None:
+    answer = await ada.decide(address(shop, max_age="0"), "deny")
+    assert told(answer)["error"] == "access_denied"
+
+
+@pytest.mark.parametrize("way", ["signed in", "nobody", "kept back", "in a frame"])
+@pytest.mark.parametrize("max_age", ["", "0", "60", "3600"])
+async def test_prompt_none_never_shows_a_page(
+    api: Api, shop: Registered, ada: Person, way: str, max_age: str
+) -> None:
+    headers = {"sec-fetch-site": "same-origin"}
+    if way != "signed in":
+        ada.browser.cookies.clear()
+    if way in ("kept back", "in a frame"):
+        place = "document" if way == "kept back" else "iframe"
+        headers = {"sec-fetch-site": "cross-site", "sec-fetch-dest": place}
+    asked = address(shop, prompt="none", **({"max_age": max_age} if max_age else {}))
+    async with api.unchanged():
+        error = told(await ada.get(asked, **headers))["error"]
+    late = way == "signed in" and max_age in ("", "3600")
+    assert error == ("consent_required" if late else "login_required")
+
+
+async def test_a_decision_that_nobody_was_asked_for_grants_nothing(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    async with api.unchanged():
+        answer = await ada.decide(address(shop, prompt="none"))
+        assert told(answer)["error"] == "consent_required"
+
+
+async def test_the_consent_page_sends_its_form_to_where_the_request_was_proven(
+    shop: Registered, ada: Person
+) -> None:
+    after = await stamped(ada, address(shop, max_age="0"))
+    page = await ada.get(after)
+    assert after in [unescape(action) for action in re.findall(r'action="([^"]+)"', page.text)]
