@@ -22,6 +22,8 @@ from typing import Any
 
 import apsw
 
+import forking
+
 COMMAND = (sys.executable, "-m", "portico")
 PATIENCE_SECONDS = 20.0
 """How long anything may take that should happen at once, on a machine with much else to do."""
@@ -112,15 +114,7 @@ class Installation:
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """One command, to its end."""
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_SECONDS * 3,
-        )
+        return forking.run(arguments, self.directory, self.environment, PATIENCE_SECONDS * 3)
 
     def told(self, *arguments: str) -> Any:
         """What a command that goes well prints with `--json`."""
