@@ -12,6 +12,7 @@ import httpx
 from driving import BASE, Api, InProcess, json_bytes
 from portico.domain.audit import Actor
 from portico.domain.oauth import REFRESH_SECONDS, Client
+from portico.domain.scopes import SCOPES as EVERY_SCOPE
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS
 from portico.domain.users import User
@@ -25,7 +26,7 @@ COOKIE = "__Host-session"
 PASSWORD = "Passw0rdd"
 FORM = "application/x-www-form-urlencoded"
 CALLBACK = "https://shop.example/callback"
-SCOPES = "read:users write:users read:products write:products admin"
+SCOPES = " ".join(EVERY_SCOPE)
 VERIFIER = "v" * 43
 CHALLENGE = urlsafe_b64encode(sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from portico.domain.api_keys import (
     KEY_TYPES,
-    READ_SCOPES,
     ApiKey,
     KeyType,
     hint,
@@ -21,7 +20,6 @@ from portico.domain.api_keys import (
     well_formed,
 )
 from portico.domain.errors import BrokenRule
-from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import digest
 
 BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -106,11 +104,6 @@ def test_a_true_checksum_does_not_make_a_key_of_another_alphabet_or_length(body:
 def test_what_is_stored_of_a_key_is_its_sha256_and_a_hint(key: str) -> None:
     assert digest(key) == hashlib.sha256(key.encode()).digest()
     assert hint(key) == f"{key[:8]}…{key[-4:]}"
-
-
-def test_a_read_key_reads_and_nothing_else() -> None:
-    assert sorted(READ_SCOPES) == ["read:products", "read:users"]
-    assert {scope for scope in ROLE_SCOPES["admin"] if scope.startswith("read:")} == READ_SCOPES
 
 
 def test_a_key_name_is_trimmed_and_has_1_to_100_characters() -> None:

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.api_keys import READ_SCOPES
 from portico.domain.caller import Principal, require, require_method
 from portico.domain.errors import PermissionDenied
-from portico.domain.scopes import ROLE_SCOPES, SCOPES
+from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
 from portico.domain.users import ROLES
 
 METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS", "get", ""]

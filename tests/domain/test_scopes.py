@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.scopes import ROLE_SCOPES, SCOPES, effective
+from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES, SCOPE_WORDS, SCOPES, effective
 from portico.domain.users import ROLES
 
 TABLE = {
@@ -19,6 +19,13 @@ def test_every_role_has_exactly_its_scopes() -> None:
     assert ROLE_SCOPES == TABLE
     assert set(ROLE_SCOPES) == set(ROLES)
     assert set(SCOPES) == TABLE["admin"]
+    assert {scope for scope in SCOPES if scope.startswith("read:")} == READ_SCOPES
+
+
+def test_scopes_stand_in_their_order_and_each_has_words() -> None:
+    """The order is that in which a token spells them."""
+    assert SCOPES == ("read:users", "write:users", "read:products", "write:products", "admin")
+    assert all(SCOPE_WORDS[scope] for scope in SCOPES)
 
 
 @given(st.sampled_from(ROLES), granted_scopes)

@@ -13,9 +13,6 @@ from portico.domain.text import trimmed
 from portico.domain.words import KEY_TYPES as KEY_TYPES
 from portico.domain.words import KeyType as KeyType
 
-READ_SCOPES = frozenset({"read:users", "read:products"})
-"""The scopes of a `read` key; the other types carry all of their owner's."""
-
 NAME_LENGTH = (1, 100)
 ROTATION_OVERLAP_SECONDS = 86_400
 

@@ -2,7 +2,7 @@
 with the authorization server's endpoints beside them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from string import Template
@@ -18,6 +18,8 @@ from portico.domain.idempotency import KEY_LENGTH
 from portico.domain.ids import MAX_ID
 from portico.domain.limits import Plan
 from portico.domain.oauth import OPENID_SCOPES
+from portico.domain.resources import RESOURCES
+from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.http.idempotency import HEADER
 from portico.http.messages import JSON
 from portico.http.openapi_oauth import oauth_body, oauth_components, oauth_responses
@@ -37,10 +39,7 @@ GUIDE = Path(__file__).with_name("guide.md")
 AUTH = "auth"
 
 TAGS: Mapping[str, tuple[str, str]] = {
-    "users": ("Users", "The people who have an account, and what they may do."),
-    "products": ("Products", "The catalog: what is drafted, sold and archived."),
-    "api-keys": ("API keys", "The credentials of programs. An admin makes them for their owners."),
-    "sessions": ("Sessions", "Signing in with a cookie, for browsers."),
+    **{kind.path: (kind.title, kind.about) for kind in RESOURCES},
     AUTH: ("Sign-in and OAuth", "The authorization server: logins, tokens, keys, metadata."),
 }
 """Title and description of what stands first in a path, and of the authorization server."""
@@ -130,7 +129,7 @@ def document(
             "title": "Portico API",
             "version": version("portico"),
             "summary": "Users and products, over HTTPS.",
-            "description": Template(GUIDE.read_text("utf-8")).safe_substitute(base=address),
+            "description": _guide(address),
         },
         "servers": [{"url": address}],
         "security": [{"bearer": []}, {"cookie": []}],
@@ -176,6 +175,19 @@ def _paths(
         operation = {**_operation(route, made), "servers": [{"url": auth_part.address}]}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return paths
+
+
+def _guide(address: str) -> str:
+    roles = " ".join(
+        f"A user who is {role} has {_listed(scope for scope in SCOPES if scope in has)}."
+        for role, has in ROLE_SCOPES.items()
+    )
+    return Template(GUIDE.read_text("utf-8")).safe_substitute(base=address, roles=roles)
+
+
+def _listed(scopes: Iterable[str]) -> str:
+    *all_but_last, last = (f"`{scope}`" for scope in scopes)
+    return f"{', '.join(all_but_last)} and {last}"
 
 
 def _constant_header(value: str) -> Json:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup, escape
 
+from portico.domain.scopes import SCOPE_WORDS
 from portico.domain.times import SECOND
 
 _TOKEN = re.compile(
@@ -92,11 +93,7 @@ _SCOPES = {
     "openid": "Know who you are",
     "profile": "See your name and picture",
     "email": "See your e-mail address",
-    "read:users": "See all users",
-    "write:users": "Create, change and delete users",
-    "read:products": "See products",
-    "write:products": "Create, change and delete products",
-    "admin": "Administer everything: plans, keys, clients and the audit log",
+    **SCOPE_WORDS,
 }
 
 

@@ -6,11 +6,11 @@ data's version stays, so whatever ends a credential ends it at the very next req
 
 import msgspec
 
-from portico.domain.api_keys import READ_SCOPES, usable, well_formed
+from portico.domain.api_keys import usable, well_formed
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.oauth import OPENID_SCOPES
-from portico.domain.scopes import effective
+from portico.domain.scopes import READ_SCOPES, effective
 from portico.domain.secrets import ACCESS_TOKEN, digest
 from portico.domain.sessions import idle_end
 from portico.services.environment import Environment
