@@ -82,13 +82,13 @@ async def test_whatever_is_wrong_gets_one_answer_at_one_cost(
         (ada.email, PASSWORD.lower()),
         (ada.email, PASSWORD + " "),
         (ada.email, "x" * 129),
-        (ada.email, PASSWORD + "x" * 200_000),
+        (ada.email, PASSWORD + "x" * 8_000),
         (without.email, ""),
         (without.email, PASSWORD),
         ("nobody@example.com", PASSWORD),
         ("", ""),
         ("no e-mail at all", PASSWORD),
-        ("x" * 100_000, PASSWORD),
+        ("x" * 8_000, PASSWORD),
         (f" {ada.email}", PASSWORD),
     ]
     answers = []

@@ -22,8 +22,16 @@ BODY = "body"
 """The field named by a fault of the whole body."""
 
 
+MOST_FAULTS = 100
+
+CROWDED_BYTES = 65_536
+MOST_VALUES = 5_000
+"""What a body of more than so many bytes may hold: no shape takes more, and to read hundreds of
+thousands would hold up everybody else."""
+
+
 class Faults:
-    """Collects what is wrong with one request."""
+    """Collects what is wrong with one request: the first hundred of each kind."""
 
     def __init__(self) -> None:
         self.unreadable: list[Fault] = []
@@ -31,16 +39,24 @@ class Faults:
 
     def cannot_read(self, field: str, message: str) -> None:
         """A fault of form: becomes a 400."""
-        self.unreadable.append(Fault(field, message))
+        if not self.full:
+            self.unreadable.append(Fault(field, message))
 
     def breaks_rule(self, field: str, message: str) -> None:
         """A well-formed value that breaks a rule: becomes a 422."""
-        self.broken.append(Fault(field, message))
+        if len(self.broken) < MOST_FAULTS:
+            self.broken.append(Fault(field, message))
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing that is read further can change what will be told."""
+        return len(self.unreadable) >= MOST_FAULTS
 
     def check(self) -> None:
         """Raises `Unreadable` or `Invalid` if there was any fault."""
         if self.unreadable:
-            raise Unreadable("The request could not be read.", [*self.unreadable, *self.broken])
+            found = [*self.unreadable, *self.broken]
+            raise Unreadable("The request could not be read.", found[:MOST_FAULTS])
         if self.broken:
             raise Invalid("Some fields have values that are not allowed.", self.broken)
 
@@ -115,12 +131,24 @@ def parse_json(text: str) -> Any:
 def read_json(body: bytes) -> Any:
     """The value of a body, see `parse_json`. Raises `Unreadable`."""
     try:
+        if len(body) > CROWDED_BYTES and _is_crowded(body):
+            raise NotJson(f"It holds more than {MOST_VALUES} values.")  # noqa: TRY301 - as any other
         return parse_json(body.decode("utf-8"))
     except UnicodeDecodeError:
         message = "The body is not UTF-8."
     except NotJson as error:
         message = str(error)
     raise Unreadable("The body is not valid JSON.", [Fault(BODY, message)])
+
+
+def _is_crowded(body: bytes) -> bool:
+    """Whether JSON has more than `MOST_VALUES` values, by what stands before each of them outside
+    of strings, and without making an object of any."""
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > 4 * MOST_VALUES:  # an object's member has two strings at most
+        return True
+    outside = b"".join(plain.split(b'"')[::2])
+    return sum(map(outside.count, (b",", b"[", b"{"))) > MOST_VALUES
 
 
 def text_fault(text: str) -> str | None:
@@ -150,6 +178,8 @@ def read_object(shape: type[msgspec.Struct], value: Any, path: str, faults: Faul
     values: dict[str, Any] = {}
     kinds = fields(shape)
     for name, item in value.items():
+        if faults.full:
+            break
         here = f"{path}.{name}" if path else name
         kind = kinds.get(name)
         if kind is None:
@@ -193,6 +223,8 @@ def decode_query(shape: type[S], query: str) -> S:
     values: dict[str, Any] = {}
     kinds = fields(shape)
     for pair in query.split("&") if query else []:
+        if faults.full:
+            break
         raw_name, _, raw_value = pair.partition("=")
         name, text = _unquote(raw_name), _unquote(raw_value)
         kind = kinds.get(name) if name is not None else None

@@ -19,7 +19,7 @@ from portico.http.cookies import Origins
 from portico.http.idempotency import attempt_of, once
 from portico.http.messages import NoQuery, Reply, Request
 from portico.http.problems import problem
-from portico.http.routing import Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
 from portico.http.throttle import Throttle
 
 CACHE = ("cache-control", "private, no-cache")
@@ -37,7 +37,7 @@ class ApiWay:
         *,
         body_limit: int,
     ) -> None:
-        """`body_limit` is in bytes."""
+        """`body_limit` is in bytes, for those who have a credential."""
         self._authenticators = authenticators
         self._origins = origins
         self._throttle = throttle
@@ -72,7 +72,8 @@ class ApiWay:
         body = b""
         if endpoint.body is not None:
             check_content(request)
-            body = await request.read_body(self._body_limit)
+            most = min(self._body_limit, PUBLIC_BODY_LIMIT) if endpoint.public else self._body_limit
+            body = await request.read_body(most)
             request.body = decode(endpoint.body, body)
         if endpoint.route.repeatable and (attempt := attempt_of(request, endpoint.path, body)):
             return await once(request, attempt, endpoint.handler)

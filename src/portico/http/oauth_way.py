@@ -22,12 +22,11 @@ from portico.domain.oauth import Client, Refused
 from portico.http.api_way import nowhere
 from portico.http.messages import JSON, Reply, Request
 from portico.http.problems import STATUS, problem
-from portico.http.routing import Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.services.clients import authenticate_client
 
 FORM = "application/x-www-form-urlencoded"
-BODY_LIMIT = 65_536
 MAX_PARAMETERS = 50
 
 NO_STORE = (("cache-control", "no-store"), ("pragma", "no-cache"))
@@ -48,7 +47,7 @@ class OAuthWay:
             await self._throttle.address(request)
             raise nowhere(request, place)
         try:
-            body = await request.read_body(BODY_LIMIT)
+            body = await request.read_body(PUBLIC_BODY_LIMIT)
             parameters = _parameters(request, body, endpoint.route.form)
             client = await self._client(request, parameters)
         except PorticoError:

@@ -16,6 +16,9 @@ from portico.http.messages import Handler, Reply, Request
 
 ID = "{id}"
 
+PUBLIC_BODY_LIMIT = 16_384
+"""In bytes: what anyone may send without a credential."""
+
 
 class Access(Enum):
     """Who may call a route that needs no scope."""

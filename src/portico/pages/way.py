@@ -22,7 +22,7 @@ from portico.domain.limits import Plan
 from portico.http.api_way import nowhere
 from portico.http.messages import Reply, Request
 from portico.http.problems import problem
-from portico.http.routing import Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
 from portico.pages.html import template
@@ -87,7 +87,8 @@ class PageWay:
             except AuthenticationRequired:
                 return self._to_sign_in(request, place, cookie)
         self._check_origin(request)
-        form = read_form(request.header("content-type"), await request.read_body(BODY_LIMIT))
+        body = await request.read_body(PUBLIC_BODY_LIMIT if endpoint.public else BODY_LIMIT)
+        form = read_form(request.header("content-type"), body)
         if not endpoint.public and not compare_digest(
             form.text("csrf").encode(), csrf_token(cookie or "").encode()
         ):
