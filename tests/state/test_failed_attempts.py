@@ -213,6 +213,18 @@ async def test_failures_survive_a_restart() -> None:
     assert await attempt(limiter, NOON, account("bob")) == ADMITTED
 
 
+async def test_who_was_forgiven_and_then_was_right_is_forgiven_after_a_restart_too() -> None:
+    limiter = MemoryLimiter()
+    await fail(limiter, 10, NOON, account())
+    stored = {row[0]: row for row in limiter.changes()}
+    await limiter.forget([account()[0]])
+    assert await attempt(limiter, NOON, account(), fails=False) == ADMITTED
+    stored.update({row[0]: row for row in limiter.changes()})
+    limiter = MemoryLimiter()
+    limiter.restore(stored.values())
+    assert await attempt(limiter, NOON, account()) == ADMITTED
+
+
 async def test_waits_survive_a_restart() -> None:
     limiter = MemoryLimiter()
     await fail(limiter, 10, NOON, account())

@@ -79,7 +79,7 @@ class FailedAttempts:
         rows = []
         for caller in callers:
             del self._changed[caller]
-            failures = self._kept[caller].failures
+            failures = self._kept.get(caller, _NOBODY).failures
             day = failures.until // DAY
             rows.append((spelled(caller), failures.until, failures.count, day, failures.count))
         return rows
