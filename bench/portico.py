@@ -100,7 +100,11 @@ def serving(
     As it comes, Portico logs each request; `request_log=False` ends that.
     """
     headers = {"Authorization": f"Bearer {prepared.key}"}
-    variables = {**prepared.environment, "PORTICO_LOG_REQUESTS": "on" if request_log else "off"}
+    variables = {
+        **prepared.environment,
+        "PORTICO_LOG_REQUESTS": "on" if request_log else "off",
+        "PORTICO_CONNECTIONS_PER_ADDRESS": "16384",  # all load comes from one
+    }
     if not tls_on:
         headers |= _BEHIND_PROXY
         variables |= {"PORTICO_TLS": "off", "PORTICO_TRUSTED_PROXIES": "127.0.0.1"}

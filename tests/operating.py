@@ -130,9 +130,11 @@ class Installation:
         return done.returncode, done.stderr.removeprefix("portico: ").rstrip("\n")
 
     @contextmanager
-    def serving(self, *arguments: str) -> Iterator["Service"]:
+    def serving(
+        self, *arguments: str, program: tuple[str, ...] = (*COMMAND, "serve")
+    ) -> Iterator["Service"]:
         """A running server, killed at the end unless it was stopped."""
-        service = Service(self, arguments)
+        service = Service(self, arguments, program)
         try:
             service.wait_until_ready()
             yield service
@@ -143,14 +145,19 @@ class Installation:
 class Service:
     """A server process and what it says."""
 
-    def __init__(self, installation: Installation, arguments: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        installation: Installation,
+        arguments: tuple[str, ...],
+        program: tuple[str, ...] = (*COMMAND, "serve"),
+    ) -> None:
         self.installation = installation
         number = len(list(installation.directory.glob("log-*")))
         self._log = installation.directory / f"log-{number}"
         self._said = installation.directory / f"said-{number}"
         with self._log.open("wb") as log, self._said.open("wb") as said:
             self.process = subprocess.Popen(
-                [*COMMAND, "serve", *arguments],
+                [*program, *arguments],
                 cwd=installation.directory,
                 env=installation.environment,
                 stdout=said,

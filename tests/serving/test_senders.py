@@ -23,7 +23,8 @@ def service(
 ) -> Iterator[Service]:
     """One server for all of these senders."""
     copy = copy_of(first_installation, tmp_path_factory.mktemp("senders"))
-    with copy.serving() as running:
+    # All of these senders come from one address.
+    with copy.having(connections_per_address=str(2 * IDLE_CONNECTIONS)).serving() as running:
         yield running
         assert "Traceback" not in running.text
         assert "panicked" not in running.text

@@ -3,23 +3,23 @@
 import asyncio
 import errno
 import logging
-import resource
 import signal
 import socket
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import uvloop
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
-from granian.server.embed import Server as Granian
 
 from portico import logs
 from portico.app import Portico, Server
 from portico.certificates import CertificateError, check_pair
+from portico.cli.connections import PATIENCE, SHARE, FileLimit, Listener, Patience, Watch
 from portico.cli.initialise import local_certificates, prepare, welcome
 from portico.cli.lock import only_server
 from portico.cli.output import CommandError, say
@@ -32,8 +32,9 @@ IDLE_SECONDS = 75
 has one clock for both, and proxies keep connections for a minute."""
 
 HEADER_BYTES = 64 * 1024
-BACKLOG = 1024
 CONNECTIONS = 16_384
+"""At once, handshakes included; fewer where the system allows fewer open files."""
+
 PLAIN_CONNECTIONS = 256
 FILES_KEPT = 128
 """File descriptors that are not connections."""
@@ -77,6 +78,7 @@ async def serve(
     *,
     sheets: Sheets | None = None,
     lifeline: int | None = None,
+    patience: Patience = PATIENCE,
 ) -> None:
     """Serves in this process, and calls `listening` once it does.
 
@@ -89,17 +91,24 @@ async def serve(
         server = Server(portico, sheets)
         await server.start()
         try:
-            await _answer(server, _listeners(settings, server, listening), lifeline)
+            files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + FILES_KEPT)
+            listeners = _listeners(settings, server, listening, files, patience)
+            watch = _watch(settings, listeners, files, patience)
+            with closing(watch):
+                await _answer(server, listeners, watch, lifeline)
         finally:
             await server.stop()
     finally:
         await portico.close()
 
 
-async def _answer(server: Server, listeners: list[Granian], lifeline: int | None) -> None:
+async def _answer(
+    server: Server, listeners: Sequence[Listener], watch: Watch, lifeline: int | None
+) -> None:
     """Answers requests until told to stop, and those under way then."""
     serving = [asyncio.ensure_future(listener.serve()) for listener in listeners]
     stopping = asyncio.ensure_future(_told_to_stop(lifeline))
+    watching = asyncio.ensure_future(watch.run())
     await asyncio.wait([stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
         ended = next(listener for listener in serving if listener.done())
@@ -110,6 +119,8 @@ async def _answer(server: Server, listeners: list[Granian], lifeline: int | None
         await asyncio.wait_for(_drain(server, serving), DRAIN_SECONDS)
     except TimeoutError:
         log.warning("%d requests were cut off after %.0f s", server.under_way, DRAIN_SECONDS)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
 
 
 async def _told_to_stop(lifeline: int | None) -> None:
@@ -177,7 +188,25 @@ class _Application:
         loop.call_soon(self._listening)
 
 
-def _listeners(settings: Settings, server: Server, listening: Callable[[], None]) -> list[Granian]:
+def _watch(
+    settings: Settings, listeners: Sequence[Listener], files: FileLimit, patience: Patience
+) -> Watch:
+    most = {
+        listener.bind_port: max(
+            min(settings.connections_per_address, listener.backpressure // SHARE), 1
+        )
+        for listener in listeners
+    }
+    return Watch(most, settings.trusted_proxies, files, patience)
+
+
+def _listeners(
+    settings: Settings,
+    server: Server,
+    listening: Callable[[], None],
+    files: FileLimit,
+    patience: Patience,
+) -> list[Listener]:
     certificate, key = settings.tls_cert, settings.tls_key
     if settings.tls and certificate is None:
         local = local_certificates(settings)
@@ -187,13 +216,14 @@ def _listeners(settings: Settings, server: Server, listening: Callable[[], None]
         "interface": Interfaces.RSGI,
         "http": HTTPModes.http1,
         "websockets": False,
-        "backlog": BACKLOG,
         "log_enabled": False,
+        "patience": patience,
+        "waiting": files.backlog,
     }
     listeners = []
     if settings.http_port is not None:
         listeners.append(
-            Granian(
+            Listener(
                 _Application(server.refuse, lambda: None),
                 port=settings.http_port,
                 backpressure=PLAIN_CONNECTIONS,
@@ -203,10 +233,10 @@ def _listeners(settings: Settings, server: Server, listening: Callable[[], None]
         )
     # Last, so that once it listens, all do.
     listeners.append(
-        Granian(
+        Listener(
             _Application(server.__rsgi__, listening),
             port=settings.port,
-            backpressure=_connections(),
+            backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT, 1),
             http1_settings=_http1(keep_alive=True),
             ssl_cert=certificate if settings.tls else None,
             ssl_key=key if settings.tls else None,
@@ -221,14 +251,3 @@ def _http1(*, keep_alive: bool) -> HTTP1Settings:
     return HTTP1Settings(
         header_read_timeout=IDLE_SECONDS * 1000, keep_alive=keep_alive, max_buffer_size=HEADER_BYTES
     )
-
-
-def _connections() -> int:
-    """How many connections there may be at once, after raising the limit of open files to its
-    most: connections above it would be accepted in vain."""
-    wanted = CONNECTIONS + PLAIN_CONNECTIONS + FILES_KEPT
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-    if soft != resource.RLIM_INFINITY and soft < files:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    return max(files - PLAIN_CONNECTIONS - FILES_KEPT, 1)

@@ -17,4 +17,14 @@ class Limits(Group):
         int,
         declared("1048576", whole(1024, 2**30), "largest request body, in bytes", kind=int),
     ]
+    connections_per_address: Annotated[
+        int,
+        declared(
+            "512",
+            whole(1, 2**20),
+            "most connections of one address to a worker, trusted proxies apart; never more than"
+            " a quarter of all",
+            kind=int,
+        ),
+    ]
     plans: Mapping[str, Plan]

@@ -1,0 +1,311 @@
+"""The connections of the listeners: what they inherit, and which of them are ended.
+
+The HTTP server accepts by itself and bounds only how many connections there are in all. So that no
+stranger has all of them, nor fills the memory with answers that are never read, two things are
+added. Every connection inherits the options of its listening socket: the kernel takes only a
+little of an answer ahead of the client, and gives up a client that takes nothing. And a watch
+looks at the process's own sockets, ends what one address has too many of, and those that
+read so slowly that the kernel's patience would never end.
+"""
+
+import asyncio
+import os
+import resource
+import socket
+import struct
+import time
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from granian._granian import SocketHolder
+from granian.server.embed import Server as Granian
+
+from portico.http.peers import Network, is_within, limited_as
+
+UNSENT_BYTES = 64 * 1024
+"""How much of an answer the kernel takes ahead of what the client can receive. What is under way
+is not bounded by it, so it costs no speed."""
+
+SLOWEST = 1024
+"""Bytes a second that a client must read, on average, once an answer waits for it."""
+
+SHARE = 4
+"""One address never has more than this part of all connections, whatever the setting."""
+
+BACKLOG = 1024
+"""Connections that may wait to be accepted."""
+
+_GLANCE = 0.05
+"""Seconds between two glances at whether connections come in a flood."""
+
+RESERVE = 8
+"""One in so many descriptors is held back; see `FileLimit`."""
+
+_BUSY = 20
+"""The watch rests at least this many times as long as it looked: a socket takes 9 µs."""
+
+_SLICE = 50
+"""How many sockets are looked at, in half a millisecond, before others have their turn."""
+
+_OWN_FILES = "/proc/self/fd"
+
+_TCP_INFO = struct.Struct("=52xI64xQ16xI")
+"""Of `struct tcp_info`: milliseconds since data came, bytes that the client has received, bytes
+that were never sent."""
+
+_NO_SYN = array(
+    "Q",
+    struct.pack(
+        "=HBBIHBBIHBBIHBBI",
+        *(0x30, 0, 0, 13),
+        *(0x45, 0, 1, 2),
+        *(6, 0, 0, 0),
+        *(6, 0, 0, 2**32 - 1),
+    ),
+)
+"""A filter of packets (classic BPF): load the flags of TCP; where SYN is among them, drop."""
+
+_ATTACH_FILTER, _DETACH_FILTER = 26, 27
+"""Socket options of Linux that `socket` does not name."""
+
+_RESET = struct.pack("ii", 1, 0)
+"""`SO_LINGER`: at the end of a connection, what was not sent is dropped."""
+
+
+class Patience(NamedTuple):
+    """Seconds that the server waits for clients."""
+
+    read: float = 30.0
+    """For one that takes nothing of an answer, or less than `SLOWEST`."""
+    look: float = 1.0
+    """Between two looks at the connections, at least."""
+
+
+PATIENCE = Patience()
+
+
+class Listener(Granian):
+    """A server whose connections inherit `patience` and `UNSENT_BYTES`."""
+
+    def __init__(self, *arguments: Any, patience: Patience, waiting: int, **named: Any) -> None:
+        """`waiting` is how many connections may wait to be accepted."""
+        super().__init__(*arguments, **named)
+        self._patience = patience
+        self._waiting = waiting
+
+    def _init_shared_socket(self) -> None:
+        """Hands the worker a socket of our making in place of the one that it would make."""
+        listening = listening_socket(self.bind_addr, self.bind_port, self._patience)
+        self._ssp = None
+        # Its stub has forgotten the arguments: the descriptor, whether it is a path's, the backlog.
+        self._shd = SocketHolder(listening.detach(), False, self._waiting)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
+
+
+def listening_socket(host: str, port: int, patience: Patience) -> socket.socket:
+    """A bound socket that does not listen yet. Workers share its port."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    made.settimeout(0)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience.read * 1000))
+    made.bind((host, port))
+    return made
+
+
+class FileLimit:
+    """How many files this process may have open, with a reserve.
+
+    The server drops no unfinished handshake while there is no descriptor for the next connection:
+    once all were taken, none would ever be given back. So a part of them is held back, and handed
+    out only for as long as it takes to end the others.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        """Raises the limit to `wanted`, or to the most that the system allows."""
+        soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = wanted if self._hard == resource.RLIM_INFINITY else min(self._hard, wanted)
+        self._most = most if soft == resource.RLIM_INFINITY else max(most, soft)
+        self.usable = self._most - self._most // RESERVE
+        """How many there are without the reserve."""
+        self.backlog = min(BACKLOG, self._most // RESERVE // 3)
+        """How many connections may wait to be accepted, and as many to be made: the reserve has
+        room for all of them."""
+        self._enough = self.usable
+        self.set(pressed=False)
+
+    def crowded(self) -> bool:
+        """Whether half of what was free when `short` was asked is taken: the system gives out the
+        lowest number that is free."""
+        try:
+            lowest = os.dup(0)
+        except OSError:
+            return True
+        os.close(lowest)
+        return lowest > self._enough
+
+    def short(self, taken: int) -> bool:
+        """Whether nearly all but the reserve are taken."""
+        self._enough = (taken + self.usable) // 2
+        return taken >= self.usable - 1
+
+    def set(self, *, pressed: bool) -> None:
+        """Hands out the reserve, or takes it back."""
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (self._most if pressed else self.usable, self._hard)
+        )
+
+
+class _Connection(NamedTuple):
+    descriptor: int
+    port: int
+    peer: Any
+    silent: int
+    """Milliseconds since it sent something."""
+    received: int
+    unsent: int
+
+
+class Watch:
+    """Ends connections of this process that a client may not have."""
+
+    def __init__(
+        self,
+        most: Mapping[int, int],
+        trusted_proxies: Sequence[Network],
+        files: "FileLimit",
+        patience: Patience,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`most` is how many one address may have, by the port that they came to. An IPv6 network
+        of 64 bits is one address; trusted proxies have as many as they like."""
+        self._most = most
+        self._trusted_proxies = trusted_proxies
+        self._files = files
+        self._patience = patience
+        self._clock = clock
+        self._doors: set[int] = set()
+        self._slow: dict[tuple[int, Any], tuple[float, int]] = {}
+        # What is looked at is duplicated behind this descriptor: so nothing else can come into its
+        # place between look and end, and a process without a descriptor to spare can still look.
+        # Its family gives room for addresses of both.
+        self._idle = socket.socket(socket.AF_UNIX)
+        self._seen = socket.socket(
+            socket.AF_INET6, socket.SOCK_STREAM, fileno=os.dup(self._idle.fileno())
+        )
+
+    def close(self) -> None:
+        """Looks no more."""
+        self._seen.close()
+        self._idle.close()
+
+    async def run(self) -> None:
+        """Looks again and again, until it is cancelled."""
+        while True:
+            rest = max(self._patience.look, await self.look() * _BUSY)
+            over = self._clock() + rest
+            while self._clock() < over and not self._files.crowded():  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(min(rest, _GLANCE))
+
+    async def look(self) -> float:
+        """Looks at every connection once, and ends those that must end. Returns the seconds that
+        it took, without the turns of others."""
+        spent = 0.0
+        found: list[_Connection] = []
+        descriptors = _descriptors()
+        self._doors.clear()
+        for start in range(0, len(descriptors), _SLICE):
+            began = time.perf_counter()
+            found += filter(None, map(self._connection, descriptors[start : start + _SLICE]))
+            self._let_go()
+            spent += time.perf_counter() - began
+            await asyncio.sleep(0)
+        began = time.perf_counter()
+        for connection in (*self._excess(found), *self._slowest(found)):
+            self._end(connection)
+        self._relieve(short=self._files.short(len(descriptors)))
+        self._let_go()
+        return spent + time.perf_counter() - began
+
+    def _connection(self, descriptor: int) -> _Connection | None:
+        """The connection behind a descriptor, None where there is none of a listener's."""
+        try:
+            os.dup2(descriptor, self._seen.fileno(), inheritable=False)
+            name = self._seen.getsockname()
+            if not isinstance(name, tuple) or name[1] not in self._most:
+                return None
+            if self._seen.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                self._doors.add(descriptor)
+                return None
+            peer = self._seen.getpeername()
+            info = self._seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        except OSError:  # no socket, not connected, or closed meanwhile
+            return None
+        info = info.ljust(_TCP_INFO.size, b"\0")  # some kernels tell less
+        return _Connection(descriptor, name[1], peer, *_TCP_INFO.unpack(info))
+
+    def _relieve(self, *, short: bool) -> None:
+        """While descriptors are short, nobody new comes in, and the server gets the reserve."""
+        program = struct.pack("HP", len(_NO_SYN), _NO_SYN.buffer_info()[0])
+        for descriptor in self._doors:
+            os.dup2(descriptor, self._seen.fileno(), inheritable=False)
+            option = _ATTACH_FILTER if short else _DETACH_FILTER
+            with suppress(OSError):  # there is none to detach
+                self._seen.setsockopt(socket.SOL_SOCKET, option, program)
+        self._files.set(pressed=short)
+
+    def _let_go(self) -> None:
+        os.dup2(self._idle.fileno(), self._seen.fileno(), inheritable=False)
+
+    def _excess(self, found: Sequence[_Connection]) -> list[_Connection]:
+        """What addresses have too many of: those first that were silent longest."""
+        callers: dict[tuple[int, str], list[_Connection]] = defaultdict(list)
+        for connection in found:
+            callers[connection.port, limited_as(connection.peer[0])].append(connection)
+        ended: list[_Connection] = []
+        for (port, _), theirs in callers.items():
+            excess = len(theirs) - self._most[port]
+            if excess > 0 and not is_within(theirs[0].peer[0], self._trusted_proxies):
+                ended += sorted(theirs, key=lambda one: one.silent, reverse=True)[:excess]
+        return ended
+
+    def _slowest(self, found: Sequence[_Connection]) -> list[_Connection]:
+        """Those that an answer has waited for too long, although they read a little."""
+        now = self._clock()
+        before, self._slow = self._slow, {}
+        ended: list[_Connection] = []
+        for connection in found:
+            if not connection.unsent:
+                continue
+            key = connection.descriptor, connection.peer
+            since, received = before.get(key, (now, connection.received))
+            if now - since >= self._patience.read:
+                if connection.received - received < SLOWEST * (now - since):
+                    ended.append(connection)
+                    continue
+                since, received = now, connection.received
+            self._slow[key] = since, received
+        return ended
+
+    def _end(self, connection: _Connection) -> None:
+        """Ends a connection, if it is still the one that was seen."""
+        seen = self._connection(connection.descriptor)
+        if seen is None or seen.peer != connection.peer:
+            return
+        try:
+            self._seen.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self._seen.shutdown(socket.SHUT_RDWR)
+        except OSError:  # it ended by itself
+            return
+
+
+def _descriptors() -> Sequence[int]:
+    """The descriptors of this process, or where there is none left to ask with, all that may be."""
+    try:
+        return [int(name) for name in os.listdir(_OWN_FILES)]  # noqa: PTH208 - paths would cost more than all the rest
+    except OSError:
+        return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

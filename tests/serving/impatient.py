@@ -1,0 +1,25 @@
+"""`portico serve` with other patience: READ and LOOK seconds, and at most FILES open files."""
+
+import os
+import resource
+import sys
+from pathlib import Path
+
+import uvloop
+
+from portico.cli.connections import Patience
+from portico.cli.serve import serve
+from portico.settings import load
+
+read, look, files = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+settings = load({}, os.environ, Path.cwd())
+
+
+def listening() -> None:
+    """Tells, as `portico serve` does, that it serves."""
+    sys.stdout.write("Portico serves\n")
+    sys.stdout.flush()
+
+
+uvloop.run(serve(settings, listening, patience=Patience(read, look)))

@@ -1,0 +1,222 @@
+"""Clients that take all connections, or read nothing: they are ended, and others are served."""
+
+import asyncio
+import contextlib
+import resource
+import socket
+import ssl
+import sys
+from collections.abc import Iterator
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from operating import Installation, Service, read_answer, until
+from portico.cli.connections import FileLimit, Patience, Watch, listening_socket
+
+FILES = 700
+"""What a small server may have open: room for a few hundred connections."""
+
+PIPELINED = b"GET /v1/docs HTTP/1.1\r\nhost: localhost\r\n\r\n" * 16
+OTHER = "127.0.0.2"
+"""Another address of the loopback network."""
+
+PATIENCE = Patience(read=30.0, look=1.0)
+IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")))
+
+
+def files_of(service: Service) -> int:
+    return len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
+
+
+def unread(service: Service, context: ssl.SSLContext) -> socket.socket:
+    """A connection that asks for 4 MB and takes nothing of it."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    plain.settimeout(20)
+    try:
+        plain.connect(("127.0.0.1", service.installation.port))
+        connection = context.wrap_socket(plain, server_hostname="localhost")
+        connection.sendall(PIPELINED)
+    except BaseException:
+        plain.close()
+        raise
+    return connection
+
+
+def trusting(service: Service) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=service.installation.data / "tls" / "ca.pem")
+
+
+def another_is_served(service: Service, context: ssl.SSLContext) -> None:
+    plain = socket.create_connection(
+        ("127.0.0.1", service.installation.port), timeout=20, source_address=(OTHER, 0)
+    )
+    with plain, context.wrap_socket(plain, server_hostname="localhost") as connection:
+        assert service.ask("/healthz", connection=connection).status == 200
+
+
+def test_whoever_reads_nothing_is_ended_and_holds_little_until_then(
+    installation: Installation,
+) -> None:
+    program = (*IMPATIENT, "1", "0.1", "4096")
+    with installation.serving(program=program) as service, contextlib.ExitStack() as stack:
+        context = trusting(service)
+        for _ in range(5):  # what a few connections need once is not counted
+            assert service.ask("/v1/docs").status == 200
+        before, memory = files_of(service), service.memory()
+        for _ in range(20):
+            stack.enter_context(unread(service, context))
+        held = [waiting for waiting in waiting_bytes(service.installation.port) if waiting]
+        assert held
+        assert max(held) < 256 * 1024, "the kernel takes little ahead"
+        assert service.memory() - memory < 20 * 512 * 1024
+        until(lambda: files_of(service) <= before, "the end of those that read nothing")
+        another_is_served(service, context)
+
+
+def waiting_bytes(port: int) -> list[int]:
+    """The bytes that wait in the kernel for each client of a port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [int(row[4].split(":")[0], 16) for row in rows if row[1].endswith(f":{port:04X}")]
+
+
+def test_one_address_cannot_take_all_connections(installation: Installation) -> None:
+    with (
+        installation.serving(program=(*IMPATIENT, "30", "0.1", str(FILES))) as service,
+        contextlib.ExitStack() as stack,
+    ):
+        context = trusting(service)
+        idle = files_of(service)
+        for _ in range(FILES // 2):
+            with contextlib.suppress(OSError):  # some end before they are made
+                stack.enter_context(unread(service, context))
+        another_is_served(service, context)
+        until(lambda: files_of(service) - idle < FILES // 4, "the end of those in excess")
+        another_is_served(service, context)
+
+
+def test_handshakes_never_finished_do_not_take_all_descriptors(
+    installation: Installation,
+) -> None:
+    """The server drops no unfinished handshake while it has no descriptor for the next one."""
+    with (
+        installation.serving(program=(*IMPATIENT, "30", "0.1", str(FILES))) as service,
+        contextlib.ExitStack() as stack,
+    ):
+        context = trusting(service)
+        for _ in range(3):
+            for _ in range(FILES):
+                opened = stack.enter_context(socket.socket())
+                opened.setblocking(False)  # noqa: FBT003 - its only spelling
+                opened.connect_ex(("127.0.0.1", service.installation.port))
+            another_is_served(service, context)
+        until(lambda: files_of(service) < FILES // 2, "the end of those in excess")
+
+
+def test_an_answer_that_is_read_in_time_arrives_whole(installation: Installation) -> None:
+    with (
+        installation.serving(program=(*IMPATIENT, "2", "0.1", str(FILES))) as service,
+        unread(service, trusting(service)) as connection,
+    ):
+        lengths = {len(read_answer(connection).body) for _ in range(16)}
+        assert len(lengths) == 1
+        assert lengths.pop() > 100_000
+
+
+# The watch by itself
+
+
+class Loopback:
+    """A listener of this process and connections to it, both ends in our hands."""
+
+    def __init__(self) -> None:
+        self.listener = listening_socket("127.0.0.1", 0, PATIENCE)
+        self.listener.listen()
+        self.port = self.listener.getsockname()[1]
+        self.stack = contextlib.ExitStack()
+        self.stack.enter_context(self.listener)
+        self.now = 0.0
+        self.limit = FileLimit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+    def pair(self) -> tuple[socket.socket, socket.socket]:
+        """The client's end and the server's."""
+        client = self.stack.enter_context(socket.socket())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", self.port))
+        self.listener.settimeout(20)
+        server = self.stack.enter_context(self.listener.accept()[0])
+        server.setblocking(False)  # noqa: FBT003 - its only spelling
+        return client, server
+
+    def watch(self, most: int, *trusted: str) -> Watch:
+        networks = [ip_network(one) for one in trusted]
+        made = Watch({self.port: most}, networks, self.limit, PATIENCE, lambda: self.now)
+        self.stack.callback(made.close)
+        return made
+
+
+@pytest.fixture
+def loopback() -> Iterator[Loopback]:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    made = Loopback()
+    yield made
+    made.stack.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def ended(server: socket.socket) -> bool:
+    """Whether the server's end was shut."""
+    server.setblocking(False)  # noqa: FBT003 - its only spelling
+    try:
+        return server.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+
+
+def silent(server: socket.socket) -> int:
+    """For how many milliseconds nothing came."""
+    return int.from_bytes(server.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)[52:], "little")
+
+
+def test_those_that_were_silent_longest_are_ended_first(loopback: Loopback) -> None:
+    pairs = [loopback.pair() for _ in range(5)]
+    until(lambda: min(silent(server) for _, server in pairs) > 50)
+    for client, server in pairs[1:4]:
+        client.sendall(b"x")
+        server.settimeout(20)
+        assert server.recv(1) == b"x"
+    asyncio.run(loopback.watch(3).look())
+    assert [ended(server) for _, server in pairs] == [True, False, False, False, True]
+
+
+def test_trusted_proxies_have_as_many_connections_as_they_like(loopback: Loopback) -> None:
+    pairs = [loopback.pair() for _ in range(5)]
+    asyncio.run(loopback.watch(3, "127.0.0.0/8").look())
+    assert not any(ended(server) for _, server in pairs)
+
+
+@pytest.mark.parametrize(("bytes_read", "too_slow"), [(8_000, True), (400_000, False)])
+def test_whoever_reads_a_little_at_a_time_is_ended_too(
+    loopback: Loopback, bytes_read: int, *, too_slow: bool
+) -> None:
+    client, server = loopback.pair()
+    watch = loopback.watch(3)
+
+    def fill() -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                server.send(b"x" * 65536)
+
+    fill()
+    asyncio.run(watch.look())
+    while bytes_read > 0:
+        bytes_read -= len(client.recv(min(bytes_read, 4096)))
+        fill()
+    loopback.now = PATIENCE.read - 1
+    asyncio.run(watch.look())
+    assert not ended(server), "its time is not over"
+    loopback.now = PATIENCE.read
+    asyncio.run(watch.look())
+    assert ended(server) == too_slow
