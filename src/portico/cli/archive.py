@@ -1,11 +1,13 @@
 """The file that a backup is: a tar archive of a manifest and what it lists."""
 
+import gzip
 import hashlib
 import os
 import re
 import tarfile
 import zlib
 from pathlib import Path
+from typing import IO, Annotated, Literal
 
 import msgspec
 
@@ -14,16 +16,30 @@ from portico.cli.output import CommandError
 MANIFEST = "manifest.json"
 CHUNK = 2**20
 
-_NAMES = re.compile(r"(?:live|sandbox)\.db|database\.dump|secret\.key|tls/[a-z]+\.(?:pem|key)")
+_NAMES = re.compile(r"(?:live|sandbox)\.db|database\.dump|secret\.key|tls/[a-z]{1,20}\.(?:pem|key)")
+_DATABASES: dict[str, frozenset[str]] = {
+    "sqlite": frozenset({"live.db", "sandbox.db"}),
+    "postgres": frozenset({"database.dump"}),
+}
+_GZIP = b"\x1f\x8b"
+_UNREADABLE = (
+    tarfile.TarError,
+    zlib.error,
+    gzip.BadGzipFile,
+    EOFError,
+    ValueError,  # numbers and names in headers, and a manifest that is none
+    OverflowError,
+    RecursionError,  # headers of headers
+)
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """What a backup is of. `files` are SHA-256 digests by name."""
 
-    portico: str
-    engine: str
-    created_at: str
-    files: dict[str, str]
+    portico: Annotated[str, msgspec.Meta(max_length=100)]
+    engine: Literal["sqlite", "postgres"]
+    created_at: Annotated[str, msgspec.Meta(pattern=r"^[0-9T:.-]{1,40}Z$")]
+    files: Annotated[dict[str, str], msgspec.Meta(max_length=100)]
 
 
 def pack(manifest: Manifest, directory: Path, archive: Path) -> None:
@@ -51,16 +67,38 @@ def unpack(archive: Path, directory: Path) -> Manifest:
 
     Raises `CommandError` unless it is a whole backup.
     """
-    try:
-        with tarfile.open(archive) as tar:
-            manifest = _manifest(tar)
-            for name, digest in manifest.files.items():
-                if not _NAMES.fullmatch(name):
-                    raise CommandError(f"{archive} is not a backup of Portico: it lists {name!r}.")
-                if _extract(tar, name, directory / name) != digest:
-                    raise CommandError(f"{archive} is damaged: {name} is not as it was.")
-    except (tarfile.TarError, zlib.error, EOFError, KeyError, msgspec.DecodeError) as error:
-        raise CommandError(f"{archive} is damaged, or not a backup of Portico.") from error
+    with archive.open("rb") as file:
+        compressed = file.read(len(_GZIP)) == _GZIP
+        file.seek(0)
+        try:
+            with (
+                tarfile.open(fileobj=file, mode="r:gz")
+                if compressed
+                else tarfile.open(fileobj=file, mode="r:")
+            ) as tar:
+                return _unpack(tar, archive, directory)
+        except _UNREADABLE as error:
+            raise CommandError(f"{archive} is damaged, or not a backup of Portico.") from error
+
+
+def _unpack(tar: tarfile.TarFile, archive: Path, directory: Path) -> Manifest:
+    """The manifest comes first; then each file that it lists once, and nothing else."""
+    first = tar.next()
+    if first is None or first.name != MANIFEST or first.size > CHUNK:
+        raise CommandError(f"{archive} is not a backup of Portico: it begins with no {MANIFEST}.")
+    manifest = _manifest(tar, first, archive)
+    missing = set(manifest.files)
+    while (member := tar.next()) is not None:
+        if member.name not in missing:
+            raise CommandError(
+                f"{archive} is not a backup of Portico: it holds {member.name[:100]!r}, which its"
+                " manifest does not list, or twice."
+            )
+        missing.remove(member.name)
+        if _extract(tar, member, directory / member.name) != manifest.files[member.name]:
+            raise CommandError(f"{archive} is damaged: {member.name} is not as it was.")
+    if missing:
+        raise CommandError(f"{archive} is damaged: {min(missing)} is missing.")
     return manifest
 
 
@@ -70,17 +108,33 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _manifest(tar: tarfile.TarFile) -> Manifest:
-    file = tar.extractfile(MANIFEST)
-    if file is None:
-        raise KeyError(MANIFEST)
-    return msgspec.json.decode(file.read(CHUNK), type=Manifest)
+def _manifest(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: Path) -> Manifest:
+    """The manifest, if it lists what a backup of its engine holds."""
+    manifest = msgspec.json.decode(_content(tar, member).read(CHUNK), type=Manifest)
+    names = set(manifest.files)
+    for name in sorted(names):
+        if not _NAMES.fullmatch(name):
+            raise CommandError(f"{archive} is not a backup of Portico: it lists {name[:100]!r}.")
+    wanted = _DATABASES[manifest.engine]
+    if lacking := wanted - names:
+        raise CommandError(f"{archive} is no whole backup: it lists no {min(lacking)}.")
+    others = frozenset[str]().union(*_DATABASES.values()) - wanted
+    if foreign := others & names:
+        raise CommandError(
+            f"{archive} is not a backup of Portico: {min(foreign)} is not of {manifest.engine}."
+        )
+    return manifest
 
 
-def _extract(tar: tarfile.TarFile, name: str, target: Path) -> str:
-    source = tar.extractfile(name)
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    source = tar.extractfile(member) if member.isreg() else None
     if source is None:
-        raise KeyError(name)
+        raise tarfile.ReadError(f"{member.name} is no file")
+    return source
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> str:
+    source = _content(tar, member)
     target.parent.mkdir(mode=0o700, exist_ok=True)
     hashed = hashlib.sha256()
     mode = 0o644 if target.suffix == ".pem" else 0o600

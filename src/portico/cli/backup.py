@@ -1,11 +1,14 @@
 """`portico backup` and `portico restore`: everything that cannot be made again, in one file."""
 
 import asyncio
+import os
 import shutil
 import tempfile
 from argparse import Namespace
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from portico.app import (
     LIVE,
@@ -15,13 +18,17 @@ from portico.app import (
     database_schema,
     system_clock,
 )
+from portico.certificates import CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
-from portico.cli.output import CommandError, answer
+from portico.cli.output import CommandError, answer, plain
 from portico.contract.envelope import timestamp
 from portico.secret_file import NAME as SECRET
+from portico.secret_file import SecretError, installation_secret
 from portico.settings import Settings
-from portico.storage.sqlite_files import FileError, copy, faults
+from portico.storage.database import Engine
+from portico.storage.migrate import MigrationError, due, shipped
+from portico.storage.sqlite_files import FileError, copy, faults, ledger
 
 ENVIRONMENTS = (LIVE, SANDBOX)
 DUMP = "database.dump"
@@ -76,13 +83,15 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
     work.mkdir(mode=0o700)
     try:
         manifest = unpack(archive, work)
+        _check_secrets(work)
         if manifest.engine == "sqlite":
-            _check_files(settings, work)
+            _check_sqlite(settings, work)
         else:
             _restore_postgres(settings, work)
         # The live database last: without it, a directory is not taken for a prepared one.
-        for path in sorted(work.iterdir(), key=lambda path: path.name == f"{LIVE}.db"):
-            path.rename(data / path.name)
+        made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
+        for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
+            (work / name).rename(data / name)
     finally:
         shutil.rmtree(work)
     facts = {"data": str(data), "engine": manifest.engine, "created_at": manifest.created_at}
@@ -112,8 +121,8 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     )
 
 
-def _check_files(settings: Settings, work: Path) -> None:
-    """That what was unpacked is sound."""
+def _check_sqlite(settings: Settings, work: Path) -> None:
+    """That what was unpacked are sound databases of Portico."""
     if settings.database_url is not None:
         raise CommandError(
             "This is a backup of SQLite databases: restore it without database_url"
@@ -121,8 +130,12 @@ def _check_files(settings: Settings, work: Path) -> None:
         )
     for environment in ENVIRONMENTS:
         file = work / f"{environment}.db"
-        if found := faults(file):
-            raise CommandError(f"The backup's {file.name} is damaged: {found[0]}.")
+        try:
+            if found := faults(file):
+                raise CommandError(f"The backup's {file.name} is damaged: {plain(found[0])}.")
+            _check_ledger(file.name, "sqlite", ledger(file))
+        except FileError as error:
+            raise CommandError(f"The backup is damaged: {error}.") from error
 
 
 def _restore_postgres(settings: Settings, work: Path) -> None:
@@ -132,8 +145,37 @@ def _restore_postgres(settings: Settings, work: Path) -> None:
             " database_url (PORTICO_DATABASE_URL)."
         )
     _check_program(settings, "pg_restore")
+    for environment in ENVIRONMENTS:
+        schema = database_schema(environment)
+        try:
+            applied = postgres_tools.ledger(work / DUMP, schema)
+        except CommandError as error:
+            raise CommandError(f"The backup's {DUMP} is damaged: {error}") from error
+        _check_ledger(schema, "postgres", applied)
     postgres_tools.restore(settings.database_url, work / DUMP)
-    (work / DUMP).unlink()
+
+
+def _check_ledger(name: str, engine: Engine, applied: Sequence[Sequence[Any]]) -> None:
+    """That a database was made by this program or one before it."""
+    if not applied:
+        raise CommandError(f"The backup's {name} holds no Portico.")
+    try:
+        due(applied, shipped(engine))
+    except MigrationError as error:
+        raise CommandError(f"The backup's {name} does not fit: {plain(str(error))}") from error
+
+
+def _check_secrets(work: Path) -> None:
+    """That keys and certificates are what a server takes, where there are any."""
+    try:
+        if (work / SECRET).exists():
+            installation_secret(work, os.urandom)
+        # The server's own pair is renewed where it does not fit; clients trust the authority.
+        authority = work / "tls" / "ca.key"
+        if authority.exists():
+            check_pair(authority.with_suffix(".pem"), authority)
+    except (SecretError, CertificateError) as error:
+        raise CommandError(f"The backup is damaged: {error}") from error
 
 
 def _check_program(settings: Settings, program: str) -> None:

@@ -3,15 +3,16 @@
 import os
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from portico.cli.output import CommandError
+from portico.cli.output import CommandError, plain
 
 
 def dump(url: str, schemas: list[str], target: Path) -> None:
     """Writes one snapshot of the schemas in pg_dump's custom format. Raises `CommandError`."""
-    _run(
+    _connected(
         "pg_dump",
         url,
         "--format=custom",
@@ -25,7 +26,7 @@ def dump(url: str, schemas: list[str], target: Path) -> None:
 
 def restore(url: str, source: Path) -> None:
     """Makes what `dump` wrote, all of it or nothing. Raises `CommandError`."""
-    _run(
+    _connected(
         "pg_restore",
         url,
         "--single-transaction",
@@ -34,6 +35,23 @@ def restore(url: str, source: Path) -> None:
         "--no-privileges",
         str(source),
     )
+
+
+def ledger(source: Path, schema: str) -> list[tuple[int, str, str]]:
+    """What was applied to one schema of what `dump` wrote, as `migrate.due` takes it; empty where
+    it holds no Portico. Touches no database. Raises `CommandError`."""
+    told = _run(
+        "pg_restore",
+        ["--data-only", f"--schema={schema}", "--table=schema_migrations", "--file=-", str(source)],
+        os.environ,
+    )
+    rows = re.search(
+        r"^COPY \S+ \(number, name, checksum, applied_at\) FROM stdin;\n(.*?)^\\\.$",
+        told,
+        re.MULTILINE | re.DOTALL,
+    )
+    found = re.findall(r"^([0-9]{1,9})\t(\w+)\t(\w+)\t", rows[1] if rows else "", re.MULTILINE)
+    return [(int(number), name, checksum) for number, name, checksum in found]
 
 
 def check_version(program: str, server: int) -> None:
@@ -56,16 +74,22 @@ def check_version(program: str, server: int) -> None:
         )
 
 
-def _run(program: str, url: str, *arguments: str) -> None:
+def _connected(program: str, url: str, *arguments: str) -> None:
     address, password = _without_password(url)
     # The process list shows arguments to everyone, but the environment to nobody else.
     environment = dict(os.environ) if password is None else {**os.environ, "PGPASSWORD": password}
+    _run(program, ["--no-password", f"--dbname={address}", *arguments], environment)
+
+
+def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What the program prints. Raises `CommandError` with the first line of its complaint."""
     try:
         done = subprocess.run(  # noqa: S603 - constants, and an address that went through the settings
-            [program, "--no-password", f"--dbname={address}", *arguments],
+            [program, *arguments],
             env=environment,
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
         )
     except OSError as error:
@@ -73,7 +97,8 @@ def _run(program: str, url: str, *arguments: str) -> None:
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         said = lines[0].removeprefix(f"{program}: ").removeprefix("error: ")
-        raise CommandError(f"{program} failed: {said}")
+        raise CommandError(f"{program} failed: {plain(said)}")
+    return done.stdout
 
 
 def _without_password(url: str) -> tuple[str, str | None]:

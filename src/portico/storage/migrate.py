@@ -1,8 +1,9 @@
 """Migrations: numbered SQL files, forward only, checksummed, in one transaction under a lock."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
@@ -41,7 +42,9 @@ _HAS_LEDGER = {
     "postgres": "SELECT 1 FROM pg_tables"
     " WHERE schemaname = current_schema() AND tablename = 'schema_migrations'",
 }
-_APPLIED = "SELECT number, name, checksum FROM schema_migrations ORDER BY number"
+APPLIED = "SELECT number, name, checksum FROM schema_migrations ORDER BY number"
+"""What the ledger says was applied: rows as `due` takes them."""
+
 _RECORD = "INSERT INTO schema_migrations VALUES (:number, :name, :checksum, :now)"
 
 
@@ -71,10 +74,10 @@ async def migrate(
     await db.prepare()
     async with db.transaction() as tx:
         await tx.one(_LOCK[db.engine])
-        due = await _pending(tx, db.engine, shipped(db.engine) if carried is None else carried)
-        if due:
+        pending = await _pending(tx, db.engine, shipped(db.engine) if carried is None else carried)
+        if pending:
             await tx.script(_LEDGER)
-        for migration in due:
+        for migration in pending:
             await tx.script(migration.sql)
             await tx.run(
                 _RECORD,
@@ -85,12 +88,21 @@ async def migrate(
                     "now": clock(),
                 },
             )
-    return due
+    return pending
 
 
 async def _pending(reader: Reader, engine: Engine, carried: Sequence[Migration]) -> list[Migration]:
+    applied = await reader.all(APPLIED) if await reader.one(_HAS_LEDGER[engine]) else []
+    return due(applied, carried)
+
+
+def due(applied: Iterable[Sequence[Any]], carried: Sequence[Migration]) -> list[Migration]:
+    """Those of the migrations `carried` that the rows `applied` of a ledger do not name.
+
+    Raises `MigrationError` for a row that none of them is.
+    """
     known = {migration.number: migration for migration in carried}
-    applied = await reader.all(_APPLIED) if await reader.one(_HAS_LEDGER[engine]) else []
+    done = set()
     for number, name, checksum in applied:
         if number not in known:
             raise MigrationError(
@@ -102,5 +114,5 @@ async def _pending(reader: Reader, engine: Engine, carried: Sequence[Migration])
                 f"Migration {number} ({name}) was applied with another text than this program "
                 "carries. Start the version that applied it, or restore a backup."
             )
-    done = {number for number, _, _ in applied}
+        done.add(number)
     return [migration for number, migration in known.items() if number not in done]

@@ -1,10 +1,16 @@
 """SQLite database files as a whole: a copy of one that is in use, and whether one is sound."""
 
 from pathlib import Path
+from typing import Any
 
 import apsw
 
+from portico.storage.migrate import APPLIED
+
 BUSY_MILLISECONDS = 5000
+
+
+_HAS_LEDGER = "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations' AND type = 'table'"
 
 
 class FileError(Exception):
@@ -50,3 +56,21 @@ def faults(path: Path) -> list[str]:
     except apsw.Error as error:
         raise FileError(f"{path} cannot be read: {error}") from error
     return [] if found == ["ok"] else found
+
+
+def ledger(path: Path) -> list[tuple[Any, ...]]:
+    """What was applied to a database, as `migrate.due` takes it; empty where it is no Portico's.
+
+    Raises `FileError`.
+    """
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            if not connection.execute(_HAS_LEDGER).fetchall():
+                return []
+            return connection.execute(APPLIED).fetchall()
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise FileError(f"{path} cannot be read: {error}") from error
