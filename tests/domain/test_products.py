@@ -70,14 +70,6 @@ def test_an_unknown_status_is_refused_with_the_choices(text: str) -> None:
         products.status(text)
 
 
-def test_images_and_metadata_are_bounded_in_number() -> None:
-    assert products.image_count(50) == products.metadata_count(50) == 50
-    with pytest.raises(BrokenRule, match="at most 50 images"):
-        products.image_count(51)
-    with pytest.raises(BrokenRule, match="at most 50 keys"):
-        products.metadata_count(51)
-
-
 def test_images_and_metadata_are_bounded_in_length() -> None:
     assert products.image_alt("") == ""
     assert products.image_alt("x" * 500) == "x" * 500

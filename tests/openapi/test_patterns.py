@@ -8,15 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from portico.contract import patterns
+from portico.contract.facts import facts
 from portico.contract.reading import text_fault
 from portico.domain import products, users
 from portico.domain.errors import BrokenRule
 
 SPACES = "".join(c for c in map(chr, range(0x110000)) if c.isspace())
 EXACT: dict[str, tuple[str, Callable[[str], str]]] = {
-    "user's name": (patterns.trimmed(*users.NAME_LENGTH), users.name),
-    "product's name": (patterns.trimmed(*products.NAME_LENGTH), products.name),
-    "category": (patterns.trimmed(*products.CATEGORY_LENGTH), products.category),
+    "user's name": (facts(users.name)["pattern"], users.name),
+    "product's name": (facts(products.name)["pattern"], products.name),
+    "category": (facts(products.category)["pattern"], products.category),
     "language": (patterns.LANGUAGE, users.language),
 }
 NARROWER: dict[str, tuple[str, Callable[[str], str]]] = {

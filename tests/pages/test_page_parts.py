@@ -8,12 +8,13 @@ import pytest
 from driving import NOON, Api
 from pages.visiting import faults, said, signed_in
 from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
+from portico.domain.rules import OneOf
 from portico.domain.times import DAY, HOUR, MINUTE, SECOND
 from portico.http.problems import STATUS
 from portico.pages.agents import agent_words
 from portico.pages.chart import DAYS, HEIGHT, WIDTH, chart
 from portico.pages.filters import ago, duration, facts, in_order, number, scope_words, when
-from portico.pages.forms import Form, one_of, read_form
+from portico.pages.forms import Form, read_form
 from portico.pages.notices import NOTICES
 from portico.pages.way import TITLES
 
@@ -104,7 +105,7 @@ def test_a_form_keeps_what_was_sent_and_says_what_is_wrong() -> None:
         raise BrokenRule("must be longer")
 
     assert form.read("name", str.strip) == "Ada"
-    form.read("role", one_of("admin", "viewer"))
+    form.read("role", OneOf(("admin", "viewer")))
     form.read("empty", str)
     form.read("missing", str)
     assert form.optional("empty", short) is None

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from portico.contract.facts import facts
 from portico.contract.reading import Faults, printable, read_object, required, text_fault
 from portico.contract.reading import fields as fields_of
 from portico.domain.errors import BrokenRule
@@ -23,7 +24,7 @@ class Text:
     """A JSON string that keeps a rule of the domain."""
 
     def __init__(self, rule: Callable[[str], str], **schema: Any) -> None:
-        """`schema` says the rule in JSON Schema, as far as that can."""
+        """`schema` says what the rule's own facts do not."""
         self._rule = rule
         self._schema = schema
 
@@ -39,14 +40,14 @@ class Text:
 
     def schema(self) -> dict[str, Any]:
         """See `Kind.schema`."""
-        return {"type": "string", **self._schema}
+        return {"type": "string", **facts(self._rule), **self._schema}
 
 
 class Integer:
     """A JSON number without a fraction."""
 
     def __init__(self, rule: Callable[[int], int], **schema: Any) -> None:
-        """`schema` says the rule in JSON Schema."""
+        """`schema` as in `Text`."""
         self._rule = rule
         self._schema = schema
 
@@ -62,14 +63,14 @@ class Integer:
 
     def schema(self) -> dict[str, Any]:
         """See `Kind.schema`."""
-        return {"type": "integer", **self._schema}
+        return {"type": "integer", **facts(self._rule), **self._schema}
 
 
 class Number:
     """A JSON number, read exactly."""
 
     def __init__(self, rule: Callable[[Decimal | int], int], **schema: Any) -> None:
-        """`schema` says the rule in JSON Schema."""
+        """`schema` as in `Text`."""
         self._rule = rule
         self._schema = schema
 
@@ -82,7 +83,7 @@ class Number:
 
     def schema(self) -> dict[str, Any]:
         """See `Kind.schema`."""
-        return {"type": "number", **self._schema}
+        return {"type": "number", **facts(self._rule), **self._schema}
 
 
 class Boolean:

@@ -19,8 +19,18 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Raw
 
+from portico.contract.kinds import Integer, Items, Number, Texts
 from portico.contract.products import CreateProduct
-from portico.contract.reading import Faults, NotJson, parse_json, printable, read_object, sent
+from portico.contract.reading import (
+    Faults,
+    NotJson,
+    fields,
+    parse_json,
+    printable,
+    read_object,
+    required,
+    sent,
+)
 from portico.domain.errors import Fault, Unreadable
 from portico.domain.money import price_text
 from portico.domain.products import Product
@@ -31,9 +41,10 @@ ROW = "row"
 """The field named by a fault of a whole row."""
 
 _NAMES = CreateProduct.__struct_fields__
-_REQUIRED = ("name", "category", "price")
-_NUMBERS = frozenset({"price", "stock_quantity"})
-_JSON = frozenset({"images", "metadata"})
+_REQUIRED = tuple(name for name in _NAMES if name in required(CreateProduct))
+_KINDS = fields(CreateProduct)
+_NUMBERS = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Integer | Number))
+_JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Texts))
 
 _APOSTROPHE = "'"
 _GUARDED = frozenset(("=", "+", "-", "@", "\t", "\r", _APOSTROPHE))

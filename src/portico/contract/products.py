@@ -6,17 +6,17 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from portico.contract import patterns
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.contract.kinds import Integer, Items, Number, Object, Text, Texts
 from portico.contract.paging import Limit, PageNumber
 from portico.contract.reading import Param
 from portico.domain import products
 from portico.domain.errors import BrokenRule, Fault
-from portico.domain.money import CURRENCIES, currency, price_bound, price_text, price_units
+from portico.domain.money import currency, price_bound, price_text, price_units
 from portico.domain.products import Product
+from portico.domain.rules import Measured
 
-SEARCH_LENGTH = 200
+_SEARCH = Measured(0, 200)
 
 Status = Literal["draft", "active", "archived"]
 Price = Annotated[
@@ -110,74 +110,28 @@ def product_body(product: Product) -> ProductBody:
     )
 
 
-_Name = Annotated[
-    str,
-    Text(
-        products.name,
-        minLength=1,
-        pattern=patterns.trimmed(*products.NAME_LENGTH),
-        description="1 to 200 characters, without the white space around them.",
-    ),
-]
-_CATEGORY = {
-    "minLength": 1,
-    "pattern": patterns.trimmed(*products.CATEGORY_LENGTH),
-    "description": "1 to 100 characters, without the white space around them.",
-}
-_Category = Annotated[str, Text(products.category, **_CATEGORY)]
-_Description = Annotated[
-    str,
-    Text(products.description, maxLength=products.MAX_DESCRIPTION_LENGTH, pattern=patterns.TEXT),
-]
-_PriceIn = Annotated[
-    int,
-    Number(
-        price_units,
-        minimum=0,
-        exclusiveMaximum=10**12,
-        multipleOf=0.0001,
-        description="Kept exactly; at most four decimals.",
-    ),
-]
-_Currency = Annotated[str, Text(currency, enum=sorted(CURRENCIES), description="An ISO 4217 code.")]
-_Stock = Annotated[
-    int, Integer(products.stock_quantity, minimum=0, maximum=products.MAX_STOCK_QUANTITY)
-]
-_Status = Annotated[str, Text(products.status, enum=list(products.STATUSES))]
+_Name = Annotated[str, Text(products.name)]
+_Category = Annotated[str, Text(products.category)]
+_Description = Annotated[str, Text(products.description)]
+_PriceIn = Annotated[int, Number(price_units)]
+_Currency = Annotated[str, Text(currency)]
+_Stock = Annotated[int, Integer(products.stock_quantity)]
+_Status = Annotated[str, Text(products.status)]
 
 
 class ImageIn(msgspec.Struct):
     """A picture of a product, as it is sent."""
 
-    url: Annotated[
-        str,
-        Text(
-            products.image_url,
-            format="uri",
-            pattern=patterns.WEB_URL,
-            description="http or https, without credentials, at most 2048 characters.",
-        ),
-    ]
-    alt: Annotated[
-        str, Text(products.image_alt, maxLength=products.MAX_ALT_LENGTH, pattern=patterns.TEXT)
-    ] = ""
+    url: Annotated[str, Text(products.image_url)]
+    alt: Annotated[str, Text(products.image_alt)] = ""
 
 
 _Images = Annotated[list[dict[str, str]], Items(Object(ImageIn), most=products.MAX_IMAGES)]
 _Metadata = Annotated[
     dict[str, str],
     Texts(
-        Text(
-            products.metadata_key,
-            minLength=products.METADATA_KEY_LENGTH[0],
-            maxLength=products.METADATA_KEY_LENGTH[1],
-            pattern=patterns.TEXT,
-        ),
-        Text(
-            products.metadata_value,
-            maxLength=products.MAX_METADATA_VALUE_LENGTH,
-            pattern=patterns.TEXT,
-        ),
+        Text(products.metadata_key),
+        Text(products.metadata_value),
         most=products.MAX_METADATA_KEYS,
     ),
 ]
@@ -224,24 +178,10 @@ class ChangeProduct(msgspec.Struct):
     metadata: _Metadata | UnsetType = UNSET
 
 
-def _category(text: str) -> str:
-    return products.category(text)
-
-
-def _status(text: str) -> str:
-    return products.status(text)
-
-
 def _truth(text: str) -> bool:
     if text not in ("true", "false"):
         raise BrokenRule("must be true or false")
     return text == "true"
-
-
-def _search(text: str) -> str:
-    if len(text) > SEARCH_LENGTH:
-        raise BrokenRule(f"must have at most {SEARCH_LENGTH} characters")
-    return text
 
 
 def _at_least(text: str) -> int:
@@ -257,19 +197,17 @@ class ListProducts(msgspec.Struct, frozen=True):
 
     page: PageNumber = 1
     limit: Limit = 25
-    category: Annotated[str | None, Param(_category, type="string", **_CATEGORY)] = None
+    category: Annotated[str | None, Param(products.category, type="string")] = None
     min_price: Annotated[int | None, Param(_at_least, type="number", minimum=0)] = None
     max_price: Annotated[int | None, Param(_at_most, type="number", minimum=0)] = None
     in_stock: Annotated[bool | None, Param(_truth, type="boolean")] = None
-    status: Annotated[str, Param(_status, type="string", enum=list(products.STATUSES))] = "active"
+    status: Annotated[str, Param(products.status, type="string")] = "active"
     search: Annotated[
         str,
         Param(
-            _search,
+            _SEARCH,
             empty=True,
             type="string",
-            maxLength=SEARCH_LENGTH,
-            pattern=patterns.TEXT,
             description="Full-text search over name and description: every word, in any case and"
             " accent, the last as a prefix; most relevant first.",
         ),

@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from portico.contract.facts import facts
 from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -255,7 +256,7 @@ class Param:
     """A query parameter: its text through `parse`, which raises `BrokenRule`."""
 
     def __init__(self, parse: Callable[[str], Any], *, empty: bool = False, **schema: Any) -> None:
-        """`empty` allows an empty value; `schema` is its JSON Schema."""
+        """`empty` allows an empty value; `schema` says what the facts of `parse` do not."""
         self._parse = parse
         self._empty = empty
         self._schema = schema
@@ -273,7 +274,7 @@ class Param:
 
     def schema(self) -> dict[str, Any]:
         """See `Kind.schema`."""
-        return self._schema
+        return {**facts(self._parse), **self._schema}
 
 
 def sent(body: msgspec.Struct) -> dict[str, Any]:

@@ -75,35 +75,10 @@ def user_body(user: User) -> UserBody:
     )
 
 
-_Name = Annotated[
-    str,
-    Text(
-        users.name,
-        minLength=2,
-        pattern=patterns.trimmed(*users.NAME_LENGTH),
-        description="2 to 100 characters, without the white space around them.",
-    ),
-]
-_Email = Annotated[
-    str,
-    Text(
-        users.email,
-        format="email",
-        pattern=patterns.EMAIL,
-        description="At most 254 characters, unique among users, whatever its case.",
-    ),
-]
-_Role = Annotated[str, Text(users.role, enum=list(users.ROLES))]
-_Password = Annotated[
-    str,
-    Text(
-        users.password,
-        pattern=patterns.STRONG,
-        writeOnly=True,
-        description="8 to 128 characters, with an uppercase letter, a lowercase letter and a"
-        " digit.",
-    ),
-]
+_Name = Annotated[str, Text(users.name)]
+_Email = Annotated[str, Text(users.email)]
+_Role = Annotated[str, Text(users.role)]
+_Password = Annotated[str, Text(users.password)]
 
 
 class CreateUser(msgspec.Struct):
@@ -125,19 +100,8 @@ class CreateUser(msgspec.Struct):
 class PreferencesIn(msgspec.Struct):
     """What a user prefers, as it is sent: what is left out stays."""
 
-    theme: Annotated[str, Text(users.theme, enum=list(users.THEMES))] | UnsetType = UNSET
-    language: (
-        Annotated[
-            str,
-            Text(
-                users.language,
-                maxLength=users.MAX_LANGUAGE_LENGTH,
-                pattern=patterns.LANGUAGE,
-                description="BCP 47, such as en or pt-BR.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    theme: Annotated[str, Text(users.theme)] | UnsetType = UNSET
+    language: Annotated[str, Text(users.language)] | UnsetType = UNSET
     notifications: Annotated[bool, Boolean()] | UnsetType = UNSET
 
 
@@ -149,20 +113,7 @@ class ChangeUser(msgspec.Struct):
     name: _Name | UnsetType = UNSET
     email: _Email | UnsetType = UNSET
     role: _Role | UnsetType = UNSET
-    avatar_url: (
-        Annotated[
-            str | None,
-            Nullable(
-                Text(
-                    users.avatar_url,
-                    format="uri",
-                    pattern=patterns.WEB_URL,
-                    description="http or https, without credentials, at most 2048 characters.",
-                )
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    avatar_url: Annotated[str | None, Nullable(Text(users.avatar_url))] | UnsetType = UNSET
     preferences: Annotated[dict[str, Any], Object(PreferencesIn)] | UnsetType = UNSET
     password: _Password | UnsetType = UNSET
     current_password: (

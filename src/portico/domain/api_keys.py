@@ -9,11 +9,11 @@ from zlib import crc32
 
 import msgspec
 
-from portico.domain.text import trimmed
+from portico.domain.rules import Trimmed
 from portico.domain.words import KEY_TYPES as KEY_TYPES
 from portico.domain.words import KeyType as KeyType
 
-NAME_LENGTH = (1, 100)
+key_name = Trimmed(1, 100)
 ROTATION_OVERLAP_SECONDS = 86_400
 
 _RANDOM_BYTES = 32
@@ -41,11 +41,6 @@ class ApiKey(msgspec.Struct, frozen=True):
     last_used_at: int | None
     revoked_at: int | None
     rotated_at: int | None
-
-
-def key_name(text: str) -> str:
-    """Trim a key's name of 1 to 100 characters; raises `BrokenRule`."""
-    return trimmed(text, *NAME_LENGTH)
 
 
 def mint(key_type: KeyType, random: bytes) -> str:

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from portico.domain.errors import BrokenRule, Unreadable
+from portico.domain.rules import Trimmed
 from portico.domain.scopes import SCOPES
-from portico.domain.text import trimmed
 
 ACCESS_SECONDS = 3_600
 REFRESH_SECONDS = 30 * 86_400
@@ -22,7 +22,7 @@ CODE_SECONDS = 60
 OPENID_SCOPES = ("openid", "profile", "email")
 """Open to every client; they give no access to the API."""
 
-NAME_LENGTH = (1, 100)
+client_name = Trimmed(1, 100)
 MAX_URIS = 20
 MAX_URI_LENGTH = 2_000
 
@@ -61,11 +61,6 @@ class Client(msgspec.Struct, frozen=True):
     def public(self) -> bool:
         """Whether it has no secret: a native or single-page application."""
         return self.secret_hash is None
-
-
-def client_name(text: str) -> str:
-    """Trim a client's name of 1 to 100 characters; raises `BrokenRule`."""
-    return trimmed(text, *NAME_LENGTH)
 
 
 def client_scopes(text: str) -> frozenset[str]:

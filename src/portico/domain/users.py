@@ -6,12 +6,12 @@ import msgspec
 from email_validator import SPECIAL_USE_DOMAIN_NAMES, EmailNotValidError, validate_email
 
 from portico.domain.errors import BrokenRule
-from portico.domain.text import case_key, measured, trimmed, web_url
+from portico.domain.rules import OneOf, Trimmed
+from portico.domain.text import case_key, measured, web_url
 from portico.domain.words import ROLES as ROLES
 
 THEMES = ("system", "light", "dark")
 
-NAME_LENGTH = (2, 100)
 PASSWORD_LENGTH = (8, 128)
 MAX_EMAIL_LENGTH = 254
 MAX_LANGUAGE_LENGTH = 35
@@ -56,9 +56,10 @@ class Owner(msgspec.Struct, frozen=True):
     plan: str
 
 
-def name(text: str) -> str:
-    """Trim a name of 2 to 100 characters."""
-    return trimmed(text, *NAME_LENGTH)
+name = Trimmed(2, 100)
+role = OneOf(ROLES)
+theme = OneOf(THEMES)
+avatar_url = web_url
 
 
 def email(text: str) -> str:
@@ -98,25 +99,6 @@ def password(text: str) -> str:
         and any(c.isdecimal() for c in text)
     ):
         raise BrokenRule("must contain an uppercase letter, a lowercase letter and a digit")
-    return text
-
-
-def role(text: str) -> str:
-    """Accept a role that exists."""
-    if text not in ROLES:
-        raise BrokenRule(f"must be one of {', '.join(ROLES)}")
-    return text
-
-
-def avatar_url(text: str) -> str:
-    """Accept the address of a picture."""
-    return web_url(text)
-
-
-def theme(text: str) -> str:
-    """Accept a theme of the dashboard."""
-    if text not in THEMES:
-        raise BrokenRule(f"must be one of {', '.join(THEMES)}")
     return text
 
 

@@ -2,10 +2,10 @@
 
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
+from portico.domain.rules import OneOf
 from portico.domain.scopes import SCOPES
 from portico.http.messages import Reply
 from portico.pages.filters import scope_words
-from portico.pages.forms import one_of
 from portico.pages.site import Page, Visit
 from portico.services.clients import (
     Registration,
@@ -55,7 +55,7 @@ async def show_new(visit: Visit) -> Reply:
 
 async def register(visit: Visit) -> Reply:
     """POST /clients/new."""
-    kind = visit.form.read("kind", one_of("confidential", "public"))
+    kind = visit.form.read("kind", OneOf(("confidential", "public")))
     visit.form.check()
     made = await register_client(
         visit.env,

@@ -115,14 +115,3 @@ def read_form(content_type: str | None, body: bytes) -> Form:
             raise Unreadable("The form holds a character that cannot be text.")
         sent.setdefault(name, []).append(value)
     return Form(sent)
-
-
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """The rule of a field that offers a choice."""
-
-    def rule(text: str) -> str:
-        if text not in allowed:
-            raise BrokenRule(f"must be one of {', '.join(allowed)}")
-        return text
-
-    return rule

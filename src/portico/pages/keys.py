@@ -5,8 +5,8 @@ from typing import NamedTuple
 from portico.domain.api_keys import KEY_TYPES, ApiKey, KeyType, key_name, usable
 from portico.domain.durations import parse_duration
 from portico.domain.errors import Conflict, NotFound
+from portico.domain.rules import OneOf
 from portico.http.messages import Reply
-from portico.pages.forms import one_of
 from portico.pages.site import Page, Visit
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key, revoke_key
@@ -87,8 +87,8 @@ async def create(visit: Visit) -> Reply:
     """POST /keys."""
     form = visit.form
     name = form.read("name", key_name)
-    key_type = form.read("type", one_of(*(name for name, *_ in _types(visit))))
-    expiry = form.read("expiry", one_of(*(name for name, _ in _EXPIRIES)))
+    key_type = form.read("type", OneOf(tuple(name for name, *_ in _types(visit))))
+    expiry = form.read("expiry", OneOf(tuple(name for name, _ in _EXPIRIES)))
     form.check()
     expires_at = None
     if expiry != "never":

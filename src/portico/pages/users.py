@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 
 from portico.domain import users
 from portico.domain.api_keys import usable
+from portico.domain.rules import OneOf
 from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
-from portico.pages.forms import one_of
 from portico.pages.site import Page, Visit
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.users import change_user, create_user, delete_user, read_user
@@ -66,7 +66,7 @@ async def create(visit: Visit) -> Reply:
         "name": form.read("name", users.name),
         "email": form.read("email", users.email),
         "role": form.read("role", users.role),
-        "plan": form.read("plan", one_of(*visit.env.plans)),
+        "plan": form.read("plan", OneOf(tuple(visit.env.plans))),
         "password": form.read("password", users.password),
     }
     form.check()
@@ -94,7 +94,7 @@ async def show(visit: Visit) -> Reply:
 async def change(visit: Visit) -> Reply:
     """POST /users/{id}."""
     form, user_id = visit.form, visit.request.resource_id
-    values: dict[str, Any] = {"plan": form.read("plan", one_of(*visit.env.plans))}
+    values: dict[str, Any] = {"plan": form.read("plan", OneOf(tuple(visit.env.plans)))}
     if user_id != visit.user.id:
         values["role"] = form.read("role", users.role)
     form.check()

@@ -1,0 +1,68 @@
+"""What JSON Schema says of the domain's rules, as far as it can say them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from portico.contract import patterns
+from portico.domain import users
+from portico.domain.money import CURRENCIES, MAX_PRICE, UNITS_PER_ONE, currency, price_units
+from portico.domain.rules import Between, Measured, OneOf, Trimmed
+from portico.domain.text import MAX_URL_LENGTH, web_url
+
+Facts = dict[str, Any]
+Rule = Callable[[Any], Any]
+
+_FACTS: dict[Rule, Facts] = {
+    web_url: {
+        "format": "uri",
+        "pattern": patterns.WEB_URL,
+        "description": f"http or https, without credentials, at most {MAX_URL_LENGTH} characters.",
+    },
+    users.email: {
+        "format": "email",
+        "pattern": patterns.EMAIL,
+        "description": f"At most {users.MAX_EMAIL_LENGTH} characters, unique among users, whatever"
+        " its case.",
+    },
+    users.password: {
+        "pattern": patterns.STRONG,
+        "writeOnly": True,
+        "description": "{} to {} characters, with an uppercase letter, a lowercase letter and a"
+        " digit.".format(*users.PASSWORD_LENGTH),
+    },
+    users.language: {
+        "maxLength": users.MAX_LANGUAGE_LENGTH,
+        "pattern": patterns.LANGUAGE,
+        "description": "BCP 47, such as en or pt-BR.",
+    },
+    currency: {"enum": sorted(CURRENCIES), "description": "An ISO 4217 code."},
+    price_units: {
+        "minimum": 0,
+        "exclusiveMaximum": (MAX_PRICE + 1) // UNITS_PER_ONE,
+        "multipleOf": 1 / UNITS_PER_ONE,
+        "description": "Kept exactly; at most four decimals.",
+    },
+}
+"""Of the rules that are functions."""
+
+
+def facts(rule: Rule) -> Facts:
+    """What a schema says of whatever a rule accepts; nothing for one that says nothing."""
+    match rule:
+        case Trimmed(low=low, high=high):
+            return {
+                "minLength": low,
+                "pattern": patterns.trimmed(low, high),
+                "description": f"{low} to {high} characters, without the white space around them.",
+            }
+        case Measured(low=low, high=high):
+            return {
+                **({"minLength": low} if low else {}),
+                "maxLength": high,
+                "pattern": patterns.TEXT,
+            }
+        case OneOf(words=words):
+            return {"enum": list(words)}
+        case Between(low=low, high=high):
+            return {"minimum": low, "maximum": high}
+    return _FACTS.get(rule, {})

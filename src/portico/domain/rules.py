@@ -1,0 +1,50 @@
+"""The rules that most fields obey, as values: called with what was sent, a rule gives what is kept
+or raises `BrokenRule`. Whoever describes a field reads its bounds from its rule."""
+
+import msgspec
+
+from portico.domain.errors import BrokenRule
+from portico.domain.text import measured, trimmed
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """Text of `low` to `high` characters, kept as it is."""
+
+    low: int
+    high: int
+
+    def __call__(self, text: str) -> str:
+        return measured(text, self.low, self.high)
+
+
+class Trimmed(msgspec.Struct, frozen=True):
+    """Text of `low` to `high` characters once the white space around it is gone."""
+
+    low: int
+    high: int
+
+    def __call__(self, text: str) -> str:
+        return trimmed(text, self.low, self.high)
+
+
+class OneOf(msgspec.Struct, frozen=True):
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        if text not in self.words:
+            raise BrokenRule(f"must be one of {', '.join(self.words)}")
+        return text
+
+
+class Between(msgspec.Struct, frozen=True):
+    """A whole number from `low` to `high`."""
+
+    low: int
+    high: int
+
+    def __call__(self, value: int) -> int:
+        if not self.low <= value <= self.high:
+            raise BrokenRule(f"must be from {self.low} to {self.high}")
+        return value
