@@ -188,6 +188,20 @@ async def test_an_ipv6_network_of_64_bits_is_one_address(api: Api) -> None:
         refused(await api.stranger(other).get("/users/me"), 401)
 
 
+async def test_an_ipv6_network_of_48_bits_has_ten_times_as_much_together(api: Api) -> None:
+    for number in range(10):
+        network = f"[2001:db8:1:{number:x}::1]:1"
+        await exhaust(api.stranger(network))
+    answer = await api.stranger("[2001:db8:1:ffff::1]:1").get("/users/me")
+    refused(answer, 429, "RATE_LIMITED")
+    assert window(answer) == (300, 0, NOON_SECONDS + 60)
+    refused(await api.stranger("[2001:db8:2::1]:1").get("/users/me"), 401)
+    caller = await api.caller("viewer")
+    transport = InProcess(api, "[2001:db8:1::1]:1")
+    headers = [("authorization", f"Bearer {caller.key}")]
+    assert (await transport.exchange("GET", "/v1/users/me", headers)).status_code == 200
+
+
 async def test_an_ipv4_address_is_one_in_ipv6_form_too(api: Api) -> None:
     await exhaust(api.stranger("203.0.113.7:1"))
     refused(await api.stranger("[::ffff:203.0.113.7]:1").get("/users/me"), 429)

@@ -306,7 +306,7 @@ async def test_a_page_says_so_when_a_store_does_not_answer(api: Api) -> None:
     _, somebody = await signed_in(api)
 
     class Silent:
-        async def take(self, *_: object) -> None:
+        async def take_all(self, *_: object) -> None:
             raise Unavailable("The store of the rate limits does not answer.")
 
         async def close(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from portico.domain.limits import Plan, Verdict
+from portico.state.callers import ACCOUNT, ADDRESS, NETWORK, Caller
 from portico.state.memory import MemoryLimiter
 from portico.state.protocol import Limiter
 from portico.state.valkey import ValkeyLimiter
@@ -45,7 +46,7 @@ def limiter(open_limiter: Open) -> Limiter:
 
 
 async def take(limiter: Limiter, times: int, plan: Plan, now_ms: int) -> list[Verdict]:
-    return [await limiter.take("user:1", plan, now_ms) for _ in range(times)]
+    return [await limiter.take((ACCOUNT, 1), plan, now_ms) for _ in range(times)]
 
 
 def admitted(verdicts: list[Verdict]) -> int:
@@ -54,7 +55,7 @@ def admitted(verdicts: list[Verdict]) -> int:
 
 async def test_of_n_plus_one_concurrent_requests_exactly_one_is_refused(limiter: Limiter) -> None:
     for plan in (Plan("by minute", 30, 1_000), Plan("by day", 1_000, 60)):
-        caller = f"user:{plan.name}"
+        caller = (ACCOUNT, plan.name)
         places = min(plan.per_minute, plan.per_day)
         verdicts = await asyncio.gather(
             *(limiter.take(caller, plan, NOON) for _ in range(places + 1))
@@ -124,7 +125,7 @@ async def test_remaining_never_rises_within_a_window(limiter: Limiter) -> None:
     plan = Plan("any", 7, 40)
     lowest: dict[tuple[int, int], int] = {}
     for step in range(200):
-        verdict = await limiter.take("user:1", plan, NOON + step * 4_700)
+        verdict = await limiter.take((ACCOUNT, 1), plan, NOON + step * 4_700)
         window = verdict.limit, verdict.reset
         assert 0 <= verdict.remaining <= lowest.get(window, verdict.limit)
         lowest[window] = verdict.remaining
@@ -142,20 +143,25 @@ async def test_a_change_of_plan_keeps_the_counts(limiter: Limiter) -> None:
 
 
 async def test_a_look_at_the_counts_counts_nothing(limiter: Limiter) -> None:
-    assert await limiter.used("user:1", NOON) == (0, 0)
+    assert await limiter.used((ACCOUNT, 1), NOON) == (0, 0)
     await take(limiter, 3, Plan("any", 30, 1_000), NOON)
     for _ in range(2):
-        assert await limiter.used("user:1", NOON) == (3, 3)
-    assert await limiter.used("user:1", NOON + MINUTE) == (0, 3)
-    assert await limiter.used("user:1", NOON + DAY) == (0, 0)
-    assert await limiter.used("user:2", NOON) == (0, 0)
+        assert await limiter.used((ACCOUNT, 1), NOON) == (3, 3)
+    assert await limiter.used((ACCOUNT, 1), NOON + MINUTE) == (0, 3)
+    assert await limiter.used((ACCOUNT, 1), NOON + DAY) == (0, 0)
+    assert await limiter.used((ACCOUNT, 2), NOON) == (0, 0)
     (verdict,) = await take(limiter, 1, Plan("any", 30, 1_000), NOON)
     assert verdict.remaining == 26
 
 
 async def test_callers_count_apart(limiter: Limiter) -> None:
     plan = Plan("any", 1, 10)
-    callers = ["user:1", "user:11", "address:192.0.2.1", "address:2001:db8::/64"]
+    callers: list[Caller] = [
+        (ACCOUNT, 1),
+        (ACCOUNT, 11),
+        (ADDRESS, "192.0.2.1"),
+        (ADDRESS, "2001:db8::"),
+    ]
     for expected in (True, False):
         verdicts = [await limiter.take(caller, plan, NOON) for caller in callers]
         assert [verdict.admitted for verdict in verdicts] == [expected] * len(callers)
@@ -190,3 +196,37 @@ async def test_a_clock_that_was_wrongly_ahead_finds_its_counts_again(limiter: Li
 
 async def test_a_store_that_answers_says_so(limiter: Limiter) -> None:
     await limiter.ping()
+
+
+async def test_several_callers_are_counted_together_or_not_at_all(limiter: Limiter) -> None:
+    small, large = Plan("address", 3, 100), Plan("network", 5, 6)
+    network: Caller = (NETWORK, "2001:db8:1::")
+
+    async def ask(number: int, now_ms: int = NOON) -> Verdict:
+        address: Caller = (ADDRESS, f"2001:db8:1:{number}::")
+        return await limiter.take_all([(address, small), (network, large)], now_ms)
+
+    assert [(await ask(1)).remaining for _ in range(3)] == [2, 1, 0]
+    refused = await ask(1)
+    assert (refused.admitted, refused.limit, refused.retry_after) == (False, 3, 60)
+    assert await limiter.used(network, NOON) == (3, 3)  # nothing for what was refused
+    told = await ask(2)
+    assert (told.admitted, told.limit, told.remaining) == (True, 5, 1)
+    assert (await ask(2)).remaining == 0
+    refused = await ask(2)
+    assert (refused.admitted, refused.limit, refused.retry_after) == (False, 5, 60)
+    assert await limiter.used((ADDRESS, "2001:db8:1:2::"), NOON) == (2, 2)
+    told = await ask(2, NOON + MINUTE)
+    assert (told.limit, told.remaining, told.reset) == (6, 0, (MIDNIGHT + DAY) // SECOND)
+    refused = await ask(1, NOON + MINUTE)
+    assert (refused.limit, refused.retry_after) == (6, (DAY // 2 - MINUTE) // SECOND)
+
+
+async def test_of_a_network_at_once_as_many_pass_as_may(limiter: Limiter) -> None:
+    small, large = Plan("address", 1, 100), Plan("network", 10, 100)
+    claims = [
+        [((ADDRESS, f"2001:db8:2:{n}::"), small), ((NETWORK, "2001:db8:2::"), large)]
+        for n in range(40)
+    ]
+    verdicts = await asyncio.gather(*(limiter.take_all(claim, NOON) for claim in claims))
+    assert admitted(verdicts) == 10

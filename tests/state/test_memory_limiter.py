@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from portico.domain.limits import Plan, Verdict, judge
-from portico.state.memory import ADDRESSES_AT_ONCE, ADDRESSES_KEPT, MemoryLimiter
+from portico.state.callers import ACCOUNT, ADDRESS, VISITOR, Caller, read_caller, spelled
+from portico.state.memory import STRANGERS_AT_ONCE, STRANGERS_KEPT, MemoryLimiter
 
 MINUTE, DAY = 60_000, 86_400_000
 MIDNIGHT = 20_800 * DAY
 
 ONE = Plan("one", 1, 10)
+WHO: tuple[Caller, ...] = ((ACCOUNT, 1), (ADDRESS, "1"))
 T = TypeVar("T")
 
 
@@ -29,7 +31,7 @@ def at_once(call: Coroutine[None, None, T]) -> T:
     raise AssertionError("it waits")
 
 
-def take(limiter: MemoryLimiter, caller: str, plan: Plan, now_ms: int) -> Verdict:
+def take(limiter: MemoryLimiter, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
     return at_once(limiter.take(caller, plan, now_ms))
 
 
@@ -51,7 +53,7 @@ def rows_of_addresses(number: int, now_ms: int) -> Iterator[tuple[str, int, int,
 def full_of_addresses(now_ms: int) -> MemoryLimiter:
     """A limiter with as many addresses as it keeps, each of which has made one request."""
     limiter = MemoryLimiter()
-    limiter.restore(rows_of_addresses(ADDRESSES_KEPT, now_ms))
+    limiter.restore(rows_of_addresses(STRANGERS_KEPT, now_ms))
     return limiter
 
 
@@ -64,7 +66,7 @@ class NeverForgets(RuleBasedStateMachine):
         super().__init__()
         self.limiter = MemoryLimiter()
         self.kept: dict[str, tuple[str, int, int, int, int]] = {}
-        self.used: dict[tuple[str, int, int], int] = {}
+        self.used: dict[tuple[Caller, int, int], int] = {}
 
     @initialize(now_ms=st.integers(MIDNIGHT, MIDNIGHT + DAY))
     def start(self, now_ms: int) -> None:
@@ -83,11 +85,11 @@ class NeverForgets(RuleBasedStateMachine):
         self.steady = False
 
     @rule(
-        caller=st.sampled_from(["user:1", "user:2", "address:192.0.2.1"]),
+        caller=st.sampled_from([(ACCOUNT, 1), (ACCOUNT, 2), (ADDRESS, "192.0.2.1")]),
         plan=st.sampled_from([Plan("small", 2, 3), Plan("even", 4, 4), Plan("large", 3, 9)]),
         times=st.integers(1, 4),
     )
-    def requests_come(self, caller: str, plan: Plan, times: int) -> None:
+    def requests_come(self, caller: Caller, plan: Plan, times: int) -> None:
         minute, day = (caller, MINUTE, self.now_ms // MINUTE), (caller, DAY, self.now_ms // DAY)
         for _ in range(times):
             used = self.used.get(minute, 0), self.used.get(day, 0)
@@ -120,7 +122,7 @@ async def test_a_hundred_thousand_tasks_are_admitted_exactly_to_the_limit() -> N
     for minute in range(10):
         now_ms = MIDNIGHT + minute * MINUTE
         verdicts = await asyncio.gather(
-            *(limiter.take("user:1", plan, now_ms) for _ in range(10_000))
+            *(limiter.take((ACCOUNT, 1), plan, now_ms) for _ in range(10_000))
         )
         admitted.append(sum(verdict.admitted for verdict in verdicts))
     assert admitted == [7_000] * 4 + [2_000] + [0] * 5
@@ -129,37 +131,40 @@ async def test_a_hundred_thousand_tasks_are_admitted_exactly_to_the_limit() -> N
 def test_changes_are_told_once_with_absolute_numbers() -> None:
     limiter = MemoryLimiter()
     minute, day = MIDNIGHT // MINUTE, MIDNIGHT // DAY
-    take(limiter, "user:1", Plan("any", 9, 9), MIDNIGHT)
-    take(limiter, "user:1", Plan("any", 9, 9), MIDNIGHT)
-    take(limiter, "user:2", ONE, MIDNIGHT)
+    take(limiter, (ACCOUNT, 1), Plan("any", 9, 9), MIDNIGHT)
+    take(limiter, (ACCOUNT, 1), Plan("any", 9, 9), MIDNIGHT)
+    take(limiter, (ACCOUNT, 2), ONE, MIDNIGHT)
     assert sorted(limiter.changes()) == [
         ("user:1", minute, 2, day, 2),
         ("user:2", minute, 1, day, 1),
     ]
-    assert take(limiter, "user:2", ONE, MIDNIGHT).admitted is False
+    assert take(limiter, (ACCOUNT, 2), ONE, MIDNIGHT).admitted is False
     assert limiter.changes() == []
-    take(limiter, "user:1", Plan("any", 9, 9), MIDNIGHT + MINUTE)
+    take(limiter, (ACCOUNT, 1), Plan("any", 9, 9), MIDNIGHT + MINUTE)
     assert limiter.changes() == [("user:1", minute + 1, 1, day, 3)]
 
 
 def test_a_flood_of_addresses_is_told_bit_by_bit_and_holds_up_no_account() -> None:
     limiter = MemoryLimiter()
-    flood = [f"address:{number}" for number in range(2 * ADDRESSES_AT_ONCE + 1)]
-    for caller in [*flood, "user:1", "user:2"]:
+    flood: list[Caller] = [
+        (VISITOR if number % 2 else ADDRESS, str(number))
+        for number in range(2 * STRANGERS_AT_ONCE + 1)
+    ]
+    for caller in [*flood, (ACCOUNT, 1), (ACCOUNT, 2)]:
         take(limiter, caller, ONE, MIDNIGHT)
     first = [row[0] for row in limiter.changes()]
     assert {"user:1", "user:2"} < set(first)
-    assert len(first) == ADDRESSES_AT_ONCE + 2
-    assert set(changes(limiter)) == set(flood) - set(first)
+    assert len(first) == STRANGERS_AT_ONCE + 2
+    assert set(changes(limiter)) == set(map(spelled, flood)) - set(first)
 
 
 def test_who_is_forgotten_is_not_told_any_more() -> None:
     limiter = full_of_addresses(MIDNIGHT)
-    take(limiter, "address:0", ONE, MIDNIGHT + MINUTE)
-    take(limiter, "address:one more", ONE, MIDNIGHT)
+    take(limiter, (ADDRESS, "0"), ONE, MIDNIGHT + MINUTE)
+    take(limiter, (ADDRESS, "one more"), ONE, MIDNIGHT)
     assert set(changes(limiter)) == {"address:one more"}
-    take(limiter, "user:1", ONE, MIDNIGHT)
-    take(limiter, "user:2", ONE, MIDNIGHT + 2 * DAY)
+    take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
+    take(limiter, (ACCOUNT, 2), ONE, MIDNIGHT + 2 * DAY)
     assert set(changes(limiter)) == {"user:2"}
 
 
@@ -167,42 +172,68 @@ def test_restored_counters_are_not_changes() -> None:
     limiter = MemoryLimiter()
     limiter.restore([("user:1", MIDNIGHT // MINUTE, 1, MIDNIGHT // DAY, 1)])
     assert limiter.changes() == []
-    assert take(limiter, "user:1", ONE, MIDNIGHT).admitted is False
+    assert take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT).admitted is False
 
 
 def test_of_too_many_addresses_the_oldest_is_forgotten_and_no_account() -> None:
     limiter = full_of_addresses(MIDNIGHT)
-    take(limiter, "user:1", ONE, MIDNIGHT)
-    assert take(limiter, "address:0", ONE, MIDNIGHT).admitted is False
-    take(limiter, "address:one more", ONE, MIDNIGHT)
-    assert take(limiter, "address:1", ONE, MIDNIGHT).admitted is False
-    assert take(limiter, "user:1", ONE, MIDNIGHT).admitted is False
-    assert take(limiter, "address:0", ONE, MIDNIGHT).admitted is True
+    take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
+    assert take(limiter, (ADDRESS, "0"), ONE, MIDNIGHT).admitted is False
+    take(limiter, (ADDRESS, "one more"), ONE, MIDNIGHT)
+    assert take(limiter, (ADDRESS, "1"), ONE, MIDNIGHT).admitted is False
+    assert take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT).admitted is False
+    assert take(limiter, (ADDRESS, "0"), ONE, MIDNIGHT).admitted is True
 
 
 def test_restored_addresses_are_bounded_too() -> None:
     limiter = MemoryLimiter()
-    limiter.restore(rows_of_addresses(ADDRESSES_KEPT + 1, MIDNIGHT))
-    assert take(limiter, "address:1", ONE, MIDNIGHT).admitted is False
-    assert take(limiter, "address:0", ONE, MIDNIGHT).admitted is True
+    limiter.restore(rows_of_addresses(STRANGERS_KEPT + 1, MIDNIGHT))
+    assert take(limiter, (ADDRESS, "1"), ONE, MIDNIGHT).admitted is False
+    assert take(limiter, (ADDRESS, "0"), ONE, MIDNIGHT).admitted is True
 
 
 def test_counters_are_kept_through_the_next_day_and_then_forgotten() -> None:
     limiter = MemoryLimiter()
-    for caller in ("user:1", "address:1"):
+    for caller in WHO:
         take(limiter, caller, ONE, MIDNIGHT)
-    take(limiter, "user:2", ONE, MIDNIGHT + DAY)
-    for caller in ("user:1", "address:1"):
+    take(limiter, (ACCOUNT, 2), ONE, MIDNIGHT + DAY)
+    for caller in WHO:
         assert take(limiter, caller, ONE, MIDNIGHT).admitted is False
-    take(limiter, "user:2", ONE, MIDNIGHT + 2 * DAY)
-    for caller in ("user:1", "address:1"):
+    take(limiter, (ACCOUNT, 2), ONE, MIDNIGHT + 2 * DAY)
+    for caller in WHO:
         assert take(limiter, caller, ONE, MIDNIGHT).admitted is True
 
 
 def test_addresses_forgotten_with_their_day_make_room() -> None:
     limiter = full_of_addresses(MIDNIGHT)
     later = MIDNIGHT + 2 * DAY
-    take(limiter, "address:first of a new day", ONE, later)
+    take(limiter, (ADDRESS, "first of a new day"), ONE, later)
     for number in range(10):
-        take(limiter, f"address:{number}", ONE, later)
-    assert take(limiter, "address:first of a new day", ONE, later).admitted is False
+        take(limiter, (ADDRESS, str(number)), ONE, later)
+    assert take(limiter, (ADDRESS, "first of a new day"), ONE, later).admitted is False
+
+
+def test_made_up_visitors_are_bounded_in_memory_and_in_what_is_stored_at_once() -> None:
+    limiter = MemoryLimiter()
+    take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
+    for number in range(150_000):
+        take(limiter, (VISITOR, str(number)), ONE, MIDNIGHT)
+    batches = list(iter(limiter.changes, []))
+    assert max(map(len, batches)) <= STRANGERS_AT_ONCE + 1
+    assert sum(map(len, batches)) == STRANGERS_KEPT + 1
+    assert take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT).admitted is False
+
+
+def test_rows_of_an_earlier_release_still_count() -> None:
+    minute, day = MIDNIGHT // MINUTE, MIDNIGHT // DAY
+    limiter = MemoryLimiter()
+    addresses = ("address:192.0.2.1", "address:2001:db8::")
+    texts = ("user:17", *addresses, "pages:17", "client:3", "mail:1:9")
+    unknown = ("sign-in:abc", "sign-in-from:192.0.2.1", "pages:192.0.2.1", "nothing", "")
+    limiter.restore([(text, minute, 1, day, 1) for text in (*texts, *unknown)])
+    assert limiter.changes() == []
+    for text in texts:
+        caller = read_caller(text)
+        assert caller is not None
+        assert spelled(caller) == text
+        assert take(limiter, caller, ONE, MIDNIGHT).admitted is False

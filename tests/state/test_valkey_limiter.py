@@ -18,6 +18,7 @@ from valkey.crc import key_slot
 
 from portico.domain.errors import Unavailable
 from portico.domain.limits import Plan
+from portico.state.callers import ACCOUNT, ADDRESS, Caller
 from portico.state.memory import MemoryLimiter
 from portico.state.valkey import SENT_AT_ONCE, ValkeyLimiter
 from servers import RedisServer, redis_server
@@ -54,7 +55,7 @@ def requests_of_one_process(url: str, environment: str) -> Counter[tuple[str, in
 
     async def visitor(limiter: ValkeyLimiter) -> None:
         for kind, now_ms in requests:
-            verdict = await limiter.take(f"user:{kind}", plans[kind], now_ms)
+            verdict = await limiter.take((ACCOUNT, kind), plans[kind], now_ms)
             window = now_ms // (MINUTE if kind == "minute" else DAY)
             admitted[kind, window] += verdict.admitted
 
@@ -84,7 +85,7 @@ def test_processes_together_are_admitted_exactly_to_the_limit(redis: RedisServer
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["user:1", "address:192.0.2.1"]),
+            st.sampled_from([(ACCOUNT, 1), (ADDRESS, "192.0.2.1")]),
             st.sampled_from([Plan("small", 2, 3), Plan("large", 3, 9)]),
             st.sampled_from([0, 0, 999, 20_000, MINUTE, DAY]),
         ),
@@ -92,7 +93,7 @@ def test_processes_together_are_admitted_exactly_to_the_limit(redis: RedisServer
     )
 )
 def test_both_stores_give_the_same_verdicts(
-    redis: RedisServer, requests: list[tuple[str, Plan, int]]
+    redis: RedisServer, requests: list[tuple[Caller, Plan, int]]
 ) -> None:
     async def compare() -> None:
         memory, valkey = MemoryLimiter(), ValkeyLimiter(redis.url, uuid.uuid4().hex)
@@ -110,11 +111,11 @@ async def test_a_server_that_is_gone_is_unavailable_and_back_without_a_restart(
     own_server: RedisServer,
 ) -> None:
     limiter = ValkeyLimiter(own_server.url, "live")
-    assert (await limiter.take("user:1", PLAN, MIDNIGHT)).admitted
+    assert (await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)).admitted
     for _ in range(2):
         own_server.stop()
         refused = await asyncio.gather(
-            *(limiter.take("user:1", PLAN, MIDNIGHT) for _ in range(VISITORS)),
+            *(limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT) for _ in range(VISITORS)),
             limiter.ping(),
             return_exceptions=True,
         )
@@ -123,7 +124,7 @@ async def test_a_server_that_is_gone_is_unavailable_and_back_without_a_restart(
         own_server.start()
         await limiter.ping()
         # The server kept nothing; the counters are forgotten and start anew.
-        assert (await limiter.take("user:1", PLAN, MIDNIGHT)).remaining == PLAN.per_minute - 1
+        assert (await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)).remaining == PLAN.per_minute - 1
     await limiter.close()
 
 
@@ -136,11 +137,11 @@ async def test_a_server_that_hangs_is_unavailable_to_all_within_two_seconds(
     with own_server.frozen():
         async with asyncio.timeout(2):
             refused = await asyncio.gather(
-                *(limiter.take("user:1", PLAN, MIDNIGHT) for _ in range(many)),
+                *(limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT) for _ in range(many)),
                 return_exceptions=True,
             )
     assert [type(refusal) for refusal in refused] == [Unavailable] * many
-    verdict = await limiter.take("user:2", PLAN, MIDNIGHT)
+    verdict = await limiter.take((ACCOUNT, 2), PLAN, MIDNIGHT)
     assert verdict.remaining == PLAN.per_minute - 1
     await limiter.close()
 
@@ -150,21 +151,23 @@ async def test_more_requests_than_are_sent_at_once_are_all_answered(
 ) -> None:
     many = 3 * SENT_AT_ONCE + 1
     plan = Plan("any", many, many)
-    verdicts = await asyncio.gather(*(limiter.take("user:1", plan, MIDNIGHT) for _ in range(many)))
+    verdicts = await asyncio.gather(
+        *(limiter.take((ACCOUNT, 1), plan, MIDNIGHT) for _ in range(many))
+    )
     assert sorted(verdict.remaining for verdict in verdicts) == list(range(many))
 
 
 async def test_requests_that_are_given_up_do_not_hold_up_others(limiter: ValkeyLimiter) -> None:
     for turns in range(8):
         given_up = [
-            asyncio.create_task(limiter.take("user:1", PLAN, MIDNIGHT)) for _ in range(VISITORS)
+            asyncio.create_task(limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)) for _ in range(VISITORS)
         ]
         for _ in range(turns):
             await asyncio.sleep(0)  # lets the event loop go round once
         for request in given_up:
             request.cancel()
         async with asyncio.timeout(5):
-            verdict = await limiter.take(f"user:after {turns}", PLAN, MIDNIGHT)
+            verdict = await limiter.take((ACCOUNT, f"after {turns}"), PLAN, MIDNIGHT)
         assert verdict.remaining == PLAN.per_minute - 1
         await asyncio.gather(*given_up, return_exceptions=True)
 
@@ -172,10 +175,10 @@ async def test_requests_that_are_given_up_do_not_hold_up_others(limiter: ValkeyL
 async def test_a_server_that_forgot_the_script_is_told_again(
     redis: RedisServer, limiter: ValkeyLimiter
 ) -> None:
-    await limiter.take("user:1", PLAN, MIDNIGHT)
+    await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
     async with Valkey.from_url(redis.url) as client:
         await client.script_flush()
-    assert (await limiter.take("user:1", PLAN, MIDNIGHT)).remaining == PLAN.per_minute - 2
+    assert (await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)).remaining == PLAN.per_minute - 2
 
 
 async def test_a_caller_has_two_keys_in_one_slot_that_vanish_after_their_windows(
@@ -183,7 +186,7 @@ async def test_a_caller_has_two_keys_in_one_slot_that_vanish_after_their_windows
 ) -> None:
     limiter = ValkeyLimiter(own_server.url, "live")
     for _ in range(3):
-        await limiter.take("user:1", PLAN, MIDNIGHT)
+        await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
     async with Valkey.from_url(own_server.url) as client:
         lifetimes = {key: await client.ttl(key) for key in await client.keys()}
     minute, day = (f"{{live:user:1}}:{end}".encode() for end in ("minute", "day"))
@@ -204,7 +207,7 @@ async def test_no_error_tells_the_password(own_server: RedisServer) -> None:
         if stop:
             own_server.stop()
         with pytest.raises(Unavailable) as refusal:
-            await limiter.take("user:1", PLAN, MIDNIGHT)
+            await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
         assert secret not in "".join(traceback.format_exception(refusal.value))
         assert secret not in repr(limiter)
     await limiter.close()

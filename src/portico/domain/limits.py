@@ -4,6 +4,8 @@ Both windows are fixed: the Unix minute and the UTC day. Counting is `state`'s w
 keeps a counter or reads a clock.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 
@@ -35,6 +37,29 @@ class Verdict(msgspec.Struct, frozen=True):
     remaining: int
     reset: int
     retry_after: int
+
+
+def network_plan(plan: Plan) -> Plan:
+    """What a network of many addresses may use together, each of which is on this plan."""
+    return Plan(f"{plan.name} for a network", 10 * plan.per_minute, 10 * plan.per_day)
+
+
+Use = tuple[Plan, int, int]
+"""A plan, and how many requests are in its minute and in its day."""
+
+
+def is_full(use: Use) -> bool:
+    """Whether one more request would be refused."""
+    plan, minute_used, day_used = use
+    return minute_used >= plan.per_minute or day_used >= plan.per_day
+
+
+def judge_all(uses: Sequence[Use], now_ms: int, *, admitted: bool) -> Verdict:
+    """As `judge`, on a request that several callers answer for: tells of the window with the fewest
+    remaining, and where some refuse it, of the last to let it pass."""
+    telling = uses if admitted else [use for use in uses if is_full(use)]
+    verdicts = [judge(*use, now_ms, admitted) for use in telling]
+    return min(verdicts, key=lambda verdict: (verdict.remaining, -verdict.reset))
 
 
 def judge(plan: Plan, minute_used: int, day_used: int, now_ms: int, admitted: bool) -> Verdict:  # noqa: FBT001 — runs for every request, and a keyword costs time

@@ -25,6 +25,7 @@ from portico.http.problems import STATUS, problem
 from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.services.clients import authenticate_client
+from portico.state.callers import CLIENT
 
 FORM = "application/x-www-form-urlencoded"
 MAX_PARAMETERS = 50
@@ -91,7 +92,7 @@ class OAuthWay:
         if owner is not None:
             await self._throttle.account(request, owner.id, owner.plan)
             return
-        await self._throttle.take(request, f"client:{client.id}", env.plan("free"))
+        await self._throttle.caller(request, (CLIENT, client.id), env.plan("free"))
 
 
 def refusal(error: PorticoError) -> Reply:

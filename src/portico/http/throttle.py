@@ -1,11 +1,22 @@
 """Counting requests against the plan of whoever makes them (specification §8)."""
 
 from portico.domain.errors import RateLimited
-from portico.domain.limits import Plan, Verdict
+from portico.domain.limits import Plan, Verdict, network_plan
 from portico.domain.times import DAY
 from portico.http.measure import Measure
 from portico.http.messages import Request
 from portico.services.environment import Environment
+from portico.state.callers import (
+    ACCOUNT,
+    ADDRESS,
+    NETWORK,
+    VISITOR,
+    VISITOR_NETWORK,
+    Caller,
+    Kind,
+    network_of,
+)
+from portico.state.protocol import Claims
 
 
 class Throttle:
@@ -19,7 +30,7 @@ class Throttle:
         # Not by `take`: every request comes this way, and each call more is 2 % of it.
         environment = request.environment
         now = request.now
-        verdict = await environment.limiter.take(f"user:{user_id}", environment.plan(plan), now)
+        verdict = await environment.limiter.take((ACCOUNT, user_id), environment.plan(plan), now)
         request.verdict = verdict
         if not verdict.admitted:
             raise self._refusal(environment, verdict)
@@ -28,13 +39,22 @@ class Throttle:
         use[day] = use.get(day, 0) + 1
 
     async def address(self, request: Request) -> None:
-        """Counts a request against its address, on the plan Free. Raises `RateLimited`."""
-        await self.take(request, f"address:{request.address}", request.environment.plan("free"))
+        """Counts a request against its address, on the plan Free, and the network around it. Raises
+        `RateLimited`."""
+        await self._take(request, _of_address(request))
 
-    async def take(self, request: Request, key: str, plan: Plan) -> None:
-        """Counts a request under a name. Raises `RateLimited`."""
+    async def visitor(self, request: Request, plan: Plan) -> None:
+        """Counts a request for a page against its address, and the network around it. Raises
+        `RateLimited`."""
+        await self._take(request, _claims((VISITOR, VISITOR_NETWORK), request.address, plan))
+
+    async def caller(self, request: Request, caller: Caller, plan: Plan) -> None:
+        """Counts a request against whoever it is. Raises `RateLimited`."""
+        await self._take(request, [(caller, plan)])
+
+    async def _take(self, request: Request, claims: Claims) -> None:
         environment = request.environment
-        verdict = await environment.limiter.take(key, plan, request.now)
+        verdict = await environment.limiter.take_all(claims, request.now)
         request.verdict = verdict
         if not verdict.admitted:
             raise self._refusal(environment, verdict)
@@ -45,3 +65,15 @@ class Throttle:
             f"Too many requests; try again in {verdict.retry_after} seconds.",
             retry_after=verdict.retry_after,
         )
+
+
+def _of_address(request: Request) -> Claims:
+    return _claims((ADDRESS, NETWORK), request.address, request.environment.plan("free"))
+
+
+def _claims(kinds: tuple[Kind, Kind], address: str, plan: Plan) -> Claims:
+    """An address, and of IPv6 the network that has tens of thousands of them."""
+    network = network_of(address)
+    if network is None:
+        return [((kinds[0], address), plan)]
+    return [((kinds[0], address), plan), ((kinds[1], network), network_plan(plan))]

@@ -5,6 +5,7 @@ from portico.domain.times import DAY, MINUTE
 from portico.http.messages import Reply
 from portico.pages.chart import DAYS, chart
 from portico.pages.site import Page, Visit
+from portico.state.callers import ACCOUNT
 
 
 async def show(visit: Visit) -> Reply:
@@ -15,7 +16,7 @@ async def show(visit: Visit) -> Reply:
     use: dict[int, int] = {}
     used, keys = (0, 0), 0
     if owner is not None:
-        used = await env.limiter.used(f"user:{owner.id}", now)
+        used = await env.limiter.used((ACCOUNT, owner.id), now)
         use = await env.daily_use.of_user(owner.id, today - DAYS + 1)
         use[today] = max(use.get(today, 0), used[1])  # what is counted is stored a little later
         owned = await env.api_keys.of_user(owner.id)

@@ -27,6 +27,7 @@ from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
 from portico.pages.html import template
 from portico.pages.site import Site, cookie_kept_back, csrf_token, html, see_other
+from portico.state.callers import ACCOUNT_PAGES
 
 LOOKING = Plan("looking at pages", 300, 20_000)
 """What everybody may look at and send, so that looking at one's use does not use it up."""
@@ -68,9 +69,10 @@ class PageWay:
         """Everything between the route and the reply."""
         cookie = self._accounts.cookie.read(request.headers)
         caller = await self._caller(cookie, request.now)
-        who = f"pages:{caller.user_id}" if caller else f"pages:{request.address}"
-        await self._throttle.take(request, who, LOOKING)
-        if caller is not None:
+        if caller is None:
+            await self._throttle.visitor(request, LOOKING)
+        else:
+            await self._throttle.caller(request, (ACCOUNT_PAGES, caller.user_id), LOOKING)
             request.caller = caller
         if endpoint is None:
             raise nowhere(request, place)

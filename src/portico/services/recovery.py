@@ -21,6 +21,7 @@ from portico.domain.users import email as well_formed
 from portico.mail.protocol import Letter
 from portico.services.environment import Environment
 from portico.services.guard import forgive
+from portico.state.callers import MAIL
 from portico.storage.database import Transaction
 from portico.storage.email_tokens import EmailToken
 
@@ -150,7 +151,7 @@ async def _write(env: Environment, user: User, link: _Link, by: Actor) -> Letter
     """Makes a token, instead of those before it, and the letter that brings it. None where the
     account has had its mails, or is not what it was."""
     now = env.clock()
-    verdict = await env.limiter.take(f"mail:{user.id}:{now // HOUR}", MAILS, now)
+    verdict = await env.limiter.take((MAIL, f"{user.id}:{now // HOUR}"), MAILS, now)
     if not verdict.admitted:
         return None
     token = mint("", env.random(RANDOM_BYTES))

@@ -1,5 +1,8 @@
 """Whom the stores of counters count: a kind and a name within it."""
 
+from functools import lru_cache
+from ipaddress import IPv6Address, IPv6Network
+
 import msgspec
 
 
@@ -14,6 +17,22 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     by_strangers: bool = True
 
 
+ACCOUNT = Kind("user", by_strangers=False)
+"""An account, by its id: whatever its credentials ask of the API."""
+ACCOUNT_PAGES = Kind("pages", by_strangers=False)
+"""The same, looking at pages."""
+CLIENT = Kind("client", by_strangers=False)
+"""An OAuth client without an owner, by its id."""
+MAIL = Kind("mail", by_strangers=False)
+"""Mails to an account, by its id and the hour."""
+ADDRESS = Kind("address")
+"""An address without a valid credential: IPv4, or an IPv6 network of 64 bits."""
+NETWORK = Kind("network")
+"""All of an IPv6 network of 48 bits together, as one customer of a provider has."""
+VISITOR = Kind("pages-address")
+"""An address that looks at pages."""
+VISITOR_NETWORK = Kind("pages-network")
+"""All of an IPv6 network of 48 bits that look at pages."""
 GUARDED_ACCOUNT = Kind("guard-account")
 """Failures to sign in to an account, whether it exists or not, from addresses new to it."""
 GUARDED_ACQUAINTANCE = Kind("guard-known")
@@ -21,7 +40,16 @@ GUARDED_ACQUAINTANCE = Kind("guard-known")
 GUARDED_ADDRESS = Kind("guard-address")
 """Failures to sign in from an address."""
 
-KINDS = {kind.spelling: kind for kind in (GUARDED_ACCOUNT, GUARDED_ACQUAINTANCE, GUARDED_ADDRESS)}
+GUARDS = (GUARDED_ACCOUNT, GUARDED_ACQUAINTANCE, GUARDED_ADDRESS)
+
+KINDS = {
+    kind.spelling: kind
+    for kind in (
+        *(ACCOUNT, ACCOUNT_PAGES, CLIENT, MAIL),
+        *(ADDRESS, NETWORK, VISITOR, VISITOR_NETWORK),
+        *GUARDS,
+    )
+}
 
 Caller = tuple[Kind, int | str]
 """Who is counted. A bare tuple, since every request makes one."""
@@ -30,3 +58,21 @@ Caller = tuple[Kind, int | str]
 def spelled(caller: Caller) -> str:
     """A caller as text, for stores."""
     return f"{caller[0].spelling}:{caller[1]}"
+
+
+def read_caller(text: str) -> Caller | None:
+    """The caller of a `spelled` text; None for one of a kind that is counted no more."""
+    spelling, _, name = text.partition(":")
+    kind = KINDS.get(spelling)
+    if kind is None:
+        return None
+    return kind, int(name) if not kind.by_strangers and name.isdecimal() else name
+
+
+@lru_cache(maxsize=4096)
+def network_of(address: str) -> str | None:
+    """The IPv6 network of 48 bits that an address is counted with; None for any other address."""
+    try:
+        return str(IPv6Network((IPv6Address(address), 48), strict=False).network_address)
+    except ValueError:
+        return None

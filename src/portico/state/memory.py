@@ -5,17 +5,15 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from portico.domain.guard import Entry
-from portico.domain.limits import Plan, Verdict, judge
+from portico.domain.limits import Plan, Use, Verdict, is_full, judge, judge_all
 from portico.domain.times import DAY, MINUTE
-from portico.state.callers import Caller
-from portico.state.memory_guard import FailedAttempts, guarded_caller
-from portico.state.protocol import Guards
+from portico.state.callers import GUARDS, Caller, read_caller, spelled
+from portico.state.memory_guard import FailedAttempts
+from portico.state.protocol import Claims, Guards
 
-ADDRESS = "address:"
-"""How the name of a caller begins who is known by nothing but the network address."""
-
-ADDRESSES_KEPT = 100_000
-ADDRESSES_AT_ONCE = 1_000
+STRANGERS_KEPT = 100_000
+STRANGERS_AT_ONCE = 1_000
+"""Of all kinds whose names strangers choose, together."""
 
 
 class _Counter:
@@ -62,13 +60,13 @@ class MemoryLimiter:
     so every `take` is atomic."""
 
     def __init__(self) -> None:
-        self._counters: dict[str, _Counter] = {}
-        self._addresses: deque[str] = deque()
-        self._changed: set[str] = set()
+        self._counters: dict[Caller, _Counter] = {}
+        self._strangers: deque[Caller] = deque()
+        self._changed: set[Caller] = set()
         self._day = 0
         self._attempts = FailedAttempts()
 
-    async def take(self, caller: str, plan: Plan, now_ms: int) -> Verdict:
+    async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """See `protocol.Limiter`. Runs for every request: its budget is 1.5 µs."""
         counter = self._counters.get(caller)
         if counter is None or counter.minute != now_ms // MINUTE:
@@ -82,7 +80,18 @@ class MemoryLimiter:
             self._changed.add(caller)
         return judge(plan, minute_used, day_used, now_ms, admitted)
 
-    async def used(self, caller: str, now_ms: int) -> tuple[int, int]:
+    async def take_all(self, claims: Claims, now_ms: int) -> Verdict:
+        """See `protocol.Limiter`."""
+        counters = [self._turn(caller, now_ms) for caller, _ in claims]
+        admitted = not any(map(is_full, _uses(claims, counters)))
+        if admitted:
+            for counter in counters:
+                counter.minute_used += 1
+                counter.day_used += 1
+            self._changed.update(caller for caller, _ in claims)
+        return judge_all(_uses(claims, counters), now_ms, admitted=admitted)
+
+    async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """See `protocol.Limiter`."""
         counter = self._counters.get(caller)
         return counter.used(now_ms // MINUTE, now_ms // DAY) if counter else (0, 0)
@@ -110,28 +119,31 @@ class MemoryLimiter:
 
         Each is (caller, minute, requests in it, day, requests in it), of the windows in which the
         caller was last; minutes and days are numbered from the Unix epoch. The numbers are
-        absolute: a later row replaces an earlier one. A flood of addresses is not passed on: of
-        them come 1,000 at a time, the others at the next calls.
+        absolute: a later row replaces an earlier one. A flood of strangers is not passed on: of
+        them come 1,000 at a time, the others at the next calls. So it is with failed attempts.
         """
-        addresses = [caller for caller in self._changed if caller.startswith(ADDRESS)]
-        later = set(addresses[ADDRESSES_AT_ONCE:])
+        strangers = [caller for caller in self._changed if caller[0].by_strangers]
+        later = set(strangers[STRANGERS_AT_ONCE:])
         changed, self._changed = self._changed - later, later
         counters = ((caller, self._counters[caller]) for caller in changed)
         return [
-            (caller, counter.minute, counter.minute_used, counter.day, counter.day_used)
+            (spelled(caller), counter.minute, counter.minute_used, counter.day, counter.day_used)
             for caller, counter in counters
-        ] + self._attempts.changes(ADDRESSES_AT_ONCE)
+        ] + self._attempts.changes(STRANGERS_AT_ONCE)
 
     def restore(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
         """Takes up what `changes` gave before a restart: the last row of each caller, oldest first.
         To be called before the first `take`."""
-        for caller, minute, minute_used, day, day_used in rows:
-            if guarded := guarded_caller(caller):
-                self._attempts.restore(guarded, minute, minute_used)
+        for text, minute, minute_used, day, day_used in rows:
+            caller = read_caller(text)
+            if caller is None:
                 continue
-            self._add(caller, _Counter(minute, minute_used, day, day_used))
+            if caller[0] in GUARDS:
+                self._attempts.restore(caller, minute, minute_used)
+            else:
+                self._add(caller, _Counter(minute, minute_used, day, day_used))
 
-    def _turn(self, caller: str, now_ms: int) -> _Counter:
+    def _turn(self, caller: Caller, now_ms: int) -> _Counter:
         """The caller's counter, turned to the present windows."""
         minute, day = now_ms // MINUTE, now_ms // DAY
         if day != self._day:
@@ -142,12 +154,12 @@ class MemoryLimiter:
         counter.turn_to(minute, day)
         return counter
 
-    def _add(self, caller: str, counter: _Counter) -> _Counter:
-        """Keeps a new caller's counter; where addresses become too many, forgets the oldest."""
-        if caller.startswith(ADDRESS):
-            self._addresses.append(caller)
-            if len(self._addresses) > ADDRESSES_KEPT:
-                oldest = self._addresses.popleft()
+    def _add(self, caller: Caller, counter: _Counter) -> _Counter:
+        """Keeps a new caller's counter; where strangers become too many, forgets the oldest."""
+        if caller[0].by_strangers:
+            self._strangers.append(caller)
+            if len(self._strangers) > STRANGERS_KEPT:
+                oldest = self._strangers.popleft()
                 del self._counters[oldest]
                 self._changed.discard(oldest)
         self._counters[caller] = counter
@@ -162,5 +174,12 @@ class MemoryLimiter:
             for caller, counter in self._counters.items()
             if abs(counter.day - day) <= 1
         }
-        self._addresses = deque(address for address in self._addresses if address in self._counters)
+        self._strangers = deque(caller for caller in self._strangers if caller in self._counters)
         self._changed.intersection_update(self._counters)
+
+
+def _uses(claims: Claims, counters: Sequence[_Counter]) -> list[Use]:
+    return [
+        (plan, counter.minute_used, counter.day_used)
+        for (_, plan), counter in zip(claims, counters, strict=True)
+    ]

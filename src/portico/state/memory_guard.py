@@ -5,7 +5,7 @@ from itertools import islice
 
 from portico.domain.guard import Entry, Failures, Patience, failed, places, remembered
 from portico.domain.times import DAY
-from portico.state.callers import KINDS, Caller, spelled
+from portico.state.callers import Caller, spelled
 
 KEPT = 100_000
 
@@ -106,10 +106,3 @@ class FailedAttempts:
             if is_over or len(self._kept) >= KEPT:
                 del self._kept[caller]
                 self._changed.pop(caller, None)
-
-
-def guarded_caller(text: str) -> Caller | None:
-    """The caller of a stored row that is a guard's."""
-    spelling, _, name = text.partition(":")
-    kind = KINDS.get(spelling)
-    return (kind, name) if kind else None

@@ -10,11 +10,14 @@ from portico.state.callers import Caller
 Guards = Sequence[tuple[Caller, Patience]]
 """Whose failures an attempt depends on, and what is granted to each."""
 
+Claims = Sequence[tuple[Caller, Plan]]
+"""Who answers for a request, and what each may use: an address, and the network that it is in."""
+
 
 class Limiter(Protocol):
     """One environment's rate counters: a minute's and a day's for every caller."""
 
-    async def take(self, caller: str, plan: Plan, now_ms: int) -> Verdict:
+    async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """Counts one request of `caller` at `now_ms` (epoch milliseconds), or refuses it.
 
         Checking and counting are one step: of N + 1 concurrent requests for N places, one is
@@ -24,7 +27,11 @@ class Limiter(Protocol):
         """
         ...
 
-    async def used(self, caller: str, now_ms: int) -> tuple[int, int]:
+    async def take_all(self, claims: Claims, now_ms: int) -> Verdict:
+        """As `take`, of several callers in one step: counts in all of them, or in none."""
+        ...
+
+    async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """How many requests of `caller` count in the minute and in the day of `now_ms`; counts
         none. Raises `errors.Unavailable` when the store does not answer."""
         ...

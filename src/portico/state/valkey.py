@@ -10,11 +10,11 @@ from valkey.exceptions import NoScriptError, ValkeyError
 
 from portico.domain.errors import Unavailable
 from portico.domain.guard import Entry
-from portico.domain.limits import Plan, Verdict, judge
+from portico.domain.limits import Plan, Verdict, judge, judge_all
 from portico.domain.times import DAY, MINUTE
 from portico.state import valkey_guard
-from portico.state.callers import Caller, spelled
-from portico.state.protocol import Guards
+from portico.state.callers import Caller, network_of, spelled
+from portico.state.protocol import Claims, Guards
 
 ANSWER_SECONDS = 1.0
 """How long the server may take for one exchange, a new connection included."""
@@ -27,14 +27,18 @@ NO_ANSWER = "The store of the rate limits does not answer."
 # Every window has a key of its own, so that hosts whose clocks differ never empty each other's. A
 # key outlives its window by at least the window's own length, for a clock that is set back.
 TAKE = """
-local minute_used = tonumber(redis.call('GET', KEYS[1]) or 0)
-local day_used = tonumber(redis.call('GET', KEYS[2]) or 0)
-if minute_used >= tonumber(ARGV[1]) or day_used >= tonumber(ARGV[2]) then
-    return {0, minute_used, day_used}
+local answer = {1}
+for i, key in ipairs(KEYS) do
+    answer[i + 1] = tonumber(redis.call('GET', key) or 0)
+    if answer[i + 1] >= tonumber(ARGV[i]) then answer[1] = 0 end
 end
-if redis.call('INCR', KEYS[1]) == 1 then redis.call('EXPIRE', KEYS[1], 120) end
-if redis.call('INCR', KEYS[2]) == 1 then redis.call('EXPIRE', KEYS[2], 172800) end
-return {1, minute_used + 1, day_used + 1}
+if answer[1] == 1 then
+    for i, key in ipairs(KEYS) do
+        answer[i + 1] = redis.call('INCR', key)
+        if answer[i + 1] == 1 then redis.call('EXPIRE', key, i % 2 == 1 and 120 or 172800) end
+    end
+end
+return answer
 """
 TAKE_SHA = hashlib.sha1(TAKE.encode(), usedforsecurity=False).hexdigest()
 
@@ -65,21 +69,22 @@ class ValkeyLimiter:
         self._asked: list[tuple[asyncio.Future[Any], tuple[int | str, ...]]] = []
         self._sender: asyncio.Task[None] | None = None
 
-    async def take(self, caller: str, plan: Plan, now_ms: int) -> Verdict:
-        """See `protocol.Limiter`. What is asked while the server answers others is sent together,
-        over one connection: under load that halves the time that a request takes."""
-        minute, day = self._keys(caller, now_ms)
-        told = asyncio.get_running_loop().create_future()
-        self._asked.append((told, (2, minute, day, plan.per_minute, plan.per_day)))
-        if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send())
-        answer = await told
-        if isinstance(answer, Exception):
-            raise Unavailable(NO_ANSWER) from answer
-        admitted, minute_used, day_used = answer
+    async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
+        """See `protocol.Limiter`."""
+        keys = self._keys(caller, now_ms)
+        admitted, minute_used, day_used = await self._ask(2, *keys, plan.per_minute, plan.per_day)
         return judge(plan, minute_used, day_used, now_ms, bool(admitted))
 
-    async def used(self, caller: str, now_ms: int) -> tuple[int, int]:
+    async def take_all(self, claims: Claims, now_ms: int) -> Verdict:
+        """See `protocol.Limiter`."""
+        keys = [key for caller, _ in claims for key in self._keys(caller, now_ms)]
+        limits = [limit for _, plan in claims for limit in (plan.per_minute, plan.per_day)]
+        admitted, *used = await self._ask(len(keys), *keys, *limits)
+        plans = [plan for _, plan in claims]
+        uses = list(zip(plans, used[::2], used[1::2], strict=True))
+        return judge_all(uses, now_ms, admitted=bool(admitted))
+
+    async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """See `protocol.Limiter`."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -137,10 +142,27 @@ class ValkeyLimiter:
             raise Unavailable(NO_ANSWER) from error
         return answer
 
-    def _keys(self, caller: str, now_ms: int) -> tuple[str, str]:
-        """The keys of the minute's and the day's count."""
-        owner = f"portico:{{{self._environment}:{caller}}}"  # the braces keep both in one slot
+    def _keys(self, caller: Caller, now_ms: int) -> tuple[str, str]:
+        """The keys of the minute's and the day's count, in one slot with all that are asked for in
+        one step: those of an address with those of its network."""
+        kind, name = caller
+        own = spelled(caller)
+        network = network_of(str(name)) if kind.by_strangers else None
+        slot = f"portico:{{{self._environment}:{network or own}}}"
+        owner = f"{slot}:{own}" if network else slot
         return f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
+
+    async def _ask(self, *arguments: int | str) -> list[int]:
+        """What the server answers to `TAKE`. What is asked while it answers others is sent
+        together, over one connection: under load that halves the time that a request takes."""
+        told = asyncio.get_running_loop().create_future()
+        self._asked.append((told, arguments))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send())
+        answer: list[int] | Exception = await told
+        if isinstance(answer, Exception):
+            raise Unavailable(NO_ANSWER) from answer
+        return answer
 
     async def _send(self) -> None:
         """Asks the server until nobody waits, and tells those who do: an answer, or why none."""
