@@ -40,6 +40,12 @@ GOOD_URIS = [
 ]
 
 
+@pytest.fixture
+def environ() -> dict[str, str]:
+    """One engine: requests are judged by rules alone, once a client is found."""
+    return {}
+
+
 @pytest.mark.parametrize("uri", GOOD_URIS)
 def test_a_good_address_is_registered_and_allowed_as_it_is(uri: str) -> None:
     assert redirect_uri(uri) == uri
