@@ -19,16 +19,20 @@ from portico.domain.times import Clock
 from portico.http.api_way import ApiWay
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, session_cookie
-from portico.http.measure import Measure, RequestLog
+from portico.http.measure import LOG_PERIOD, Measure, RequestLog
 from portico.http.messages import Reply, Scope
 from portico.http.oauth_way import OAuthWay
-from portico.http.operations import Operations
+from portico.http.operations import SHARE_PERIOD, Operations
 from portico.http.peers import Peers, is_within, plain_http
 from portico.http.pipeline import Pipeline
 from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router, Way
 from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
+from portico.jobs.flush import FLUSH_PERIOD, Flush
+from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
+from portico.jobs.runner import Job, Runner
+from portico.jobs.tidy import TIDY_PERIOD, Tidy
 from portico.mail.files import FileOutlet
 from portico.mail.protocol import Outlet
 from portico.mail.smtp import SmtpOutlet
@@ -42,7 +46,6 @@ from portico.services.credentials import Credentials
 from portico.services.environment import Addresses, Environment
 from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
-from portico.services.upkeep import Upkeep
 from portico.services.vault import Vault
 from portico.settings import SettingError, Settings
 from portico.state.memory import MemoryLimiter
@@ -195,15 +198,21 @@ class Server:
         measure = Measure(self._log)
         credentials = {env.name: Credentials(env) for env in portico.environments}
         self._limiter = portico.live.limiter
-        self._upkeeps = [
-            Upkeep(
-                environment,
-                credentials[environment.name],
-                environment.limiter if isinstance(environment.limiter, MemoryLimiter) else None,
+        self._environments = portico.environments
+        self._process = portico.random(16).hex()
+        self._flushes = [
+            Flush(
+                env,
+                credentials[env.name],
+                env.limiter if isinstance(env.limiter, MemoryLimiter) else None,
+                self._process,
             )
-            for environment in portico.environments
+            for env in portico.environments
         ]
-        self._operations = Operations(portico.environments, portico.passwords, measure, sheets)
+        self._runner = Runner(portico.clock)
+        self._operations = Operations(
+            portico.environments, portico.passwords, measure, sheets, self._runner.runs
+        )
         served = _served(portico, credentials, Throttle(measure))
         self._files = Files(served.mounts)
         for mount in served.bases:
@@ -223,7 +232,6 @@ class Server:
         # Where no proxy is trusted, nobody who speaks plain HTTP gets further than the refusal.
         self._plain = pipeline(peers=Peers(()))
         self._request_ids = map(f"req_{portico.random(6).hex()}{{:08x}}".format, itertools.count(1))
-        self._background: list[asyncio.Task[None]] = []
         self._under_way = 0
         self._quiet: asyncio.Event | None = None
 
@@ -233,12 +241,21 @@ class Server:
             await self._limiter.ping()
         except Unavailable as error:
             log.warning("%s Requests get 503 until it does.", error.message)
-        for upkeep in self._upkeeps:
-            await upkeep.restore()
-            self._background.append(asyncio.create_task(upkeep.run()))
-        self._background.append(asyncio.create_task(self._operations.share()))
+        for flush in self._flushes:
+            await flush.restore()
+        self._runner.start(self._jobs())
+
+    def _jobs(self) -> Iterator[Job]:
+        """What runs beside requests."""
+        for env, flush in zip(self._environments, self._flushes, strict=True):
+            yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
+            yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
+            if env.mirror is not None:
+                follow = FollowMirrors(env, self._process)
+                yield Job(env.name, "mirrors", FOLLOW_PERIOD, follow.run)
+        yield Job("", "metrics", SHARE_PERIOD, self._operations.share)
         if self._log is not None:
-            self._background.append(asyncio.create_task(self._log.run()))
+            yield Job("", "request_log", LOG_PERIOD, self._log.run, last=True)
 
     @property
     def under_way(self) -> int:
@@ -253,16 +270,7 @@ class Server:
 
     async def stop(self) -> None:
         """Writes what has gathered, after the last request."""
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
-        for upkeep in self._upkeeps:
-            try:
-                await upkeep.flush()
-            except Unavailable as error:
-                log.warning("the last half second's counters are lost: %s", error.message)
-        if self._log is not None:
-            self._log.flush()
+        await self._runner.stop()
 
     async def __rsgi__(self, scope: Scope, proto: Any) -> None:
         """Answers one request of granian's (RSGI)."""

@@ -7,6 +7,7 @@ import pytest
 from driving import BASE, NOON, TINY, Api, refused
 from portico.domain.audit import Actor
 from portico.domain.users import User
+from portico.jobs.tidy import Tidy
 from portico.services.clients import Registered, Registration, change_client
 from portico.services.tokens import Pair
 from signing_in import (
@@ -443,15 +444,13 @@ async def test_what_has_expired_is_forgotten_in_time(
     api.clock.advance(days=29)
     second = (await visitor.renew(shop, first.refresh_token)).json()
     api.clock.advance(days=2)
-    async with api.live.db.transaction() as tx:
-        await api.live.grants.forget(tx, api.clock(), codes_until=api.clock() - DAY)
+    await Tidy(api.live, "test").run()
     held = await api.state()
     assert len(held["live grants"]) == len(held["live tokens"]) == 1
     assert held["live authorization_codes"] == []
     assert (await visitor.renew(shop, second["refresh_token"])).status_code == 200
     api.clock.advance(days=61)
-    async with api.live.db.transaction() as tx:
-        await api.live.grants.forget(tx, api.clock(), codes_until=api.clock() - DAY)
+    await Tidy(api.live, "test").run()
     held = await api.state()
     assert held["live grants"] == held["live tokens"] == []
 

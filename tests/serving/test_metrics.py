@@ -1,6 +1,7 @@
 """What operators ask: health, readiness and metrics."""
 
 import re
+import time
 
 import pytest
 
@@ -30,6 +31,16 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
     assert 'portico_limiter_refusals_total{environment="live"} 0.0' in text
     assert 'portico_database_waiting{environment="sandbox"} 0.0' in text
     assert "portico_password_queue 0.0" in text
+    jobs = {("", "metrics"), ("", "request_log"), ("live", "mirrors")}
+    jobs |= {(env, job) for env in ("live", "sandbox") for job in ("flush", "tidy")}
+    labels = [f'{{environment="{environment}",job="{job}"}}' for environment, job in sorted(jobs)]
+    failures = re.findall(r"^portico_job_failures_total(\{.*\}) 0\.0$", text, re.MULTILINE)
+    assert sorted(failures) == labels
+    succeeded = re.findall(
+        r"^portico_job_last_success_timestamp_seconds(\{.*\}) (\S+)$", text, re.MULTILINE
+    )
+    assert sorted(label for label, _ in succeeded) == labels
+    assert all(abs(float(at) - time.time()) < 60 for _, at in succeeded)
     assert installation.key not in text
 
 

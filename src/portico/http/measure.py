@@ -1,6 +1,5 @@
 """Counts, latencies and one log line for every request."""
 
-import asyncio
 from bisect import bisect_left
 from contextlib import suppress
 from typing import IO
@@ -16,7 +15,8 @@ from portico.http.routing import Endpoint
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the latency histogram, in seconds."""
 
-FLUSH_SECONDS = 0.05
+LOG_PERIOD = 0.05
+"""Seconds between two batches of lines."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -95,12 +95,6 @@ class RequestLog:
         )
 
     async def run(self) -> None:
-        """Flushes for as long as the server runs."""
-        while True:
-            await asyncio.sleep(FLUSH_SECONDS)
-            self.flush()
-
-    def flush(self) -> None:
         """Writes what was gathered; loses it where the disk is full, and goes on."""
         if self._entries:
             entries, self._entries = self._entries, []

@@ -18,12 +18,13 @@ from portico.domain.errors import Unavailable
 from portico.http.measure import BUCKETS, Measure
 from portico.http.messages import JSON, Reply
 from portico.http.tally import Sheet, Sheets, sheet, total
+from portico.jobs.runner import Runs
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 
 READY_SECONDS = 3.0
-SHARE_SECONDS = 0.5
-"""How old another worker's part of the metrics may be."""
+SHARE_PERIOD = 0.5
+"""How many seconds old another worker's part of the metrics may be."""
 
 REQUEST_LABELS = ("environment", "method", "route", "status")
 
@@ -39,12 +40,15 @@ class Operations(Collector):
         passwords: Passwords,
         measure: Measure,
         sheets: Sheets | None,
+        runs: Sequence[Runs],
     ) -> None:
-        """`sheets` are those of the server's workers, None where this process is the only one."""
+        """`sheets` are those of the server's workers, None where this process is the only one;
+        `runs` are the jobs' of this process."""
         self._environments = environments
         self._passwords = passwords
         self._measure = measure
         self._sheets = sheets
+        self._runs = runs
         self._earlier = None if sheets is None else sheets.earlier()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -77,10 +81,9 @@ class Operations(Collector):
         return Reply(200, generate_latest(self._registry), [("content-type", CONTENT_TYPE_LATEST)])
 
     async def share(self) -> None:
-        """Shows the other workers what was counted here, for as long as the server runs."""
-        while self._sheets is not None:
+        """Shows the other workers what was counted here."""
+        if self._sheets is not None:
             self._sheets.keep(self._own())
-            await asyncio.sleep(SHARE_SECONDS)
 
     def collect(self) -> Iterator[Metric]:
         """See `prometheus_client.registry.Collector`. The numbers are those of all workers."""
@@ -101,6 +104,7 @@ class Operations(Collector):
         yield GaugeMetricFamily(
             "portico_password_queue", "Passwords being hashed or waiting.", everyone.hashing
         )
+        yield from _jobs(everyone.jobs)
         build = GaugeMetricFamily(
             "portico_build_info", "The version that runs; always 1.", labels=("version",)
         )
@@ -108,8 +112,25 @@ class Operations(Collector):
         yield build
 
     def _own(self) -> Sheet:
-        now = sheet(self._measure, self._environments, self._passwords)
+        now = sheet(self._measure, self._environments, self._passwords, self._runs)
         return now if self._earlier is None else total([self._earlier, now])
+
+
+def _jobs(everyone: Sequence[Runs]) -> Iterator[Metric]:
+    labels = ("environment", "job")
+    succeeded = GaugeMetricFamily(
+        "portico_job_last_success_timestamp_seconds",
+        "When a job last did what it is for, in Unix time.",
+        labels=labels,
+    )
+    failures = CounterMetricFamily(
+        "portico_job_failures", "Runs of a job that failed.", labels=labels
+    )
+    for runs in everyone:
+        if runs.succeeded_at:
+            succeeded.add_metric((runs.environment, runs.job), runs.succeeded_at)
+        failures.add_metric((runs.environment, runs.job), runs.failures)
+    yield from (succeeded, failures)
 
 
 def _latency(everyone: Sheet) -> Metric:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from portico.http.measure import Measure
+from portico.jobs.runner import Runs
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 
@@ -45,9 +46,15 @@ class Sheet(msgspec.Struct):
     """Callers that wait for the database, by environment."""
     hashing: int
     """Passwords that are hashed or wait for it."""
+    jobs: list[Runs]
 
 
-def sheet(measure: Measure, environments: Sequence[Environment], passwords: Passwords) -> Sheet:
+def sheet(
+    measure: Measure,
+    environments: Sequence[Environment],
+    passwords: Passwords,
+    jobs: Sequence[Runs],
+) -> Sheet:
     """This process's sheet."""
     requests = []
     for (endpoint, status), series in measure.series.items():
@@ -62,13 +69,15 @@ def sheet(measure: Measure, environments: Sequence[Environment], passwords: Pass
         {env.name: measure.refusals.get(env.name, 0) for env in environments},
         {env.name: env.db.waiting() for env in environments},
         passwords.waiting,
+        [*jobs],
     )
 
 
 def total(sheets: Iterable[Sheet]) -> Sheet:
     """The sum of sheets."""
-    result = Sheet([], {}, {}, 0)
+    result = Sheet([], {}, {}, 0, [])
     requests: dict[tuple[str, ...], Requests] = {}
+    jobs: dict[tuple[str, str], Runs] = {}
     for one in sheets:
         for mine in one.requests:
             known = requests.get(mine.labels)
@@ -77,8 +86,12 @@ def total(sheets: Iterable[Sheet]) -> Sheet:
             result.refusals[name] = result.refusals.get(name, 0) + count
         for name, count in one.waiting.items():
             result.waiting[name] = result.waiting.get(name, 0) + count
+        for runs in one.jobs:
+            earlier = jobs.get((runs.environment, runs.job))
+            jobs[runs.environment, runs.job] = runs if earlier is None else earlier.beside(runs)
         result.hashing += one.hashing
     result.requests = list(requests.values())
+    result.jobs = list(jobs.values())
     return result
 
 
@@ -98,7 +111,7 @@ class Sheets:
 
     def earlier(self) -> Sheet:
         """What this worker's predecessor had counted; its queues are gone."""
-        found = self._read(self._own) or Sheet([], {}, {}, 0)
+        found = self._read(self._own) or Sheet([], {}, {}, 0, [])
         return msgspec.structs.replace(found, waiting={}, hashing=0)
 
     def others(self) -> list[Sheet]:

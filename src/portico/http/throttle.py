@@ -34,9 +34,7 @@ class Throttle:
         request.verdict = verdict
         if not verdict.admitted:
             raise self._refusal(environment, verdict)
-        use = environment.use
-        day = (user_id, now // DAY)
-        use[day] = use.get(day, 0) + 1
+        environment.daily_counts.count(user_id, now // DAY)
 
     async def address(self, request: Request) -> None:
         """Counts a request against its address, on the plan Free, and the network around it. Raises

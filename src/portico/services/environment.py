@@ -3,6 +3,7 @@
 `app` builds two of them. Nothing that is handed one ever asks which one it is.
 """
 
+import asyncio
 from collections.abc import Mapping
 
 import msgspec
@@ -14,6 +15,7 @@ from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
 from portico.services.signing import Signer
 from portico.services.vault import Vault
+from portico.state.daily_use import DailyCounts
 from portico.state.protocol import Limiter
 from portico.storage.api_keys import ApiKeys
 from portico.storage.audit import Audit
@@ -21,8 +23,11 @@ from portico.storage.clients import Clients
 from portico.storage.daily_use import DailyUse
 from portico.storage.database import Database
 from portico.storage.email_tokens import EmailTokens
+from portico.storage.expiry import Expiry
+from portico.storage.flushes import Flushes
 from portico.storage.grants import Grants
 from portico.storage.idempotency_keys import IdempotencyKeys
+from portico.storage.leases import Leases
 from portico.storage.products import Products
 from portico.storage.rate_counters import RateCounters
 from portico.storage.sessions import Sessions
@@ -73,11 +78,11 @@ class Environment:
         self.clock = clock
         self.random = random
         self.mirror = mirror
-        self.mirror_is_behind = False
+        self.mirror_is_behind = asyncio.Event()
+        """Set where a mirror could not be reached."""
         self.under_way: set[tuple[int, str, bytes]] = set()
         """Requests with an idempotency key that this process is answering."""
-        self.use: dict[tuple[int, int], int] = {}
-        """Requests by account and UTC day that are not stored yet."""
+        self.daily_counts = DailyCounts()
         self.users = Users(db)
         self.products = Products(db)
         self.api_keys = ApiKeys(db)
@@ -90,6 +95,9 @@ class Environment:
         self.sessions = Sessions(db)
         self.email_tokens = EmailTokens(db)
         self.idempotency_keys = IdempotencyKeys(db)
+        self.leases = Leases(db)
+        self.flushes = Flushes()
+        self.expiry = Expiry(db)
         self.signer = Signer(
             db,
             self.signing_keys,

@@ -1,7 +1,7 @@
 """Mirror users: an account of one environment as it appears in the one that mirrors it.
 
 A mirror carries its account's role and plan. The two environments share no transaction, so a
-mirror that could not be reached is made good by `follow_all`, at every start and until it works.
+mirror that could not be reached is behind until `jobs.mirrors` finds it and brings it up.
 """
 
 import logging
@@ -16,6 +16,9 @@ from portico.storage.database import UniqueViolation
 log = logging.getLogger(__name__)
 
 _SHARED = ("role", "plan")
+
+_AT_ONCE = 1_000
+"""Mirrors that are compared by one read of either database."""
 
 
 async def mirror_of(env: Environment, account: User) -> User:
@@ -49,29 +52,32 @@ async def _make(env: Environment, account: User) -> User:
 async def follow(env: Environment, account_id: int) -> None:
     """Brings the account's mirror, if it has one, to the account's role and plan; removes it where
     the account is gone."""
-    if env.mirror is None:
-        return
     try:
-        await _bring(env, env.mirror, account_id)
+        await bring(env, account_id)
     except Unavailable as error:
-        env.mirror_is_behind = True
+        env.mirror_is_behind.set()
         log.warning("the mirror of user %d is behind: %s", account_id, error.message)
 
 
-async def follow_all(env: Environment) -> None:
-    """Brings every mirror up to its account, as `follow` does. Raises `Unavailable`."""
-    if env.mirror is None:
+async def lagging(env: Environment) -> list[int]:
+    """The accounts whose mirrors differ from them. Raises `Unavailable`."""
+    found: list[int] = []
+    last = 0
+    while env.mirror is not None:
+        mirrors = await env.mirror.users.standing_of_mirrors(last, _AT_ONCE)
+        if not mirrors:
+            break
+        accounts = await env.users.standing(list(mirrors))
+        found += [number for number in mirrors if mirrors[number] != accounts.get(number)]
+        last = max(mirrors)
+    return found
+
+
+async def bring(env: Environment, account_id: int) -> None:
+    """As `follow`, but raises `Unavailable`."""
+    sandbox = env.mirror
+    if sandbox is None:
         return
-    env.mirror_is_behind = False
-    try:
-        for mirror in await env.mirror.users.mirrors():
-            await _bring(env, env.mirror, mirror.account_id or 0)
-    except Unavailable:
-        env.mirror_is_behind = True
-        raise
-
-
-async def _bring(env: Environment, sandbox: Environment, account_id: int) -> None:
     async with sandbox.db.transaction() as tx:
         mirror = await sandbox.users.by_account(account_id, tx)
         if mirror is None:

@@ -11,7 +11,6 @@ INSERT INTO daily_use AS d (user_id, day, requests) VALUES (:user_id, :day, :req
 ON CONFLICT (user_id, day) DO UPDATE SET requests = d.requests + excluded.requests"""
 _OF_USER = """
 SELECT day, requests FROM daily_use WHERE user_id = :user_id AND day >= :since ORDER BY day"""
-_FORGET = "DELETE FROM daily_use WHERE day < :since"
 
 
 class DailyUse:
@@ -35,7 +34,3 @@ class DailyUse:
         """A user's requests by day, from the day `since` on; days without any are left out."""
         rows = await self._db.all(_OF_USER, {"user_id": user_id, "since": since})
         return {int(day): int(requests) for day, requests in rows}
-
-    async def forget(self, tx: Transaction, today: int) -> None:
-        """Forgets what is older than is kept."""
-        await tx.run(_FORGET, {"since": today - KEPT_DAYS})

@@ -23,7 +23,6 @@ _TAKE = f"""
 DELETE FROM email_tokens WHERE token_hash = :hash AND purpose = :purpose AND expires_at > :now
 RETURNING {EMAIL_TOKENS.columns}"""
 _DELETE_OF_USER = "DELETE FROM email_tokens WHERE user_id = :user_id AND purpose = :purpose"
-_DELETE_EXPIRED = "DELETE FROM email_tokens WHERE expires_at <= :now"
 
 
 class EmailTokens:
@@ -51,7 +50,3 @@ class EmailTokens:
     async def delete_of_user(self, tx: Transaction, user_id: int, *, purpose: str) -> None:
         """Makes a user's tokens of one purpose useless."""
         await tx.run(_DELETE_OF_USER, {"user_id": user_id, "purpose": purpose})
-
-    async def delete_expired(self, tx: Transaction, now: int) -> None:
-        """Forgets what nobody can use any more."""
-        await tx.run(_DELETE_EXPIRED, {"now": now})

@@ -94,10 +94,6 @@ _CODE = f"SELECT {CODES.columns} FROM authorization_codes WHERE code_hash = :has
 _SPEND_CODE = """
 UPDATE authorization_codes SET grant_id = :grant_id
 WHERE code_hash = :hash AND grant_id IS NULL RETURNING client_id"""
-_FORGET_CODES = "DELETE FROM authorization_codes WHERE expires_at < :until"
-# What a family that lives on has long used up: too old for any refresh, so too old to be reused.
-_FORGET_TOKENS = "DELETE FROM tokens WHERE refresh_expires_at <= :now"
-_FORGET_GRANTS = "DELETE FROM grants WHERE expires_at <= :now"
 _FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
 
 
@@ -229,9 +225,3 @@ class Grants:
         """Exchanges a code for a grant; False when it was exchanged before."""
         spent = await tx.one(_SPEND_CODE, {"hash": code_hash, "grant_id": grant_id})
         return spent is not None
-
-    async def forget(self, tx: Transaction, now: int, codes_until: int) -> None:
-        """Removes expired families and tokens, and codes that expired before `codes_until`."""
-        await tx.run(_FORGET_GRANTS, {"now": now})
-        await tx.run(_FORGET_TOKENS, {"now": now})
-        await tx.run(_FORGET_CODES, {"until": codes_until})

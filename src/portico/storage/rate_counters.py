@@ -12,7 +12,6 @@ _SAVE = """
 INSERT INTO rate_counters VALUES (:caller, :minute, :minute_count, :day, :day_count)
 ON CONFLICT (caller) DO UPDATE SET minute = excluded.minute,
     minute_count = excluded.minute_count, day = excluded.day, day_count = excluded.day_count"""
-_FORGET = "DELETE FROM rate_counters WHERE day < :day"
 
 
 class RateCounters:
@@ -26,8 +25,8 @@ class RateCounters:
         rows = await self._db.slow.all(_ALL, {"day": day})
         return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
-    async def save(self, tx: Transaction, counters: Iterable[Counter], *, day: int) -> None:
-        """Stores counters and forgets those of days before `day`."""
+    async def save(self, tx: Transaction, counters: Iterable[Counter]) -> None:
+        """Stores counters."""
         await tx.run_many(
             _SAVE,
             [
@@ -37,4 +36,3 @@ class RateCounters:
                 for row in counters
             ],
         )
-        await tx.run(_FORGET, {"day": day})

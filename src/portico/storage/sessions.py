@@ -35,7 +35,6 @@ UPDATE sessions SET last_seen_at = :at WHERE id = (
 }
 _DELETE = "DELETE FROM sessions WHERE id = :id RETURNING id"
 _DELETE_OF_USER = "DELETE FROM sessions WHERE user_id = :user_id AND id <> :except RETURNING id"
-_DELETE_ENDED = "DELETE FROM sessions WHERE expires_at <= :now OR last_seen_at <= :idle"
 _KNOWN = "SELECT 1 FROM known_addresses WHERE user_id = :user_id AND address = :address"
 _KNOW = """
 INSERT INTO known_addresses (user_id, address, last_at) VALUES (:user_id, :address, :now)
@@ -109,10 +108,6 @@ class Sessions:
     async def delete_of_user(self, tx: Transaction, user_id: int, *, but: int = 0) -> int:
         """Ends a user's sessions, but for one; tells how many there were."""
         return len(await tx.all(_DELETE_OF_USER, {"user_id": user_id, "except": but}))
-
-    async def delete_ended(self, tx: Transaction, now: int) -> None:
-        """Forgets what has expired."""
-        await tx.run(_DELETE_ENDED, _living(now))
 
     async def knows_address(self, user_id: int, address: str) -> bool:
         """Whether the user has signed in from this address before."""

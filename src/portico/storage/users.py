@@ -1,8 +1,12 @@
 """Users: their rows, and nothing about what a caller may do with them."""
 
+from collections.abc import Sequence
+
+import msgspec
+
 from portico.domain.text import case_key
 from portico.domain.users import Owner, User, email_key
-from portico.storage.database import LOCKED, NOTHING, Database, Params, Transaction
+from portico.storage.database import LOCKED, NOTHING, Database, Engine, Params, Transaction
 from portico.storage.listing import Listing, Order, Page
 from portico.storage.table import BOOLEAN, Table
 
@@ -15,6 +19,9 @@ USERS = Table(
 )
 OWNERS = Table("users", Owner)
 
+Standing = tuple[str, str]
+"""Role and plan."""
+
 SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
 """What a list may be sorted by, and the column that holds it."""
 
@@ -22,6 +29,17 @@ _BY_ID = USERS.by_id
 _BY_EMAIL = f"SELECT {USERS.columns} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {USERS.columns} FROM users WHERE account_id = :id"
 _MIRRORS = f"SELECT {USERS.columns} FROM users WHERE account_id IS NOT NULL"
+_STANDING_OF_MIRRORS = """
+SELECT account_id, role, plan FROM users
+WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
+_STANDING: dict[Engine, str] = {
+    "sqlite": """
+SELECT id, role, plan FROM users WHERE id IN (SELECT value FROM json_each(:ids))""",
+    "postgres": """
+SELECT id, role, plan FROM users WHERE id IN (
+    SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST(:ids AS JSON)) AS given (value))
+""",
+}
 # Of two transactions that each take away an admin, the second must see what the first has done.
 _LOCK_ADMINS = {
     "sqlite": "SELECT 1",
@@ -65,6 +83,18 @@ class Users:
     async def mirrors(self) -> list[User]:
         """Every sandbox mirror of a live account."""
         return USERS.read_all(await self._db.all(_MIRRORS))
+
+    async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, Standing]:
+        """Role and plan of the next mirrors, by the ids of their accounts, which are beyond
+        `after`."""
+        rows = await self._db.slow.all(_STANDING_OF_MIRRORS, {"after": after, "limit": limit})
+        return {number: (role, plan) for number, role, plan in rows}
+
+    async def standing(self, ids: Sequence[int]) -> dict[int, Standing]:
+        """Role and plan of those of these users who are there."""
+        given = {"ids": msgspec.json.encode(ids).decode()}
+        rows = await self._db.slow.all(_STANDING[self._db.engine], given)
+        return {number: (role, plan) for number, role, plan in rows}
 
     async def page(self, *, role: str | None, order: Order, offset: int, limit: int) -> Page[User]:
         """One page of the users with this role, or of all."""

@@ -1,6 +1,7 @@
 """What gathers in memory is stored in the end, whatever happens to a batch, and to the clock."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ PER_DAY = 100
 PLAN = Plan("daily", 10 * PER_DAY, PER_DAY)
 """Its day always has fewer requests left than its minute: so every answer tells of the day."""
 
+FAILURES = r'^portico_job_failures_total\{environment="live",job="flush"\} (\S+)$'
 COUNTED = "SELECT day_count FROM rate_counters WHERE caller = :caller"
 
 
@@ -63,9 +65,12 @@ async def test_a_batch_that_fails_in_an_unforeseen_way_is_stored_later(
     assert await left(caller) == PER_DAY - 1
 
     async def failed_twice() -> bool:
-        return caplog.text.count("counters are not stored yet") >= 2
+        answer = await api.stranger().get("https://localhost:8443/metrics")
+        failures = re.search(FAILURES, answer.text, re.MULTILINE)
+        return failures is not None and float(failures[1]) >= 2
 
     await eventually(failed_twice)
+    assert caplog.text.count("the job live flush fails") == 1, "the reason stayed the same"
     async with api.live.db.transaction() as tx:
         await tx.script("ALTER TABLE elsewhere RENAME TO rate_counters")
     assert await left(caller) == PER_DAY - 2

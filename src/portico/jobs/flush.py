@@ -1,0 +1,83 @@
+"""What is known in memory first and written in batches: rate counters, last uses of credentials,
+and the daily use of accounts."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from portico.domain.times import DAY
+from portico.services.credentials import Credentials, Uses
+from portico.services.environment import Environment
+from portico.state.protocol import Volatile
+from portico.storage.rate_counters import Counter
+
+FLUSH_PERIOD = 0.5
+"""Seconds between two batches: what a crash may forget."""
+
+
+class _Batch(msgspec.Struct):
+    """What was gathered between two runs."""
+
+    number: int
+    counters: list[Counter]
+    uses: Uses
+    daily_use: Mapping[tuple[int, int], int]
+
+    def __bool__(self) -> bool:
+        return bool(self.counters or self.uses or self.daily_use)
+
+
+class Flush:
+    """One environment's batches.
+
+    A batch is tried until it is stored, and only then the next is gathered. Counters and last uses
+    are absolute, and may be stored twice; daily use is added, so the batch's number is stored with
+    it. Thus it is exact wherever a run is cancelled, and whatever became of its commit.
+    """
+
+    def __init__(
+        self, env: Environment, credentials: Credentials, limiter: Volatile | None, writer: str
+    ) -> None:
+        """`limiter` is the environment's, where a restart would empty it. `writer` is a name that
+        no other process has, or had."""
+        self._env = env
+        self._credentials = credentials
+        self._limiter = limiter
+        self._writer = writer
+        self._batch = _Batch(0, [], Uses(), {})
+
+    async def restore(self) -> None:
+        """Takes up the counters of the last run. Raises `Unavailable`."""
+        if self._limiter is not None:
+            # Yesterday's too: a clock that is set back over midnight finds its counters again.
+            day = self._env.clock() // DAY - 1
+            self._limiter.restore(await self._env.rate_counters.since(day))
+
+    async def run(self) -> None:
+        """Stores what has gathered. Raises `Unavailable`, and then keeps it for the next time."""
+        if self._batch:
+            await self._store(self._batch)
+        self._batch = self._gathered()
+        if self._batch:
+            await self._store(self._batch)
+
+    def _gathered(self) -> _Batch:
+        return _Batch(
+            self._batch.number + 1,
+            self._limiter.changes() if self._limiter is not None else [],
+            self._credentials.take_uses(),
+            self._env.daily_counts.take(),
+        )
+
+    async def _store(self, batch: _Batch) -> None:
+        env = self._env
+        async with env.db.transaction() as tx:
+            await env.rate_counters.save(tx, batch.counters)
+            await env.api_keys.record_use(tx, batch.uses.keys)
+            await env.grants.record_use(tx, batch.uses.grants)
+            await env.sessions.record_seen(tx, batch.uses.sessions)
+            if batch.daily_use and await env.flushes.begin(
+                tx, self._writer, batch.number, env.clock()
+            ):
+                await env.daily_use.add(tx, batch.daily_use)
+        self._batch = _Batch(batch.number, [], Uses(), {})

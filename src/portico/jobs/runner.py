@@ -1,0 +1,118 @@
+"""Runs what has to be done beside requests, again and again: each job in a task of its own, so that
+one that fails or takes long holds up no other."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from portico.domain.errors import Unavailable
+from portico.domain.times import SECOND, Clock
+
+RETRY_SECONDS = 60.0
+"""A job that failed runs again after this time at most."""
+
+LAST_SECONDS = 10.0
+"""How long each last run may take."""
+
+Wait = Callable[[float], Awaitable[None]]
+"""Waits for so many seconds."""
+
+log = logging.getLogger(__name__)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What `run` does, every `period` seconds and once at the start.
+
+    `environment` is empty where it serves both. A job with `last` runs once more when the server
+    stops. `run` may be cancelled anywhere and leaves nothing half-done.
+    """
+
+    environment: str
+    name: str
+    period: float
+    run: Callable[[], Awaitable[None]]
+    last: bool = False
+
+
+class Runs(msgspec.Struct):
+    """How the runs of one job went. `succeeded_at` is in epoch seconds, 0 before the first."""
+
+    environment: str
+    job: str
+    succeeded_at: float = 0.0
+    failures: int = 0
+
+    def beside(self, other: "Runs") -> "Runs":
+        """The runs of this job in two processes."""
+        return Runs(
+            self.environment,
+            self.job,
+            max(self.succeeded_at, other.succeeded_at),
+            self.failures + other.failures,
+        )
+
+
+class Runner:
+    """The jobs of one process."""
+
+    def __init__(self, clock: Clock, wait: Wait = asyncio.sleep) -> None:
+        self._clock = clock
+        self._wait = wait
+        self._jobs: list[tuple[Job, Runs]] = []
+        self._reasons: dict[str, str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self.runs: list[Runs] = []
+        """How every job's runs went."""
+
+    def start(self, jobs: Iterable[Job]) -> None:
+        """Begins to run these jobs."""
+        self._jobs = [(job, Runs(job.environment, job.name)) for job in jobs]
+        self.runs += (runs for _, runs in self._jobs)
+        self._tasks = [asyncio.create_task(self._repeat(*job)) for job in self._jobs]
+
+    async def stop(self) -> None:
+        """Ends all jobs where they are; then runs those once more that keep what would be lost."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for job, runs in self._jobs:
+            if job.last and not await self._succeeds(job, runs, LAST_SECONDS):
+                log.error("the last run of the job %s failed; what it had is lost", _name(job))
+
+    async def _repeat(self, job: Job, runs: Runs) -> None:
+        while True:
+            succeeded = await self._succeeds(job, runs)
+            await self._wait(job.period if succeeded else min(job.period, RETRY_SECONDS))
+
+    async def _succeeds(self, job: Job, runs: Runs, seconds: float | None = None) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await job.run()
+        except Exception as error:  # noqa: BLE001 - whatever it was: the next run may succeed
+            runs.failures += 1
+            self._tell(job, error)
+            return False
+        runs.succeeded_at = self._clock() / SECOND
+        if self._reasons.pop(_name(job), None) is not None:
+            log.info("the job %s works again", _name(job))
+        return True
+
+    def _tell(self, job: Job, error: Exception) -> None:
+        """Logs why a job fails, once for as long as that stays the reason."""
+        foreseen = isinstance(error, Unavailable)
+        reason = error.message if isinstance(error, Unavailable) else type(error).__name__
+        if self._reasons.get(_name(job)) != reason:
+            self._reasons[_name(job)] = reason
+            log.log(
+                logging.WARNING if foreseen else logging.ERROR,
+                "the job %s fails and is tried again: %s",
+                _name(job),
+                reason,
+                exc_info=None if foreseen else error,
+            )
+
+
+def _name(job: Job) -> str:
+    return f"{job.environment} {job.name}".strip()

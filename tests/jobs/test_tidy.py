@@ -1,0 +1,195 @@
+"""What has expired is forgotten, in small batches and by one process at a time; the rest stays."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from driving import NOON, Api
+from jobs.conftest import Waiting
+from portico.domain.times import DAY, HOUR, MINUTE
+from portico.jobs.lease import MILLISECONDS, Lease
+from portico.jobs.tidy import BREATH_SECONDS, Tidy, bounds
+from portico.storage.expiry import BATCH, Aging
+
+TODAY = NOON // DAY
+
+ROWS: dict[Aging, tuple[str, int]] = {
+    Aging.SESSIONS: (
+        (
+            "INSERT INTO sessions (user_id, token_hash, address, user_agent, created_at,"
+            " last_seen_at, expires_at) VALUES (:user, :hash, '', '', 0, 0, :at)"
+        ),
+        NOON,
+    ),
+    Aging.TOKENS: (
+        (
+            "INSERT INTO tokens (grant_id, refresh_hash, access_hash, scopes, created_at,"
+            " access_expires_at, refresh_expires_at) VALUES (:grant, :hash, :hash, '', 0, 0, :at)"
+        ),
+        NOON,
+    ),
+    Aging.CODES: (
+        (
+            "INSERT INTO authorization_codes (code_hash, client_id, user_id, redirect_uri, scopes,"
+            " signed_in_at, expires_at) VALUES (:hash, :client, :user, '', '', 0, :at)"
+        ),
+        NOON - DAY,
+    ),
+    Aging.GRANTS: (
+        (
+            "INSERT INTO grants (user_id, scopes, address, user_agent, created_at, last_used_at,"
+            " expires_at) VALUES (:user, '', '', '', 0, 0, :at)"
+        ),
+        NOON,
+    ),
+    Aging.EMAIL_TOKENS: (
+        "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at)",
+        NOON,
+    ),
+    Aging.KNOWN_ADDRESSES: (
+        "INSERT INTO known_addresses VALUES (:user, :name, :at)",
+        NOON - 365 * DAY,
+    ),
+    Aging.IDEMPOTENCY_KEYS: (
+        (
+            "INSERT INTO idempotency_keys VALUES (:user, 'POST /', :hash, :hash, 201, '[]', :hash,"
+            " :at)"
+        ),
+        NOON - DAY,
+    ),
+    Aging.DAILY_USE: ("INSERT INTO daily_use VALUES (:number, :at, 1)", TODAY - 35),
+    Aging.RATE_COUNTERS: ("INSERT INTO rate_counters VALUES (:name, 0, 1, :at, 1)", TODAY - 1),
+    Aging.FLUSHES: ("INSERT INTO flushes VALUES (:name, 1, :at)", NOON - 35 * DAY),
+}
+"""How a row of each kind is made, and the age below which it goes at noon."""
+
+OLD = 2 * BATCH + 1
+
+
+async def at_once(_seconds: float) -> None:
+    """Lets no time pass."""
+
+
+async def owners(api: Api) -> dict[str, int]:
+    """Ids of what the rows belong to."""
+    user = (await api.account()).id
+    async with api.live.db.transaction() as tx:
+        client = await tx.one(
+            "INSERT INTO oauth_clients (client_id, name, redirect_uris, scopes, created_at)"
+            " VALUES ('c', '', '', '', 0) RETURNING id"
+        )
+        grant = await tx.one(
+            "INSERT INTO grants (user_id, scopes, address, user_agent, created_at, last_used_at,"
+            " expires_at) VALUES (:user, '', '', '', 0, 0, :at) RETURNING id",
+            {"user": user, "at": 10 * NOON},
+        )
+    assert client is not None
+    assert grant is not None
+    return {"user": user, "client": client[0], "grant": grant[0]}
+
+
+async def fill(api: Api, kind: Aging, ids: dict[str, int], ages: list[int]) -> None:
+    sql, _ = ROWS[kind]
+    async with api.live.db.transaction() as tx:
+        rows: list[dict[str, Any]] = [
+            {**ids, "number": n, "name": f"n{n}", "hash": n.to_bytes(32, "big"), "at": at}
+            for n, at in enumerate(ages)
+        ]
+        await tx.run_many(sql, rows)
+
+
+async def ages(api: Api, kind: Aging) -> list[int]:
+    table, age = kind.terms["table"], kind.terms["age"]
+    sql = f"SELECT {age} FROM {table} WHERE {age} < :far ORDER BY {age}"  # noqa: S608 - constants
+    return [row[0] for row in await api.live.db.slow.all(sql, {"far": 9 * NOON})]
+
+
+def test_every_kind_has_its_bound() -> None:
+    assert bounds(NOON) == {kind: bound for kind, (_, bound) in ROWS.items()}
+    assert set(ROWS) == set(Aging)
+
+
+@pytest.mark.parametrize("kind", Aging)
+async def test_all_that_is_old_goes_in_batches_and_the_rest_stays(
+    api: Api, waiting: Waiting, kind: Aging
+) -> None:
+    bound = ROWS[kind][1]
+    stays = [bound, bound, bound + 1, bound + 2]
+    await fill(api, kind, await owners(api), [bound - 1 - n % 5 for n in range(OLD)] + stays)
+    tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
+    for left in (OLD - BATCH, OLD - 2 * BATCH):
+        seconds, go_on = await waiting.next()
+        assert seconds == BREATH_SECONDS
+        assert len(await ages(api, kind)) == left + len(stays)
+        go_on.set_result(None)
+    await tidying
+    assert await ages(api, kind) == stays
+
+
+@pytest.mark.parametrize("kind", Aging)
+async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api, kind: Aging) -> None:
+    explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgres": "EXPLAIN "}[api.live.db.engine]
+    bound = ROWS[kind][1]
+    await fill(api, kind, await owners(api), [bound - 1 + n for n in range(2_000)])
+    async with api.live.db.transaction() as tx:
+        await tx.script("ANALYZE")
+        values = {"before": bound, "limit": BATCH}
+        rows = await tx.all(explain + kind.forgetting(api.live.db.engine), values)
+    plan = "\n".join(str(row[-1]) for row in rows)
+    assert "_by_" in plan, plan
+    assert "Seq Scan" not in plan, plan
+    assert "SCAN" not in plan, plan
+
+
+async def test_what_another_process_tidies_is_left_to_it_until_it_is_gone(api: Api) -> None:
+    kind = Aging.SESSIONS
+    await fill(api, kind, await owners(api), [NOON - 1] * 3)
+    other = Lease(api.live, "tidy", "another")
+    async with api.live.db.transaction() as tx:
+        assert await other.renewed(tx)
+    await Tidy(api.live, "this", at_once).run()
+    assert len(await ages(api, kind)) == 3
+    api.clock.advance(milliseconds=MILLISECONDS)
+    await Tidy(api.live, "this", at_once).run()
+    assert await ages(api, kind) == []
+
+
+async def test_whoever_lost_the_lease_forgets_nothing_more(api: Api, waiting: Waiting) -> None:
+    kind = Aging.SESSIONS
+    await fill(api, kind, await owners(api), [NOON - 1] * OLD)
+    tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
+    _, go_on = await waiting.next()
+    api.clock.advance(milliseconds=MILLISECONDS)
+    async with api.live.db.transaction() as tx:
+        assert await Lease(api.live, "tidy", "another").renewed(tx)
+    go_on.set_result(None)
+    await tidying
+    assert len(await ages(api, kind)) == OLD - BATCH
+    async with Lease(api.live, "tidy", "a third").held() as mine:
+        assert not mine, "the other still has it"
+
+
+async def test_a_tidy_that_is_cut_off_leaves_whole_batches_and_the_lease_free(
+    api: Api, waiting: Waiting
+) -> None:
+    kind = Aging.IDEMPOTENCY_KEYS
+    await fill(api, kind, await owners(api), [NOON - DAY - HOUR] * OLD)
+    tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
+    await waiting.next()
+    tidying.cancel()
+    await asyncio.gather(tidying, return_exceptions=True)
+    assert len(await ages(api, kind)) == OLD - BATCH
+    await Tidy(api.live, "another", at_once).run()
+    assert await ages(api, kind) == []
+
+
+async def test_where_nothing_is_old_nobody_asks_for_the_lease(api: Api) -> None:
+    await fill(api, Aging.SESSIONS, await owners(api), [NOON + MINUTE])
+    async with api.live.db.transaction() as tx:  # which holds the writer of SQLite
+        await tx.run("INSERT INTO leases VALUES ('tidy', 'another', 0)")
+        async with asyncio.timeout(5):
+            await Tidy(api.live, "this", at_once).run()
+    assert [tuple(row) for row in await api.live.db.all("SELECT holder FROM leases")] == [
+        ("another",)
+    ]
