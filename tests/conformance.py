@@ -6,8 +6,11 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
-TRANSPORT = {"content-type", "content-length", "date", "server"}
-"""Headers that HTTP itself asks for; a document does not name them."""
+TRANSPORT = {
+    *("content-type", "content-length", "date", "server"),
+    *("strict-transport-security", "x-content-type-options"),
+}
+"""Headers of HTTP itself and those for browsers alone; a document does not name them."""
 
 
 class Conformance:

@@ -23,7 +23,7 @@ from portico.http.measure import LOG_PERIOD, Measure, RequestLog
 from portico.http.messages import Reply, Scope
 from portico.http.oauth_way import OAuthWay
 from portico.http.operations import SHARE_PERIOD, Operations
-from portico.http.peers import Peers, is_within, plain_http
+from portico.http.peers import Origin, Peers, is_within, plain_http
 from portico.http.pipeline import Pipeline
 from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router, Way
@@ -193,7 +193,7 @@ class Server:
         settings = portico.settings
         self._metrics_allow = settings.metrics_allow
         self._base_url = settings.base_url
-        self._peers = Peers(settings.trusted_proxies)
+        self._peers = Peers(settings.trusted_proxies, own_certificate=settings.tls_cert is not None)
         self._log = RequestLog(sys.stderr) if settings.log_requests else None
         measure = Measure(self._log)
         credentials = {env.name: Credentials(env) for env in portico.environments}
@@ -276,8 +276,10 @@ class Server:
         """Answers one request of granian's (RSGI)."""
         self._under_way += 1
         try:
-            reply = await self._beside(scope) if scope.path in self._outside else None
-            if reply is not None:
+            origin = self._peers.origin(scope) if scope.path in self._outside else None
+            reply = await self._beside(scope, origin) if origin is not None else None
+            if origin is not None and reply is not None:
+                reply.headers.extend(origin.headers)
                 reply.headers.append(("x-request-id", next(self._request_ids)))
                 proto.response_bytes(reply.status, reply.headers, reply.body)
             else:
@@ -291,7 +293,7 @@ class Server:
         """Answers one request of the plain-HTTP listener: 403, whatever it asks."""
         await self._plain.handle(scope, proto)
 
-    async def _beside(self, scope: Scope) -> Reply | None:
+    async def _beside(self, scope: Scope, origin: Origin) -> Reply | None:
         """What is outside the limits and versions; None where a path is the API's after all."""
         file = self._files.file(scope)
         if file is None and scope.path not in OPERATIONS:
@@ -299,14 +301,14 @@ class Server:
         if scope.method not in ("GET", "HEAD"):
             return problem(MethodNotAllowed("Use GET.", ["GET", "HEAD"]))
         if file is not None:
-            if not self._peers.origin(scope)[1]:
+            if not origin.secure:
                 return problem(plain_http(self._base_url))
             return file.reply(scope.headers.get("if-none-match"))
         if scope.path == "/healthz":
             return self._operations.health()
         if scope.path == "/readyz":
             return await self._operations.readiness()
-        if not is_within(self._peers.origin(scope)[0], self._metrics_allow):
+        if not (origin.known and is_within(origin.address, self._metrics_allow)):
             return problem(PermissionDenied("Metrics are not open to this address."))
         return self._operations.metrics()
 

@@ -21,7 +21,7 @@ from portico.domain.errors import (
 from portico.domain.oauth import Client, Refused
 from portico.http.api_way import nowhere
 from portico.http.messages import JSON, Reply, Request
-from portico.http.problems import STATUS, problem
+from portico.http.problems import problem, status_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.services.clients import authenticate_client
@@ -110,7 +110,7 @@ def refusal(error: PorticoError) -> Reply:
 def _kind(error: PorticoError) -> tuple[str, int]:
     if isinstance(error, Refused):
         return error.error, 401 if error.error == "invalid_client" else 400
-    status = STATUS[type(error)]
+    status = status_of(type(error))
     if isinstance(error, RateLimited | Unavailable):
         return "temporarily_unavailable", status
     if status >= 500:

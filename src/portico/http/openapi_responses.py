@@ -8,7 +8,7 @@ import msgspec
 from portico.domain import errors
 from portico.domain.errors import Fault, PorticoError
 from portico.http.messages import JSON
-from portico.http.problems import STATUS, problem
+from portico.http.problems import problem, status_of
 from portico.http.routing import ID, Access, Route
 
 Json = dict[str, Any]
@@ -130,7 +130,7 @@ def possible_errors(route: Route) -> list[type[PorticoError]]:
     if route.repeatable:
         found += (errors.Conflict, errors.Invalid)
     found += (errors.RateLimited, errors.Internal, errors.Unavailable, *route.errors)
-    return sorted(set(found), key=lambda error: (STATUS[error], error.__name__))
+    return sorted(set(found), key=lambda error: (status_of(error), error.__name__))
 
 
 def responses(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
@@ -170,7 +170,7 @@ def by_status(route: Route) -> dict[int, tuple[type[PorticoError], ...]]:
     """A route's errors by status."""
     found: dict[int, tuple[type[PorticoError], ...]] = {}
     for error in possible_errors(route):
-        status = STATUS[error]
+        status = status_of(error)
         found[status] = (*found.get(status, ()), error)
     return found
 
@@ -189,7 +189,7 @@ def error_components(routes: Sequence[Route], extra: Sequence[str]) -> Json:
     """Every error response of the routes, and of paths that none of them serves."""
     wanted = {kinds for route in routes for kinds in by_status(route).values()}
     wanted |= {(errors.MethodNotAllowed,), (errors.NotFound,)}
-    ordered = sorted(wanted, key=lambda kinds: (STATUS[kinds[0]], component_name(kinds)))
+    ordered = sorted(wanted, key=lambda kinds: (status_of(kinds[0]), component_name(kinds)))
     return {component_name(kinds): _error_component(kinds, extra) for kinds in ordered}
 
 

@@ -3,41 +3,99 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any
+
+import msgspec
 
 from portico.domain.errors import PermissionDenied
 from portico.http.messages import Scope
 
 Network = IPv4Network | IPv6Network
 
+_NOSNIFF = ("x-content-type-options", "nosniff")
+_KEPT_SECURE = ("strict-transport-security", "max-age=31536000")
+_NOT_KEPT = ("strict-transport-security", "max-age=0")
+
+UNSECURED = (_NOSNIFF,)
+"""Headers of every response, where its way was not encrypted; else one more (RFC 6797 §7.2)."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a request came from, and how."""
+
+    address: str
+    known: bool
+    """False where a proxy named no address: then `address` is the proxy's."""
+    secure: bool
+    """Whether the whole way from there was HTTPS."""
+    headers: tuple[tuple[str, str], ...]
+    """What goes back with every response on that way."""
+
 
 class Peers:
     """The trusted proxies. Nobody else's forwarded headers are believed."""
 
-    def __init__(self, trusted_proxies: Sequence[Network]) -> None:
+    def __init__(
+        self, trusted_proxies: Sequence[Network], *, own_certificate: bool = False
+    ) -> None:
+        """`own_certificate`: whether a certificate of the operator's is served, so that browsers
+        may insist on HTTPS; one of the local authority may be gone tomorrow."""
         self._trusted_proxies = trusted_proxies
+        self._direct = (_NOSNIFF, _KEPT_SECURE if own_certificate else _NOT_KEPT)
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
 
-    def origin(self, scope: Scope) -> tuple[str, bool]:
-        """The caller's address, and whether the whole way from there was HTTPS."""
+    def origin(self, scope: Scope) -> Origin:
+        """Where a request came from."""
         peer = scope.client.rpartition(":")[0]
-        if self._trusted_proxies and self._trusts(peer):
-            secure = (scope.headers.get("x-forwarded-proto") or "").lower() == "https"
-            return self._forwarded(scope.headers.get("x-forwarded-for"), peer), secure
-        return peer, scope.scheme == "https"
+        if not self._trusted_proxies or not self._trusts(peer):
+            secure = scope.scheme == "https"
+            headers = self._direct if secure else UNSECURED
+            return Origin(peer, known=True, secure=secure, headers=headers)
+        # A proxy may add a line or a value of its own: the last one is its word.
+        said = ",".join(scope.headers.get_all("x-forwarded-proto"))
+        secure = said.rpartition(",")[2].strip().lower() == "https"
+        address, known = self._forwarded(scope.headers, peer)
+        return Origin(address, known, secure, (_NOSNIFF, _KEPT_SECURE) if secure else UNSECURED)
 
     def _is_trusted(self, peer: str) -> bool:
         return is_within(peer, self._trusted_proxies)
 
-    def _forwarded(self, header: str | None, peer: str) -> str:
-        """The last address of `X-Forwarded-For` that is not itself a trusted proxy."""
-        for hop in reversed((header or "").split(",")):
-            address = hop.strip()
-            if not address:
+    def _forwarded(self, headers: Any, peer: str) -> tuple[str, bool]:
+        """The last address of `X-Forwarded-For` that is not itself a trusted proxy's, and whether
+        the header led there. What is no address ends the walk at the proxy that wrote it."""
+        lines = headers.get_all("x-forwarded-for")
+        if not lines:  # one that cannot be read is there and has no lines
+            return peer, "x-forwarded-for" not in headers
+        for entry in reversed(",".join(lines).split(",")):
+            if not entry.strip():
                 continue
+            address = _address(entry.strip())
+            if address is None:
+                return peer, False
             if not self._trusts(address):
-                return address
+                return address, True
             peer = address
-        return peer
+        return peer, True
+
+
+@lru_cache(maxsize=4096)
+def _address(entry: str) -> str | None:
+    """The address of an entry in its one spelling, without the port that some proxies add."""
+    bracketed, found, port = entry.removeprefix("[").partition("]")
+    if entry.startswith("[") and found:
+        host, port = bracketed, port.removeprefix(":")
+    elif entry.count(":") == 1:
+        host, _, port = entry.partition(":")
+    else:
+        host, port = entry, ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    # A zone is the proxy's own affair, and would give one address many names.
+    if (port and not (port.isascii() and port.isdigit())) or getattr(address, "scope_id", None):
+        return None
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def is_within(peer: str, networks: Sequence[Network]) -> bool:

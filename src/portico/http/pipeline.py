@@ -14,9 +14,9 @@ from portico.domain.errors import Internal, PorticoError
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.measure import Measure
-from portico.http.messages import Request, Scope
-from portico.http.peers import Peers, limited_as, plain_http
-from portico.http.problems import problem
+from portico.http.messages import JSON, Reply, Request, Scope
+from portico.http.peers import UNSECURED, Peers, limited_as, plain_http
+from portico.http.problems import FAILED, problem
 from portico.http.routing import Endpoint, Router, Way
 
 log = logging.getLogger(__name__)
@@ -51,11 +51,13 @@ class Pipeline:
         endpoint: Endpoint | None = None
         way: Way | None = None
         extra_headers: Sequence[tuple[str, str]] = ()
+        security: Sequence[tuple[str, str]] = UNSECURED
         request.now = self._clock()
         try:
-            peer, secure = self._peers.origin(scope)
-            request.address = limited_as(peer)
-            if not secure:
+            origin = self._peers.origin(scope)
+            security = origin.headers
+            request.address = limited_as(origin.address)
+            if not origin.secure:
                 raise plain_http(self._secure_address)  # noqa: TRY301 - one boundary, one renderer
             place, id_text = self._router.find(request.path, request.headers)
             way = place.way
@@ -63,13 +65,10 @@ class Pipeline:
             extra_headers = place.extra_headers
             endpoint = place.methods.get(request.method)
             reply = await way.answer(request, place, endpoint, id_text)
-        except PorticoError as error:
-            reply = way.problem(request, error) if way else problem(error)
-        except Exception:
-            log.exception("unexpected error", extra={"request_id": request.id})
-            fault = Internal("Something went wrong here; the log has it by request id.")
-            reply = way.problem(request, fault) if way else problem(fault)
+        except Exception as error:  # noqa: BLE001 - this is the one boundary
+            reply = _refusal(request, way, error)
         headers = reply.headers
+        headers.extend(security)
         headers.append(("x-request-id", request.id))
         if extra_headers:
             headers.extend(extra_headers)
@@ -80,3 +79,15 @@ class Pipeline:
             headers.append(("x-ratelimit-reset", str(verdict.reset)))
         proto.response_bytes(reply.status, headers, reply.body)
         self._measure.record(request, endpoint, reply.status, time.perf_counter() - started)
+
+
+def _refusal(request: Request, way: Way | None, error: Exception) -> Reply:
+    """An error as a reply; a plain one where even that fails."""
+    try:
+        if not isinstance(error, PorticoError):
+            log.error("unexpected error", exc_info=error, extra={"request_id": request.id})
+            error = Internal("Something went wrong here; the log has it by request id.")
+        return way.problem(request, error) if way else problem(error)
+    except Exception:
+        log.exception("an error could not be shown", extra={"request_id": request.id})
+        return Reply(500, FAILED, [("content-type", JSON)])

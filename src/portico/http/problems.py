@@ -25,10 +25,19 @@ STATUS: dict[type[PorticoError], int] = {
 }
 
 
+FAILED = b'{"error":{"code":"INTERNAL_ERROR","message":"Something went wrong here.","details":[]}}'
+"""The body where no other can be made."""
+
+
+def status_of(kind: type[PorticoError]) -> int:
+    """The status of an error: its own, else that of the nearest class above it that has one."""
+    return next((STATUS[one] for one in kind.__mro__ if one in STATUS), 500)
+
+
 def problem(error: PorticoError) -> Reply:
     """The response of specification §7 for an error, with the challenge of RFC 6750 §3."""
     reply = Reply(
-        STATUS[type(error)],
+        status_of(type(error)),
         error_body(error.code, error.message, error.details),
         [("content-type", JSON)],
     )

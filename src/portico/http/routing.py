@@ -5,6 +5,7 @@ Dispatch, access, validation and the OpenAPI document all come from it.
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -145,13 +146,24 @@ class Mount(msgspec.Struct, frozen=True):
     extra_headers: Sequence[tuple[str, str]] = ()
 
 
+@lru_cache(maxsize=4096)
+def host_name(host: str) -> str:
+    """A host in its one spelling (RFC 9110 §4.2.3, §7.2): lower case, without the port of HTTPS
+    and without the dot that ends an absolute name."""
+    name, colon, port = host.lower().rpartition(":")
+    if not colon or "]" in port:  # the last colon of an IPv6 address is none before a port
+        name, port = host.lower(), ""
+    name = name.removesuffix(".")
+    return name if port in ("", "443") else f"{name}:{port}"
+
+
 class Router:
     """Finds the route of a path by dictionary look-ups alone."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
         """The first mount's environment answers for paths that belong to none."""
         self._mounts = mounts
-        hosts = {mount.host for mount in mounts}
+        hosts = {host_name(mount.host) for mount in mounts}
         # One host for all: its name is not looked at, so that any address of the server works.
         self._by_host = len(hosts) > 1
         self._exact: dict[str, Place] = {}
@@ -160,7 +172,7 @@ class Router:
             self._add(mount)
 
     def _add(self, mount: Mount) -> None:
-        host = mount.host if self._by_host else ""
+        host = host_name(mount.host) if self._by_host else ""
         for route in mount.routes:
             with_id = route.path.endswith(f"/{ID}")
             table = self._with_id if with_id else self._exact
@@ -175,7 +187,7 @@ class Router:
 
     def find(self, path: str, headers: Any) -> tuple[Place, str | None]:
         """Where a path leads, and the text of the id at its end where it has one."""
-        where = (headers.get("host") or "") + path if self._by_host else path
+        where = host_name(headers.get("host") or "") + path if self._by_host else path
         place = self._exact.get(where)
         if place is not None:
             return place, None
@@ -190,7 +202,7 @@ class Router:
         best = self._mounts[0]
         longest = -1
         for mount in self._mounts:
-            base = (mount.host if self._by_host else "") + mount.prefix
+            base = (host_name(mount.host) if self._by_host else "") + mount.prefix
             if len(base) > longest and (where == base or where.startswith(f"{base}/")):
                 best, longest = mount, len(base)
         return Place(best.environment, best.way, {}, best.extra_headers if longest >= 0 else ())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from portico.http.conditions import entity_tag, matches
 from portico.http.messages import Reply, Scope
-from portico.http.routing import Mount
+from portico.http.routing import Mount, host_name
 
 HTML = "text/html; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
@@ -35,7 +35,6 @@ _POLICY = (
 )
 
 SECURITY = (
-    ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("content-security-policy", _POLICY),
 )
@@ -63,12 +62,12 @@ class Files:
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
         """`mounts` are all that the server has: at one host, its name is not looked at."""
-        self._by_host = len({mount.host for mount in mounts}) > 1
+        self._by_host = len({host_name(mount.host) for mount in mounts}) > 1
         self._made: dict[tuple[str, str], Callable[[], File]] = {}
 
     def add(self, mount: Mount, name: str, make: Callable[[], File]) -> None:
         """Serves what `make` makes at a path below a mount."""
-        host = mount.host if self._by_host else ""
+        host = host_name(mount.host) if self._by_host else ""
         self._made[host, f"{mount.prefix}/{name}"] = cache(make)
 
     def add_assets(self, mount: Mount, *names: str) -> None:
@@ -83,7 +82,7 @@ class Files:
 
     def file(self, scope: Scope) -> File | None:
         """The file that a request asks for, None where its host has none at this path."""
-        host = (scope.headers.get("host") or "") if self._by_host else ""
+        host = host_name(scope.headers.get("host") or "") if self._by_host else ""
         make = self._made.get((host, scope.path))
         return make() if make else None
 

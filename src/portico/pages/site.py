@@ -236,7 +236,6 @@ def html(text: str, status: int, *, form_action: str = "", private_address: bool
         ("cache-control", "no-store"),
         ("content-security-policy", _POLICY.format(form_action)),
         ("cross-origin-opener-policy", "same-origin"),
-        ("x-content-type-options", "nosniff"),
         # Without a referrer, browsers send forms from an origin that they call null.
         ("referrer-policy", "no-referrer" if private_address else "same-origin"),
     ]

@@ -1,0 +1,87 @@
+"""Whatever is raised below becomes an answer."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portico.domain.errors import Conflict, PermissionDenied, PorticoError
+from portico.http.measure import Measure
+from portico.http.messages import Reply, Request
+from portico.http.oauth_way import refusal
+from portico.http.peers import Peers
+from portico.http.pipeline import Pipeline
+from portico.http.problems import problem
+from portico.http.routing import Access, Mount, Route, Router
+
+
+class Nearer(Conflict):
+    """One level below an error that has a status."""
+
+
+class Farther(Nearer):
+    """Two."""
+
+
+def test_an_error_has_the_status_of_the_nearest_class_above_it() -> None:
+    assert problem(Farther("No.")).status == 409
+    assert refusal(Farther("No.")).status == 409
+
+
+class FailingWay:
+    """Raises what it was made with, and cannot show errors."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def answer(self, *_: Any) -> Reply:
+        """Fails."""
+        raise self._error
+
+    def problem(self, _request: Request, error: PorticoError) -> Reply:
+        """Fails too, but for what it knows."""
+        if isinstance(error, PermissionDenied):
+            return problem(error)
+        raise RuntimeError("the renderer is broken")
+
+
+class Proto:
+    """Keeps the response."""
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        """As RSGI has it."""
+        self.told = status, dict(headers), body
+
+
+@pytest.mark.parametrize("error", [Farther("No."), ValueError("No.")])
+async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exception) -> None:
+    environment = SimpleNamespace(name="live")
+
+    async def handler(_: Request) -> Reply:
+        return Reply(200)
+
+    route = Route(method="GET", path="/x", handler=handler, access=Access.ANYONE, summary="X")
+    pipeline = Pipeline(
+        Router([Mount("localhost", "/v1", environment, [route], "v1", FailingWay(error))]),
+        Peers(()),
+        Measure(None),
+        clock=lambda: 0,
+        random=bytes,
+        secure_address="https://localhost/v1",
+    )
+    scope: Any = SimpleNamespace(
+        client="192.0.2.1:1",
+        scheme="https",
+        method="GET",
+        path="/v1/x",
+        query_string="",
+        headers={},
+    )
+    proto = Proto()
+    await pipeline.handle(scope, proto)
+    status, headers, body = proto.told
+    assert status == 500
+    assert b'"code":"INTERNAL_ERROR"' in body
+    assert headers["content-type"] == "application/json"
+    assert headers["x-request-id"]
+    assert headers["x-content-type-options"] == "nosniff"

@@ -1,0 +1,147 @@
+"""Whose word counts about where a request came from."""
+
+from ipaddress import ip_address, ip_network
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.http.peers import Origin, Peers
+
+PROXY = "10.0.0.1"
+CLIENT = "198.51.100.7"
+FORGED = "127.0.0.1"
+PEERS = Peers([ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_network("127.0.0.0/8")])
+
+HSTS = "strict-transport-security"
+HTTPS = ("x-forwarded-proto", "https")
+
+
+class Headers:
+    """Headers as granian tells them: a line that is no text is there, and has no value."""
+
+    def __init__(self, lines: tuple[tuple[str, str | None], ...]) -> None:
+        self._lines = lines
+
+    def __contains__(self, name: str) -> bool:
+        return any(name == one for one, _ in self._lines)
+
+    def get_all(self, name: str) -> list[str]:
+        """The values of the lines of a name."""
+        return [value for one, value in self._lines if one == name and value is not None]
+
+
+def origin(*lines: tuple[str, str | None], peer: str = PROXY) -> Origin:
+    scope: Any = SimpleNamespace(client=f"{peer}:50000", scheme="http", headers=Headers(lines))
+    return PEERS.origin(scope)
+
+
+def forwarded(*values: str | None) -> tuple[str, bool]:
+    found = origin(*(("x-forwarded-for", value) for value in values))
+    return found.address, found.known
+
+
+@pytest.mark.parametrize(
+    ("values", "address"),
+    [
+        ([CLIENT], CLIENT),
+        ([FORGED, CLIENT], CLIENT),
+        ([f"{FORGED}, {CLIENT}"], CLIENT),
+        ([FORGED, f"{CLIENT}, 10.0.0.2"], CLIENT),
+        ([FORGED, CLIENT, "10.0.0.2,fd00::1"], CLIENT),
+        ([f"{CLIENT}:4711"], CLIENT),
+        (["2001:db8::1"], "2001:db8::1"),
+        (["[2001:DB8:0::1]"], "2001:db8::1"),
+        (["[2001:db8::1]:4711"], "2001:db8::1"),
+        ([f"::ffff:{CLIENT}"], CLIENT),
+        ([f" ,{CLIENT} , ,"], CLIENT),
+        (["10.0.0.3"], "10.0.0.3"),
+        ([], PROXY),
+    ],
+)
+def test_the_last_address_that_is_no_proxys_is_the_client(values: list[str], address: str) -> None:
+    assert forwarded(*values) == (address, True)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "unknown",
+        "_hidden",
+        "1.2.3",
+        f"{CLIENT}:port",
+        f"{CLIENT}:\u0661",
+        "[::1",
+        "fe80::1%eth0",
+        "::1:x:",
+    ],
+)
+def test_what_is_no_address_ends_the_walk_at_the_proxy_that_wrote_it(entry: str) -> None:
+    assert forwarded(CLIENT, entry) == (PROXY, False)
+    assert forwarded(f"{CLIENT}, {entry}, 10.0.0.9") == ("10.0.0.9", False)
+
+
+def test_a_header_that_is_no_text_leads_nowhere() -> None:
+    assert forwarded(None) == (PROXY, False)
+    assert forwarded(None, CLIENT) == (CLIENT, True)
+
+
+@given(forged=st.lists(st.text(max_size=40), max_size=4), client=st.ip_addresses())
+def test_nothing_that_a_client_sends_first_changes_who_it_is(
+    forged: list[str], client: Any
+) -> None:
+    kept = [f"{line}, {client}" for line in forged[:1]] or [str(client)]
+    for values in ([*forged, str(client)], [*forged, *kept]):
+        found = origin(*(("x-forwarded-for", value) for value in values))
+        if not any(client in network for network in PEERS._trusted_proxies):  # noqa: SLF001 - the same list
+            mapped = getattr(client, "ipv4_mapped", None)
+            assert ip_address(found.address) == (mapped or client)
+            assert found.known
+
+
+@given(st.lists(st.text(max_size=60), max_size=4))
+def test_an_identity_is_always_an_address(values: list[str]) -> None:
+    assert ip_address(origin(*(("x-forwarded-for", value) for value in values)).address)
+
+
+@pytest.mark.parametrize(
+    ("values", "secure"),
+    [
+        ([], False),
+        (["https"], True),
+        (["HTTPS "], True),
+        (["https", "http"], False),
+        (["https, http"], False),
+        (["http", "https"], True),
+        (["http,https"], True),
+        (["https,"], False),
+        (["httpsx"], False),
+    ],
+)
+def test_the_last_proxys_word_counts_about_https(values: list[str], *, secure: bool) -> None:
+    assert origin(*(("x-forwarded-proto", value) for value in values)).secure == secure
+
+
+def test_a_strangers_word_counts_for_nothing() -> None:
+    told = origin(HTTPS, ("x-forwarded-for", FORGED), peer=CLIENT)
+    assert (told.address, told.known, told.secure) == (CLIENT, True, False)
+
+
+def test_browsers_may_insist_on_https_only_where_it_will_stay() -> None:
+    direct: Any = SimpleNamespace(client=f"{CLIENT}:1", scheme="https", headers=Headers(()))
+    policies = {
+        "local authority": PEERS.origin(direct).headers,
+        "own certificate": Peers((), own_certificate=True).origin(direct).headers,
+        "proxy": origin(HTTPS).headers,
+        "plain": origin().headers,
+    }
+    said = {name: dict(headers).get(HSTS) for name, headers in policies.items()}
+    assert said == {
+        "local authority": "max-age=0",
+        "own certificate": "max-age=31536000",
+        "proxy": "max-age=31536000",
+        "plain": None,
+    }
+    assert all(("x-content-type-options", "nosniff") in headers for headers in policies.values())
