@@ -381,7 +381,7 @@ async def test_another_client_cannot_end_what_a_code_bought(
     assert (await visitor.me(bought["access_token"])).status_code == 200
 
 
-@pytest.mark.parametrize("code", ["", "x", "oac_", "oac_" + "A" * 43, "\u00e9", "x" * 60_000])
+@pytest.mark.parametrize("code", ["", "x", "oac_", "oac_" + "A" * 43, "\u00e9", "x" * 12_000])
 async def test_what_is_no_code_is_refused(visitor: Visitor, shop: Registered, code: str) -> None:
     error = "invalid_grant" if code else "invalid_request"
     oauth_refused(await visitor.exchange(shop, code), 400, error)

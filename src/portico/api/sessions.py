@@ -62,6 +62,7 @@ ROUTES = (
         summary="Sign out",
         description="Ends the session of the cookie, and clears it.",
         status=204,
+        never_refused=True,
         sets_cookie=True,
     ),
 )

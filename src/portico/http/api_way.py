@@ -56,7 +56,7 @@ class ApiWay:
             if endpoint.route.same_origin:
                 self._origins.check(request.headers)
         else:
-            await self._admit(request)
+            await self._admit(request, endpoint)
         if endpoint is None:
             require_method(request.caller, request.method)
             raise nowhere(request, place)
@@ -82,7 +82,7 @@ class ApiWay:
             return _tagged(request, reply)
         return reply
 
-    async def _admit(self, request: Request) -> None:
+    async def _admit(self, request: Request, endpoint: Endpoint | None) -> None:
         """Authenticates and counts the request, against its account or else its address."""
         try:
             caller = await self._authenticators.caller(request)
@@ -90,7 +90,12 @@ class ApiWay:
             await self._throttle.address(request)
             raise
         request.caller = caller
-        await self._throttle.account(request, caller.user_id, caller.plan)
+        never_refused = (
+            endpoint is not None and endpoint.never_refused and caller.credential != "api_key"
+        )
+        await self._throttle.account(
+            request, caller.user_id, caller.plan, never_refused=never_refused
+        )
 
 
 def nowhere(request: Request, place: Place) -> PorticoError:

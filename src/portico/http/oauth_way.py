@@ -1,4 +1,4 @@
-"""How the token endpoint and its neighbours answer: body → client → throttle → endpoint, and
+"""How the token endpoint and its neighbours answer: client → throttle → body → endpoint, and
 errors as RFC 6749 §5.2 has them.
 """
 
@@ -47,14 +47,23 @@ class OAuthWay:
         if endpoint is None:
             await self._throttle.address(request)
             raise nowhere(request, place)
+        # Whoever cannot be counted as a client by now must have something left as an address,
+        # before anything is read.
+        named = await self._of_header(request)
+        if named is None:
+            await self._throttle.check_address(request)
+        else:
+            await self._count(request, named)
         try:
             body = await request.read_body(PUBLIC_BODY_LIMIT)
             parameters = _parameters(request, body, endpoint.route.form)
-            client = await self._client(request, parameters)
+            client = await self._client(request, parameters, named)
         except PorticoError:
-            await self._throttle.address(request)
+            if named is None:
+                await self._throttle.address(request)
             raise
-        await self._count(request, client)
+        if named is None:
+            await self._count(request, client)
         request.body = parameters
         request.client = client
         reply = await endpoint.handler(request)
@@ -65,18 +74,33 @@ class OAuthWay:
         """See `refusal`."""
         return refusal(error)
 
-    async def _client(self, request: Request, parameters: Mapping[str, str]) -> Client:
-        """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1)."""
-        client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
-        if "authorization" in request.headers:
-            if secret is not None:
-                raise Refused("invalid_request", "Authenticate in one way: Basic or in the body.")
+    async def _of_header(self, request: Request) -> Client | None:
+        """The client that HTTP Basic names and authenticates; None where there is none. Counts what
+        fails against the address."""
+        if "authorization" not in request.headers:
+            return None
+        try:
             if len(request.headers.get_all("authorization")) > 1:
                 raise Refused("invalid_request", "Send the Authorization header once.")
-            named, secret = _basic(request.header("authorization") or "")
-            if client_id not in (None, named):
+            client_id, secret = _basic(request.header("authorization") or "")
+            if not client_id:
+                raise Refused("invalid_client", "Name a client.")
+            return await authenticate_client(request.environment, client_id, secret)
+        except PorticoError:
+            await self._throttle.address(request)
+            raise
+
+    async def _client(
+        self, request: Request, parameters: Mapping[str, str], named: Client | None
+    ) -> Client:
+        """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1)."""
+        client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
+        if named is not None:
+            if secret is not None:
+                raise Refused("invalid_request", "Authenticate in one way: Basic or in the body.")
+            if client_id not in (None, named.client_id):
                 raise Refused("invalid_request", "client_id differs from the one of HTTP Basic.")
-            client_id = named
+            return named
         if not client_id:
             raise Refused("invalid_client", "Send client_id, and client_secret if you have one.")
         return await authenticate_client(request.environment, client_id, secret)

@@ -63,6 +63,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a success carries `Cache-Control: no-store`, because it shows a secret."""
     public_seconds: int = 0
     """How long anyone, a page of another site too, may keep a success; 0: not at all."""
+    never_refused: bool = False
+    """Whether it is counted, and not refused, when the quota is spent: because it ends the very
+    credential that it is called with. With an API key, which it does not end, it is refused."""
+    on_address: bool = False
+    """Of a page: whether it counts against the address on the plan Free, as every endpoint of the
+    authorization server that anyone may call."""
     sets_cookie: bool = False
     """Whether a success carries `Set-Cookie`."""
 
@@ -86,7 +92,17 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 class Endpoint:
     """A route where it is mounted, ready for the pipeline."""
 
-    __slots__ = ("body", "environment", "handler", "path", "public", "query", "route", "scope")
+    __slots__ = (
+        "body",
+        "environment",
+        "handler",
+        "never_refused",
+        "path",
+        "public",
+        "query",
+        "route",
+        "scope",
+    )
 
     def __init__(self, route: Route, environment: str, path: str) -> None:
         """`environment` and `path`, the pattern with its version, name the endpoint in metrics."""
@@ -96,6 +112,7 @@ class Endpoint:
         self.handler = route.handler
         self.scope = route.scope
         self.public = route.access is Access.ANYONE
+        self.never_refused = route.never_refused
         self.query = route.query
         self.body = route.body
 

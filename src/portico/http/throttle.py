@@ -1,7 +1,7 @@
 """Counting requests against the plan of whoever makes them (specification §8)."""
 
 from portico.domain.errors import RateLimited
-from portico.domain.limits import Plan, Verdict, network_plan
+from portico.domain.limits import Plan, Verdict, is_full, judge_all, network_plan
 from portico.domain.times import DAY
 from portico.http.measure import Measure
 from portico.http.messages import Request
@@ -18,6 +18,8 @@ from portico.state.callers import (
 )
 from portico.state.protocol import Claims
 
+_BOUNDLESS = Plan("counted and not refused", 2**53, 2**53)
+
 
 class Throttle:
     """Counts each request once, before any work is done for it."""
@@ -25,15 +27,19 @@ class Throttle:
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
 
-    async def account(self, request: Request, user_id: int, plan: str) -> None:
-        """Counts a request against an account. Raises `RateLimited`."""
+    async def account(
+        self, request: Request, user_id: int, plan: str, *, never_refused: bool = False
+    ) -> None:
+        """Counts a request against an account. Raises `RateLimited`, unless it must not."""
         # Not by `take`: every request comes this way, and each call more is 2 % of it.
         environment = request.environment
         now = request.now
         verdict = await environment.limiter.take((ACCOUNT, user_id), environment.plan(plan), now)
         request.verdict = verdict
         if not verdict.admitted:
-            raise self._refusal(environment, verdict)
+            if not never_refused:
+                raise self._refusal(environment, verdict)
+            await environment.limiter.take((ACCOUNT, user_id), _BOUNDLESS, now)
         environment.daily_counts.count(user_id, now // DAY)
 
     async def address(self, request: Request) -> None:
@@ -41,21 +47,39 @@ class Throttle:
         `RateLimited`."""
         await self._take(request, _of_address(request))
 
+    async def check_address(self, request: Request) -> None:
+        """Refuses a request whose address has used up what it may, and counts none: for who may
+        yet turn out to be somebody else's to count. Raises `RateLimited`."""
+        environment, now = request.environment, request.now
+        uses = [
+            (plan, *await environment.limiter.used(caller, now))
+            for caller, plan in _of_address(request)
+        ]
+        if any(map(is_full, uses)):
+            request.verdict = judge_all(uses, now, admitted=False)
+            raise self._refusal(environment, request.verdict)
+
     async def visitor(self, request: Request, plan: Plan) -> None:
         """Counts a request for a page against its address, and the network around it. Raises
         `RateLimited`."""
         await self._take(request, _claims((VISITOR, VISITOR_NETWORK), request.address, plan))
 
-    async def caller(self, request: Request, caller: Caller, plan: Plan) -> None:
-        """Counts a request against whoever it is. Raises `RateLimited`."""
-        await self._take(request, [(caller, plan)])
+    async def caller(
+        self, request: Request, caller: Caller, plan: Plan, *, never_refused: bool = False
+    ) -> None:
+        """Counts a request against whoever it is. Raises `RateLimited`, unless it must not."""
+        await self._take(request, [(caller, plan)], never_refused=never_refused)
 
-    async def _take(self, request: Request, claims: Claims) -> None:
+    async def _take(self, request: Request, claims: Claims, *, never_refused: bool = False) -> None:
         environment = request.environment
         verdict = await environment.limiter.take_all(claims, request.now)
         request.verdict = verdict
-        if not verdict.admitted:
+        if verdict.admitted:
+            return
+        if not never_refused:
             raise self._refusal(environment, verdict)
+        boundless = [(caller, _BOUNDLESS) for caller, _ in claims]
+        await environment.limiter.take_all(boundless, request.now)
 
     def _refusal(self, environment: Environment, verdict: Verdict) -> RateLimited:
         self._measure.refused(environment.name)

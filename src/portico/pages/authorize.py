@@ -109,7 +109,7 @@ def _sign_in(
 
 
 PAGES = (
-    Page("GET", "/authorize", ask, Access.ANYONE),
+    Page("GET", "/authorize", ask, Access.ANYONE, on_address=True),
     Page("POST", "/authorize", decide),
 )
 

@@ -62,5 +62,5 @@ async def sign_out(visit: Visit) -> Reply:
 PAGES = (
     Page("GET", "/sign-in", show, Access.ANYONE),
     Page("POST", "/sign-in", sign_in, Access.ANYONE),
-    Page("POST", "/sign-out", sign_out),
+    Page("POST", "/sign-out", sign_out, never_refused=True),
 )

@@ -68,6 +68,9 @@ class Page(NamedTuple):
     path: str
     handler: Handler
     access: str | Access = Access.ANY_CALLER
+    never_refused: bool = False
+    on_address: bool = False
+    """These two: see `Route`."""
 
 
 def routes(site: Site, pages: Sequence[Page]) -> tuple[Route, ...]:
@@ -79,6 +82,8 @@ def routes(site: Site, pages: Sequence[Page]) -> tuple[Route, ...]:
             handler=partial(_visit, site, page.handler),
             access=page.access,
             summary="A page",
+            never_refused=page.never_refused,
+            on_address=page.on_address,
         )
         for page in pages
     )

@@ -69,10 +69,8 @@ class PageWay:
         """Everything between the route and the reply."""
         cookie = self._accounts.cookie.read(request.headers)
         caller = await self._caller(cookie, request.now)
-        if caller is None:
-            await self._throttle.visitor(request, LOOKING)
-        else:
-            await self._throttle.caller(request, (ACCOUNT_PAGES, caller.user_id), LOOKING)
+        await self._count(request, caller, endpoint)
+        if caller is not None:
             request.caller = caller
         if endpoint is None:
             raise nowhere(request, place)
@@ -128,6 +126,18 @@ class PageWay:
             return await credentials.look_up_session(cookie, now)
         except AuthenticationRequired:
             return None
+
+    async def _count(
+        self, request: Request, caller: Principal | None, endpoint: Endpoint | None
+    ) -> None:
+        if endpoint is not None and endpoint.route.on_address:
+            await self._throttle.address(request)
+        elif caller is None:
+            await self._throttle.visitor(request, LOOKING)
+        else:
+            who = (ACCOUNT_PAGES, caller.user_id)
+            never_refused = endpoint is not None and endpoint.never_refused
+            await self._throttle.caller(request, who, LOOKING, never_refused=never_refused)
 
     def _to_sign_in(self, request: Request, place: Place, cookie: str | None) -> Reply:
         """Sends the browser to sign in and, if it asked for a page, back afterwards."""

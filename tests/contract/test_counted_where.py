@@ -1,0 +1,105 @@
+"""Which requests count against whom where that is not plain: OAuth, authorizing, signing out."""
+
+from driving import BASE, TINY, Api, InProcess, refused
+from portico.http.routing import PUBLIC_BODY_LIMIT
+from portico.pages.site import csrf_token
+from portico.pages.way import LOOKING
+from portico.state.callers import ACCOUNT, ACCOUNT_PAGES, ADDRESS
+from signing_in import AUTH, FORM, Visitor, client_of, named, oauth_refused, session_of
+
+DASHBOARD = "https://localhost:8443/dashboard"
+HERE = "192.0.2.1"
+
+
+async def exhaust(api: Api) -> Visitor:
+    """Somebody whose address has nothing left."""
+    visitor = Visitor(api, HERE)
+    for _ in range(30):
+        refused(await visitor.me(), 401)
+    refused(await visitor.me(), 429)
+    return visitor
+
+
+async def test_signing_out_works_when_the_quota_is_spent(api: Api) -> None:
+    user = await api.account(plan=TINY)
+    secret, other = await session_of(api.live, user), await session_of(api.live, user)
+    visitor = Visitor(api, HERE)
+    for _ in range(3):
+        assert (await visitor.me(cookie=secret)).status_code == 200
+    refused(await visitor.me(cookie=secret), 429)
+    answer = await visitor.send("DELETE", f"{BASE['live']}/sessions", cookie=secret)
+    assert answer.status_code == 204
+    assert answer.headers["x-ratelimit-remaining"] == "0"
+    assert await api.live.limiter.used((ACCOUNT, user.id), api.clock.now) == (4, 4)  # counted
+    refused(await visitor.me(cookie=secret), 401)
+    refused(await visitor.me(cookie=other), 429)
+
+
+async def test_an_api_key_cannot_use_signing_out_to_call_on(api: Api) -> None:
+    caller = await api.caller("viewer", plan=TINY)
+    for _ in range(3):
+        refused(await caller.delete("/sessions"), 403)
+    refused(await caller.delete("/sessions"), 429)
+
+
+async def test_signing_out_on_pages_works_when_looking_is_spent(api: Api) -> None:
+    user = await api.account()
+    secret = await session_of(api.live, user)
+    for _ in range(300):
+        await api.live.limiter.take((ACCOUNT_PAGES, user.id), LOOKING, api.clock.now)
+    visitor = Visitor(api, HERE)
+    assert (await visitor.send("GET", DASHBOARD, cookie=secret)).status_code == 429
+    headers = [("content-type", FORM), ("cookie", f"__Host-session={secret}")]
+    form = f"csrf={csrf_token(secret)}".encode()
+    answer = await InProcess(api).exchange("POST", "/dashboard/sign-out", headers, form)
+    assert answer.status_code == 303
+    assert await api.live.limiter.used((ACCOUNT_PAGES, user.id), api.clock.now) == (301, 301)
+    refused(await visitor.me(cookie=secret), 401)
+
+
+async def test_authorizing_counts_against_the_address_on_free(api: Api) -> None:
+    visitor = Visitor(api, HERE)
+    for remaining in range(29, -1, -1):
+        answer = await visitor.send("GET", f"{AUTH['live']}/authorize")
+        assert (answer.status_code, answer.headers["x-ratelimit-limit"]) == (400, "30")
+        assert answer.headers["x-ratelimit-remaining"] == str(remaining)
+    assert (await visitor.send("GET", f"{AUTH['live']}/authorize")).status_code == 429
+    assert (await visitor.log_in("a@example.com")).status_code == 429
+    page = await visitor.send("GET", f"{AUTH['live']}/sign-in")
+    assert (page.status_code, page.headers["x-ratelimit-limit"]) == (200, "300")
+
+
+async def test_an_address_that_has_nothing_left_sends_oauth_no_body(api: Api) -> None:
+    shop = await client_of(api.live, await api.account())
+    visitor = await exhaust(api)
+    huge = {**named(shop), "token": "x" * PUBLIC_BODY_LIMIT}
+    oauth_refused(await visitor.form("revoke", huge), 429, "temporarily_unavailable")
+    assert await api.live.limiter.used((ADDRESS, HERE), api.clock.now) == (30, 30)
+
+
+async def test_a_client_counts_for_its_owner_once_and_not_for_its_address(api: Api) -> None:
+    owner = await api.account(plan="pro")
+    shop = await client_of(api.live, owner)
+    visitor = Visitor(api, HERE)
+    secret = shop.secret or ""
+    basic = (shop.client.client_id, secret)
+    for answer in (
+        await visitor.form("revoke", {**named(shop), "token": "x"}),
+        await visitor.form("revoke", {"token": "x"}, basic=basic),
+        await visitor.form("revoke", {"token": "x" * PUBLIC_BODY_LIMIT}, basic=basic),
+    ):
+        assert answer.headers["x-ratelimit-limit"] == "100"
+    assert await api.live.limiter.used((ACCOUNT, owner.id), api.clock.now) == (3, 3)
+    assert await api.live.limiter.used((ADDRESS, HERE), api.clock.now) == (0, 0)
+    for wrong in ((shop.client.client_id, "wrong"), None):
+        answer = await visitor.form("revoke", {"token": "x"}, basic=wrong)
+        oauth_refused(answer, 401, "invalid_client")
+    assert await api.live.limiter.used((ADDRESS, HERE), api.clock.now) == (2, 2)
+
+
+async def test_an_exhausted_address_hinders_no_client_that_shows_itself_at_once(api: Api) -> None:
+    shop = await client_of(api.live, await api.account())
+    visitor = await exhaust(api)
+    basic = (shop.client.client_id, shop.secret or "")
+    answer = await visitor.form("revoke", {"token": "x"}, basic=basic)
+    assert answer.status_code == 200
