@@ -40,6 +40,7 @@ PUBLIC = "anyone"
 KEYS = "API keys alone"
 COOKIES = "sessions alone"
 CLIENTS = "OAuth clients alone"
+LOGINS = "any bearer; it ends logins alone"
 
 
 class Case(NamedTuple):
@@ -85,6 +86,7 @@ CASES: dict[tuple[str, str], Case] = {
 AUTH_CASES: dict[tuple[str, str], Case] = {
     ("POST", "/login"): Case(PUBLIC, SIGN_IN, 200),
     ("POST", "/refresh"): Case(PUBLIC, lambda _n, _u: {"refresh_token": "ort_x"}, 401),
+    ("POST", "/logout"): Case(LOGINS, NOTHING, 204),
     ("GET", "/.well-known/jwks.json"): Case(PUBLIC, NOTHING, 200),
     ("GET", "/.well-known/openid-configuration"): Case(PUBLIC, NOTHING, 200),
     ("GET", "/.well-known/oauth-authorization-server"): Case(PUBLIC, NOTHING, 200),
@@ -117,8 +119,8 @@ class Kind(NamedTuple):
 
     def may(self, role: str, method: str, needs: str | None) -> bool:
         """Whether the route of this method and these needs answers it."""
-        if needs == PUBLIC:
-            return True
+        if needs in (PUBLIC, LOGINS):
+            return needs == PUBLIC or self.name != "session"
         if self.name == "read key" and method not in ("GET", "HEAD"):
             return False
         if needs is None and self.name == "oauth":
@@ -210,10 +212,11 @@ async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_mo
         allowed = kind.may(role, method, case.needs)
         answer = await send(api, kind, credential, method, url, case.body(number, person))
         cell = (kind.name, kind.scopes, role, method, path)
-        refusal = 401 if case.needs == CLIENTS else 403
+        refusal = 401 if case.needs in (CLIENTS, LOGINS) else 403
         assert answer.status_code == (case.success if allowed else refusal), (cell, answer.text)
         changed = await api.state() != before
-        assert changed == (allowed and case.changes(method)), cell
+        ends_logins_alone = case.needs == LOGINS and kind.name != "jwt"
+        assert changed == (allowed and case.changes(method) and not ends_logins_alone), cell
         if changed:
             credential = None
         elif not allowed and refusal == 403 and method != "HEAD":
@@ -231,7 +234,7 @@ async def test_a_credential_of_one_environment_is_unknown_to_the_other(
     user, product = await api.account(env=env), await api.product(env)
     async with api.unchanged():
         for number, (bases, method, path, case) in enumerate(CELLS):
-            if case.needs == PUBLIC:
+            if case.needs in (PUBLIC, LOGINS):
                 continue
             targets = {"users": user.id, "products": product.id}
             url = bases[away] + path.replace("{id}", str(targets.get(path.split("/")[1])))

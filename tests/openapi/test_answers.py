@@ -83,7 +83,10 @@ async def _sign_in(api: Api, walk: Walk) -> None:
     at_auth = api.stranger()
     at_auth.base_url = httpx.URL(AUTH["live"])
     tokens = (await walk(at_auth, "POST", "/login", 200, json=who)).json()
-    await walk(at_auth, "POST", "/refresh", 200, json={"refresh_token": tokens["refresh_token"]})
+    held = {"refresh_token": tokens["refresh_token"]}
+    tokens = (await walk(at_auth, "POST", "/refresh", 200, json=held)).json()
+    held = {"refresh_token": tokens["refresh_token"]}
+    await walk(at_auth, "POST", "/logout", 204, json=held)
     for name in ("jwks.json", "openid-configuration", "oauth-authorization-server"):
         await walk(at_auth, "GET", f"/.well-known/{name}", 200)
 

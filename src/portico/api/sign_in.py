@@ -5,6 +5,7 @@ keys and metadata, and what a client may know of its user.
 from portico.contract.sign_in import (
     KeySet,
     LoginTokens,
+    LogOut,
     PublicKey,
     Refresh,
     ServerMetadata,
@@ -15,10 +16,12 @@ from portico.contract.sign_in import (
 from portico.domain.errors import AuthenticationRequired, PermissionDenied
 from portico.domain.oauth import ACCESS_SECONDS, OPENID_SCOPES
 from portico.domain.scopes import SCOPES
+from portico.http.authenticate import bearer
 from portico.http.messages import Handler, Reply, Request, json_reply
 from portico.http.routing import Access, Route
 from portico.services.environment import Addresses
 from portico.services.sign_in import Attempt
+from portico.services.sign_out import log_out
 from portico.services.signing import ALGORITHM, PUBLISHED_SECONDS
 from portico.services.tokens import Pair, log_in, refresh_login
 from portico.services.users import read_user
@@ -45,6 +48,18 @@ async def refresh(request: Request) -> Reply:
     """POST /refresh."""
     body: Refresh = request.body
     return _tokens(await refresh_login(request.environment, body.refresh_token, request.actor))
+
+
+async def logout(request: Request) -> Reply:
+    """POST /logout."""
+    body: LogOut | None = request.body
+    await log_out(
+        request.environment,
+        access_token=bearer(request.headers),
+        refresh_token=body.refresh_token if body else None,
+        by=request.actor,
+    )
+    return Reply(204)
 
 
 def _tokens(pair: Pair) -> Reply:
@@ -155,6 +170,19 @@ ROUTES = (
         answer=LoginTokens,
         errors=(AuthenticationRequired,),
         no_store=True,
+    ),
+    Route(
+        method="POST",
+        path="/logout",
+        handler=logout,
+        access=Access.ANYONE,
+        summary="End a login",
+        description="By its access token as a bearer credential, or by its refresh token in the"
+        " body. A login that is not known, or has ended, is answered alike.",
+        status=204,
+        body=LogOut,
+        bearer_instead=True,
+        errors=(AuthenticationRequired,),
     ),
     _published("/.well-known/jwks.json", read_keys, "Read the public signing keys", KeySet),
     *(

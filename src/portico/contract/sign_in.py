@@ -37,6 +37,14 @@ class Refresh(msgspec.Struct):
     refresh_token: Annotated[str, Text(_any_text, pattern=patterns.TEXT, writeOnly=True)]
 
 
+class LogOut(msgspec.Struct):
+    """The body of POST /logout, unless the access token is the request's credential."""
+
+    EXAMPLE: ClassVar = {"refresh_token": "ort_…"}
+
+    refresh_token: Annotated[str, Text(_any_text, pattern=patterns.TEXT, writeOnly=True)]
+
+
 class SessionBody(msgspec.Struct, frozen=True):
     """A session that was just opened; its secret is in the cookie alone."""
 

@@ -2,6 +2,8 @@
 → idempotency → endpoint → entity tag, and errors as specification §7 has them.
 """
 
+from msgspec import Struct
+
 from portico.contract.reading import decode, decode_query
 from portico.domain.caller import require, require_method
 from portico.domain.errors import (
@@ -12,7 +14,7 @@ from portico.domain.errors import (
     PorticoError,
 )
 from portico.domain.ids import parse_id
-from portico.http.authenticate import Authenticators
+from portico.http.authenticate import Authenticators, bearer
 from portico.http.conditions import entity_tag, matches
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
@@ -71,10 +73,11 @@ class ApiWay:
             decode_query(NoQuery, request.query_string)
         body = b""
         if endpoint.body is not None:
-            check_content(request)
+            if not endpoint.route.bearer_instead:
+                check_content(request)
             most = min(self._body_limit, PUBLIC_BODY_LIMIT) if endpoint.public else self._body_limit
             body = await request.read_body(most)
-            request.body = decode(endpoint.body, body)
+            request.body = _decoded(request, endpoint, endpoint.body, body)
         if endpoint.route.repeatable and (attempt := attempt_of(request, endpoint.path, body)):
             return await once(request, attempt, endpoint.handler)
         reply = await endpoint.handler(request)
@@ -96,6 +99,19 @@ class ApiWay:
         await self._throttle.account(
             request, caller.user_id, caller.plan, never_refused=never_refused
         )
+
+
+def _decoded(
+    request: Request, endpoint: Endpoint, shape: type[Struct], body: bytes
+) -> Struct | None:
+    """The body in its shape; None where a bearer credential came instead."""
+    if endpoint.route.bearer_instead:
+        if not body:
+            if bearer(request.headers) is None:
+                raise AuthenticationRequired("Send a token as a bearer credential, or in the body.")
+            return None
+        check_content(request)
+    return decode(shape, body)
 
 
 def nowhere(request: Request, place: Place) -> PorticoError:

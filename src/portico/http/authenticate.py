@@ -1,12 +1,31 @@
 """Who calls: the credential of a request as a `Principal` (decisions §5)."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired
 from portico.http.cookies import SAFE_METHODS, Origins, SessionCookie
 from portico.http.messages import Request
 from portico.services.credentials import Credentials
+
+
+def bearer(headers: Any) -> str | None:
+    """The token of the `Authorization` header, None where there is no such header. Raises
+    `AuthenticationRequired` for one that is something else."""
+    sent = headers.get_all("authorization")
+    if not sent:
+        if "authorization" in headers:
+            raise AuthenticationRequired(
+                "The Authorization header must be ASCII.", error="invalid_request"
+            )
+        return None
+    if len(sent) > 1:
+        raise AuthenticationRequired("Send the Authorization header once.", error="invalid_request")
+    scheme, _, token = sent[0].partition(" ")
+    if scheme.lower() != "bearer":
+        raise AuthenticationRequired("The Authorization header must be 'Bearer TOKEN'.")
+    return str(token)
 
 
 class Authenticators:
@@ -23,20 +42,9 @@ class Authenticators:
     async def caller(self, request: Request) -> Principal:
         """Whoever makes this request. Raises `AuthenticationRequired`, and `PermissionDenied` for a
         cookie that another site's page makes use of."""
-        sent = request.headers.get_all("authorization")
-        if not sent:
-            if "authorization" in request.headers:
-                raise AuthenticationRequired(
-                    "The Authorization header must be ASCII.", error="invalid_request"
-                )
+        token = bearer(request.headers)
+        if token is None:
             return await self._of_cookie(request)
-        if len(sent) > 1:
-            raise AuthenticationRequired(
-                "Send the Authorization header once.", error="invalid_request"
-            )
-        scheme, _, token = sent[0].partition(" ")
-        if scheme.lower() != "bearer":
-            raise AuthenticationRequired("The Authorization header must be 'Bearer TOKEN'.")
         credentials = self._credentials[request.environment.name]
         known = credentials.known(token, request.now)
         if known is not None:

@@ -223,12 +223,13 @@ def _operation(route: Route, made: Json) -> Json:
         media: Json = {"schema": {"$ref": f"{_SCHEMAS}{route.body.__name__}"}}
         if example := getattr(route.body, "EXAMPLE", None):
             media["example"] = example
-        operation["requestBody"] = {"required": True, "content": {JSON: media}}
+        required = not route.bearer_instead
+        operation["requestBody"] = {"required": required, "content": {JSON: media}}
     if route.form is not None:
         operation["requestBody"] = oauth_body(route.form)
         operation["security"] = [{"client": []}, {}]
     elif route.access is Access.ANYONE:
-        operation["security"] = []
+        operation["security"] = [{"bearer": []}, {}] if route.bearer_instead else []
     elif route.scope in OPENID_SCOPES:
         operation["security"] = [{"bearer": [route.scope]}]
     elif route.sets_cookie:

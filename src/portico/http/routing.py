@@ -46,6 +46,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 200
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
+    bearer_instead: bool = False
+    """Whether the body may be left out where an access token comes as a bearer credential."""
     form: type[msgspec.Struct] | None = None
     """The parameters of an endpoint of OAuth, which takes them as a form too, and refuses as RFC
     6749 §5.2 has it."""

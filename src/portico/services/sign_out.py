@@ -4,8 +4,13 @@ With `of_user`, what belongs to another user counts as not there: for callers wh
 own.
 """
 
+from contextlib import suppress
+
+import msgspec
+
 from portico.domain.audit import Actor
 from portico.domain.errors import NotFound
+from portico.domain.secrets import digest
 from portico.services.environment import Environment
 
 
@@ -65,3 +70,27 @@ async def sign_out_everywhere(
             tx, by, now, "sign_out.everywhere", target="user", target_id=user_id, details=details
         )
     return sessions, grants
+
+
+async def log_out(
+    env: Environment, *, access_token: str | None, refresh_token: str | None, by: Actor
+) -> None:
+    """Ends the logins that these tokens belong to, also where they have expired since. What is
+    unknown, an application's or ended before is left as it is, without an error."""
+    found = [
+        await env.grants.by_access(digest(access_token)) if access_token else None,
+        await env.grants.by_refresh(digest(refresh_token)) if refresh_token else None,
+    ]
+    for owned in found:
+        if owned is None or owned.grant.client_id is not None:
+            continue
+        grant = owned.grant
+        whose = msgspec.structs.replace(
+            by,
+            user_id=grant.user_id,
+            email=owned.email,
+            credential="jwt",
+            credential_id=grant.id,
+        )
+        with suppress(NotFound):
+            await end_grant(env, grant.id, whose)

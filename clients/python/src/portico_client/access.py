@@ -59,13 +59,16 @@ class Access:
         self._clock = clock
         self._proof = Proof({}, expires_at=-math.inf)
         self._renew: Renew | None = None
+        self._ending: Callable[[Proof], Request] | None = None
         self._refusal: APIError | None = None
         if isinstance(credential, str):
             self._proof = Proof(bearer(credential))
         elif isinstance(credential, Login):
             self._renew = self._login(credential)
+            self._ending = self._end_login
         elif isinstance(credential, SessionLogin):
             self._renew = self._session(credential)
+            self._ending = self._end_session
         else:
             self._proof = oauth_proof(credential)
             if credential.refresh_token is not None:
@@ -78,6 +81,21 @@ class Access:
         if not 200 <= response.status < 300:
             raise error_of(response)
         return call.read(response)
+
+    def end(self) -> Flow[None]:
+        """Ends the login or session, if there is one. Raises ValueError where the credential is
+        none that this client signed in with."""
+        if self._ending is None:
+            raise ValueError("an API key or OAuth tokens are no login: revoke them instead")
+        yield Alone(self._ended(self._ending))
+
+    def _ended(self, ending: Callable[[Proof], Request]) -> Flow[None]:
+        held = self._proof
+        if held.headers:
+            response = yield from attempts(ending(held), self._retries)
+            if response.status not in (204, 401):  # 401: it has ended already
+                raise error_of(response)
+        self._proof = Proof({}, expires_at=-math.inf)
 
     def switch(self, api_key: str) -> None:
         """Uses another API key from now on."""
@@ -134,6 +152,13 @@ class Access:
             return self._login_proof(response)
 
         return renew
+
+    def _end_login(self, held: Proof) -> Request:
+        content = body({"refresh_token": held.refresh_token})
+        return Request("POST", f"{self.addresses.auth}/logout", JSON, content)
+
+    def _end_session(self, held: Proof) -> Request:
+        return Request("DELETE", f"{self.addresses.base}/sessions", held.headers)
 
     def _login_proof(self, response: Response) -> Proof:
         tokens = tokens_of(response)

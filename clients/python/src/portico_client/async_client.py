@@ -72,8 +72,13 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections. A session or login is left to end by itself."""
+        """Closes the connections. A login or session stays: `logout` ends it."""
         await self._driver.close()
+
+    async def logout(self) -> None:
+        """Ends the login (`Login`) or session (`SessionLogin`) that this client has, if any; the
+        next call signs in again. Raises ValueError for an API key and OAuth tokens."""
+        await self._driver.run(self._access.end())
 
     async def me(self) -> User:
         """The calling user."""

@@ -72,8 +72,13 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections. A session or login is left to end by itself."""
+        """Closes the connections. A login or session stays: `logout` ends it."""
         self._driver.close()
+
+    def logout(self) -> None:
+        """Ends the login (`Login`) or session (`SessionLogin`) that this client has, if any; the
+        next call signs in again. Raises ValueError for an API key and OAuth tokens."""
+        self._driver.run(self._access.end())
 
     def me(self) -> User:
         """The calling user."""

@@ -1,0 +1,170 @@
+"""Ending a login by one of its tokens (decisions §5)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import BASE, TINY, Api, refused
+from portico.domain.users import User
+from portico.services.tokens import Pair
+from signing_in import AUTH, Visitor, client_of, login_of, session_of, somewhere, tokens_of
+
+HOUR = 3_600
+WAYS = ["the access token", "the refresh token", "both"]
+
+
+async def log_out(
+    visitor: Visitor, tokens: Pair, way: str, env: str = "live", **headers: str
+) -> httpx.Response:
+    """POST /logout."""
+    return await visitor.send(
+        "POST",
+        f"{AUTH[env]}/logout",
+        None if way == "the access token" else {"refresh_token": tokens.refresh_token},
+        bearer=None if way == "the refresh token" else tokens.access_token,
+        **headers,
+    )
+
+
+def done(answer: httpx.Response) -> None:
+    """Sees that an answer says nothing but that it is done."""
+    assert (answer.status_code, answer.content) == (204, b""), answer.text
+
+
+@pytest.fixture
+async def ada(api: Api) -> User:
+    """A user."""
+    return await api.account("editor")
+
+
+async def has_ended(visitor: Visitor, tokens: Pair) -> None:
+    """Sees that no token of a login holds."""
+    refused(await visitor.me(tokens.access_token), 401)
+    refused(await visitor.refresh(tokens.refresh_token), 401)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("env", ["live", "sandbox"])
+async def test_a_login_ends_with_all_its_tokens_and_nothing_else(
+    api: Api, visitor: Visitor, env: str, way: str
+) -> None:
+    environment = api.live if env == "live" else api.sandbox
+    ada = await api.account(env=environment)
+    first = await login_of(environment, ada)
+    renewed = (await visitor.refresh(first.refresh_token, env)).json()
+    login = Pair(renewed["access_token"], renewed["refresh_token"], frozenset())
+    other, session = await login_of(environment, ada), await session_of(environment, ada)
+    for token in (first.access_token, login.access_token):
+        assert (await visitor.me(token, env=env)).status_code == 200
+    done(await log_out(visitor, login, way, env))
+    for token in (first.access_token, login.access_token):
+        refused(await visitor.me(token, env=env), 401)
+    refused(await visitor.refresh(login.refresh_token, env=env), 401)
+    assert (await visitor.me(other.access_token, env=env)).status_code == 200
+    assert (await visitor.me(cookie=session, env=env)).status_code == 200
+    assert (await visitor.refresh(other.refresh_token, env)).status_code == 200
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_ending_it_again_is_answered_alike_and_changes_nothing(
+    api: Api, visitor: Visitor, ada: User, way: str
+) -> None:
+    login = await login_of(api.live, ada)
+    for other in WAYS:
+        done(await log_out(visitor, login, other))
+    async with api.unchanged():
+        done(await log_out(visitor, login, way))
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_expired_or_used_token_still_ends_its_login(
+    api: Api, visitor: Visitor, ada: User, way: str
+) -> None:
+    first = await login_of(api.live, ada)
+    renewed = (await visitor.refresh(first.refresh_token)).json()
+    api.clock.advance(seconds=HOUR)
+    done(await log_out(visitor, first, way))
+    refused(await visitor.refresh(renewed["refresh_token"]), 401)
+    assert not await api.live.grants.of_user(ada.id, api.clock())
+
+
+async def test_what_is_no_login_is_left_as_it_is_and_nobody_learns_of_it(
+    api: Api, visitor: Visitor, ada: User
+) -> None:
+    shop = await client_of(api.live)
+    consent = await tokens_of(api.live, shop.client, ada)
+    elsewhere = await login_of(api.sandbox, await api.account(env=api.sandbox))
+    key = (await api.caller(user=ada)).key
+    nonsense = Pair("a.b.c", "ort_x", frozenset())
+    async with api.unchanged():
+        for pair in (consent, elsewhere, nonsense, Pair(key, key, frozenset())):
+            for way in WAYS:
+                done(await log_out(visitor, pair, way))
+    assert (await visitor.me(consent.access_token)).status_code == 200
+    assert (await visitor.me(elsewhere.access_token, env="sandbox")).status_code == 200
+    assert (await visitor.me(key)).status_code == 200
+
+
+async def test_without_a_token_it_says_what_is_missing(
+    api: Api, visitor: Visitor, ada: User
+) -> None:
+    url = f"{AUTH['live']}/logout"
+    cookie = await session_of(api.live, ada)
+    async with api.unchanged():
+        refused(await visitor.send("POST", url), 401, "AUTHENTICATION_REQUIRED")
+        refused(await visitor.send("POST", url, cookie=cookie), 401, "AUTHENTICATION_REQUIRED")
+        answer = await visitor.send("POST", url, authorization="Basic eDp5")
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
+        bodies: list[Any] = [{}, {"refresh_token": 1}, {"token": "x"}, [], {"refresh_token": None}]
+        for body in bodies:
+            refused(await visitor.send("POST", url, body), 400, "VALIDATION_ERROR")
+
+
+async def test_a_body_is_read_as_any_other(api: Api, visitor: Visitor, ada: User) -> None:
+    login = await login_of(api.live, ada)
+    bearer = ("authorization", f"Bearer {login.access_token}")
+    form = ("content-type", "application/x-www-form-urlencoded")
+    async with api.unchanged():
+        answer = await somewhere(api).exchange("POST", "/auth/logout", [bearer, form], b"a=b")
+        refused(answer, 415)
+        for size in (16_385, 2**21):
+            sent = {"refresh_token": "x" * size}
+            refused(await visitor.send("POST", f"{AUTH['live']}/logout", sent), 413)
+    done(await somewhere(api).exchange("POST", "/auth/logout", [bearer, form], b""))
+    await has_ended(visitor, login)
+
+
+async def test_it_counts_once_against_the_address(api: Api) -> None:
+    ada = await api.account(plan=TINY)
+    login = await login_of(api.live, ada)
+    visitor = Visitor(api)
+    for remaining, way in zip((29, 28, 27), WAYS, strict=True):
+        answer = await log_out(visitor, login, way)
+        done(answer)
+        assert answer.headers["x-ratelimit-limit"] == "30"
+        assert answer.headers["x-ratelimit-remaining"] == str(remaining)
+    caller = await api.caller(user=ada)
+    answer = await caller.get("/users/me")
+    assert answer.headers["x-ratelimit-remaining"] == "2", "the account's own count is as it was"
+
+
+async def test_it_is_written_down_with_who_did_it(api: Api, visitor: Visitor, ada: User) -> None:
+    login = await login_of(api.live, ada)
+    (grant,) = await api.live.grants.of_user(ada.id, api.clock())
+    done(await log_out(visitor, login, "the refresh token"))
+    (entry,) = await api.live.audit.page(limit=1)
+    assert (entry.action, entry.target_id) == ("grant.revoked", str(grant.id))
+    assert (entry.user_id, entry.email, entry.credential) == (ada.id, ada.email, "jwt")
+
+
+async def test_a_page_of_another_site_cannot_end_what_it_does_not_know(
+    api: Api, visitor: Visitor, ada: User
+) -> None:
+    login, session = await login_of(api.live, ada), await session_of(api.live, ada)
+    answer = await visitor.send(
+        "POST", f"{AUTH['live']}/logout", cookie=session, origin="https://evil.example"
+    )
+    refused(answer, 401)
+    assert (await visitor.me(login.access_token)).status_code == 200
+    assert (await visitor.send("GET", f"{BASE['live']}/users/me", cookie=session)).is_success
