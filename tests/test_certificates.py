@@ -183,7 +183,7 @@ def test_a_server_certificate_that_cannot_serve_is_renewed_by_the_same_authority
 
 
 def test_a_host_that_is_missing_is_added(tmp_path: Path) -> None:
-    files = ensure(tmp_path, (), NOW)
+    files = ensure(tmp_path, ("example.com", "192.0.2.7", "2001:db8::7"), NOW)
     authority = files.ca_certificate.read_bytes()
     ensure(tmp_path, HOSTS, NOW)
     assert inspect(files.certificate).names == NAMES
@@ -217,6 +217,31 @@ def test_an_authority_is_replaced_once_it_has_expired(tmp_path: Path) -> None:
     assert files.ca_certificate.read_bytes() != authority
     assert inspect(files.ca_certificate).expires_at == later + 3650 * DAY
     assert inspect(files.certificate).expires_at == later + 397 * DAY
+
+
+def test_the_authority_may_sign_for_the_hosts_of_the_server_alone(tmp_path: Path) -> None:
+    files = ensure(tmp_path, HOSTS, NOW)
+    authority = x509.load_pem_x509_certificate(files.ca_certificate.read_bytes())
+    found = authority.extensions.get_extension_for_class(x509.NameConstraints)
+    assert found.critical
+    assert {str(one.value) for one in found.value.permitted_subtrees or []} == {
+        *("api.example.com", "localhost", "127.0.0.0/8", "::1/128"),
+        *("192.0.2.7/32", "2001:db8::7/128"),
+    }
+
+
+def test_a_host_that_the_authority_may_not_sign_brings_a_new_one_and_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = ensure(tmp_path, ("example.com",), today())
+    authority = files.ca_certificate.read_bytes()
+    ensure(tmp_path, ("api.example.com", "127.0.0.9"), today())
+    assert files.ca_certificate.read_bytes() == authority, "what is below a host is its own"
+    assert not caplog.records
+    ensure(tmp_path, ("notexample.com", "192.0.2.1"), today())
+    assert files.ca_certificate.read_bytes() != authority
+    assert "192.0.2.1, notexample.com" in caplog.text
+    assert shake_hands(files, "notexample.com") == "TLSv1.3"
 
 
 def test_a_certificate_of_a_removed_authority_is_renewed(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ they can serve; obtaining them is not this module's work.
 """
 
 import fcntl
+import logging
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,8 @@ SERVER_DAYS = 397  # the most that browsers accept of a new certificate is 398
 RENEWAL_DAYS = 30
 _BACKDATED = timedelta(hours=1)  # clients' clocks differ
 _ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1")
+
+log = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
@@ -56,9 +59,15 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
 
     The server certificate names `hosts` (host names or IP addresses), localhost and the loopback
     addresses. It is renewed in its last 30 days, and when it lacks a host, fits its key no more or
-    is another authority's. The authority is replaced only once it has expired, since its clients
-    would all have to trust the new one. Several processes may do this at once. Raises
-    `CertificateError` where only the operator can help, `OSError` where files cannot be written.
+    is another authority's.
+
+    The authority may sign for these names alone, so that whoever gets hold of its key can pose as
+    no other host before those who trust it. It is replaced once it has expired, and when a host is
+    added that it may not sign: clients must then trust the new one, which the log tells. A host
+    below one that it knows needs no other.
+
+    Several processes may do this at once. Raises `CertificateError` where only the operator can
+    help, `OSError` where files cannot be written.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     files = Certificates(
@@ -69,8 +78,17 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
     names = {_spelled(host) for host in (*hosts, *_ALWAYS_NAMED)}
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
     with _locked(directory):
-        if not files.ca_certificate.exists() or _expired(files.ca_certificate, now):
-            _make_authority(files.ca_certificate, directory / "ca.key", now)
+        foreign = _forbidden(files.ca_certificate, names)
+        if foreign:
+            # Who took the key away keeps this authority, and is told.
+            _signing_key(files.ca_certificate, directory / "ca.key")
+            log.warning(
+                "The local authority may not sign for %s and is replaced: clients must trust %s.",
+                ", ".join(foreign),
+                files.ca_certificate,
+            )
+        if foreign or not files.ca_certificate.exists() or _expired(files.ca_certificate, now):
+            _make_authority(files.ca_certificate, directory / "ca.key", names, now)
         if not _serves(files, names, now):
             _make_server(files, directory / "ca.key", names, now)
     return files
@@ -199,7 +217,41 @@ def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
     return remaining >= timedelta(days=RENEWAL_DAYS) and _names(certificate).issuperset(names)
 
 
-def _make_authority(certificate: Path, key_file: Path, now: datetime) -> None:
+def _forbidden(authority: Path, names: Collection[str]) -> list[str]:
+    """The names that an authority may not sign: none where it is unbounded, or not there."""
+    if not authority.exists():
+        return []
+    try:
+        found = _certificate(authority).extensions.get_extension_for_class(x509.NameConstraints)
+    except x509.ExtensionNotFound:
+        return []
+    permitted = found.value.permitted_subtrees or []
+    return sorted(name for name in names if not any(_within(name, one) for one in permitted))
+
+
+def _within(name: str, permitted: x509.GeneralName) -> bool:
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return isinstance(permitted, x509.DNSName) and f".{name}".endswith(f".{permitted.value}")
+    network = permitted.value if isinstance(permitted, x509.IPAddress) else None
+    return isinstance(network, IPv4Network | IPv6Network) and address in network
+
+
+def _constraints(names: Collection[str]) -> x509.NameConstraints:
+    """These names, and what is below them; of loopback addresses all (RFC 5280 §4.2.1.10)."""
+    kinds: list[x509.GeneralName] = []
+    for name in sorted(names):
+        try:
+            kinds.append(x509.IPAddress(ip_network("127.0.0.0/8" if name == "127.0.0.1" else name)))
+        except ValueError:
+            kinds.append(x509.DNSName(name))
+    return x509.NameConstraints(permitted_subtrees=kinds, excluded_subtrees=None)
+
+
+def _make_authority(
+    certificate: Path, key_file: Path, names: Collection[str], now: datetime
+) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     # Two authorities of one name in a client's store are a trap, so the name holds a number.
@@ -211,6 +263,7 @@ def _make_authority(certificate: Path, key_file: Path, now: datetime) -> None:
         .not_valid_after(now + timedelta(days=AUTHORITY_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(digital_signature=False, key_cert_sign=True), critical=True)
+        .add_extension(_constraints(names), critical=True)
     )
     # The key comes first: from a certificate without its key nothing could ever be renewed.
     _write(key_file, _key_pem(key), 0o600)
