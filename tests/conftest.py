@@ -7,6 +7,22 @@ import pytest
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 
+LONGEST = (
+    "tests/reliability/crash/",
+    "tests/openapi/test_schemathesis.py",
+    "tests/browser/",
+    "tests/docs/test_first_start.py",
+    "tests/auth/test_canaries.py",
+    "tests/reliability/",
+)
+"""What takes longest begins first, so that at the end no core waits for another."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts `LONGEST` before all others, which keep their order."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--crash-rounds N`."""
     parser.addoption(
