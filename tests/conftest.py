@@ -6,7 +6,6 @@ import pytest
 
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
-
 LONGEST = (
     "tests/reliability/crash/",
     "tests/openapi/test_schemathesis.py",

@@ -29,6 +29,7 @@ from portico.domain.users import User
 from portico.secret_file import NAME as SECRET_FILE
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
+from portico.services.passwords import Passwords
 from portico.settings import Settings, load
 
 NOON = 1_773_576_000_000
@@ -226,7 +227,12 @@ class Api:
         """Opens the stores and begins to serve."""
         if not self.settings.database_url:
             await prepare(self.settings, FakeClock())
-        self.portico = Portico(self.settings, clock=self.clock, random=self._random.randbytes)
+        self.portico = Portico(
+            self.settings,
+            clock=self.clock,
+            random=self._random.randbytes,
+            passwords=Passwords(memory_kib=8, iterations=1),  # what tests ask takes no strength
+        )
         await self.portico.open()
         self.application = self.server = Server(self.portico)
         await self.server.start()

@@ -111,12 +111,18 @@ class Portico:
     """Both environments, ready to be opened, used and closed."""
 
     def __init__(
-        self, settings: Settings, *, clock: Clock = system_clock, random: Random = os.urandom
+        self,
+        settings: Settings,
+        *,
+        clock: Clock = system_clock,
+        random: Random = os.urandom,
+        passwords: Passwords | None = None,
     ) -> None:
+        """`passwords` hashes them; None: as strongly as is recommended."""
         self.settings = settings
         self.clock = clock
         self.random = random
-        self.passwords = Passwords()
+        self.passwords = passwords or Passwords()
         self.vault = Vault(partial(installation_secret, settings.data, random), random)
         self.mail_queue = MailQueue(outlet(settings))
         self.sandbox = self._environment(

@@ -4,18 +4,21 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from driving import BASE, Api, refused
+from portico.app import Portico
 from portico.domain.errors import RateLimited
 from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
 from portico.domain.users import PASSWORD_LENGTH
 from portico.services.guard import Claim, forgive, password_is_right
 from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
 from portico.services.sign_in import WRONG
+from portico.settings import load
 from signing_in import AUTH, PASSWORD, Visitor
 
 WAYS = pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
@@ -108,8 +111,10 @@ async def test_whatever_is_wrong_gets_one_answer_at_one_cost(
     assert WRONG in answers[0]["body"]
 
 
-async def test_the_cost_is_that_of_every_hash(api: Api) -> None:
-    made = await api.live.passwords.hash(PASSWORD)
+async def test_the_cost_is_that_of_every_hash(tmp_path: Path) -> None:
+    serving = Portico(load({"data": str(tmp_path)}, {}, tmp_path))
+    made = await serving.live.passwords.hash(PASSWORD)
+    serving.passwords.close()
     assert made.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}$")
 
 

@@ -28,9 +28,9 @@ def _lowest_priority() -> None:
 class Passwords:
     """Hashes and verifies passwords (RFC 9106, OWASP's parameters of 19 MiB and two passes)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, memory_kib: int = MEMORY_KIB, iterations: int = ITERATIONS) -> None:
         self._hasher = PasswordHasher(
-            time_cost=ITERATIONS, memory_cost=MEMORY_KIB, parallelism=LANES
+            time_cost=iterations, memory_cost=memory_kib, parallelism=LANES
         )
         self._threads = ThreadPoolExecutor(
             THREADS, thread_name_prefix="password", initializer=_lowest_priority
