@@ -10,13 +10,14 @@ from urllib.parse import urlencode
 import httpx
 
 from driving import BASE, Api, InProcess, json_bytes
-from portico.domain.audit import Actor
+from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.oauth import REFRESH_SECONDS, Client
 from portico.domain.scopes import SCOPES as EVERY_SCOPE
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS
 from portico.domain.users import User
 from portico.services.authorization import Exchange, Wish, exchange_code, grant_code
+from portico.services.change import Change
 from portico.services.clients import Registered, Registration, register_client
 from portico.services.environment import Environment
 from portico.services.tokens import Pair, issue, login_token
@@ -59,20 +60,23 @@ async def session_of(env: Environment, user: User) -> str:
 
 async def login_of(env: Environment, user: User) -> Pair:
     """The tokens of a new login, straight into the database."""
-    now = env.clock()
-    async with env.db.transaction() as tx:
+
+    async def work(change: Change) -> Pair:
+        change.told_elsewhere()
         grant = await env.grants.insert(
-            tx,
+            change.tx,
             user_id=user.id,
             client_id=None,
             scopes=frozenset(),
             address="127.0.0.1",
             user_agent="",
-            now=now,
-            expires_at=now + REFRESH_SECONDS * 1000,
+            now=change.now,
+            expires_at=change.now + REFRESH_SECONDS * 1000,
         )
-        token = login_token(env, user.id, user.name, user.role, now)
-        return await issue(env, tx, grant.id, token, frozenset(), now)
+        token = login_token(env, user.id, user.name, user.role, change.now)
+        return await issue(env, change, grant.id, token, frozenset())
+
+    return await env.change(OPERATOR, work)
 
 
 async def client_of(
@@ -85,7 +89,7 @@ async def client_of(
 ) -> Registered:
     """A new OAuth client."""
     wanted = Registration("Shop", redirect_uris, scopes)
-    return await register_client(env, owner, wanted, public=public, by=Actor())
+    return await register_client(env, owner, wanted, public=public, by=By(Actor()))
 
 
 async def code_of(
@@ -100,7 +104,7 @@ async def code_of(
 ) -> str:
     """A code, as the user's consent to these scopes gives one."""
     wish = Wish(client, redirect_uri, frozenset(scopes.split()), nonce, challenge)
-    by = Actor(user.id, user.email, "session")
+    by = By(Actor(user.id, user.email, "session"))
     return await grant_code(env, wish, signed_in_at=env.clock(), by=by)
 
 
@@ -109,7 +113,7 @@ async def tokens_of(
 ) -> Pair:
     """The tokens of a new consent to these scopes."""
     code = await code_of(env, client, user, scopes)
-    exchanged = await exchange_code(env, client, Exchange(code, CALLBACK, None), Actor())
+    exchanged = await exchange_code(env, client, Exchange(code, CALLBACK, None), By(Actor()))
     return exchanged.pair
 
 

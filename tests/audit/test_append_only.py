@@ -4,6 +4,7 @@ import pytest
 
 from driving import Api
 from portico.domain.audit import OPERATOR
+from portico.domain.events import SignedOut, SignInRefused
 
 CHANGES = ["UPDATE audit SET action = 'nothing'", "DELETE FROM audit WHERE at = 1"]
 REPLACEMENT = """
@@ -14,8 +15,8 @@ OF_ENGINE = {"sqlite": [*CHANGES, REPLACEMENT], "postgres": [*CHANGES, "TRUNCATE
 
 async def test_an_entry_stays_as_it_was_written(api: Api) -> None:
     async with api.live.db.transaction() as tx:
-        await api.live.audit.record(tx, OPERATOR, 1, "sign_in")
-        await api.live.audit.record(tx, OPERATOR, 2, "sign_out")
+        await api.live.audit.record(tx, OPERATOR.actor, 1, SignInRefused(None))
+        await api.live.audit.record(tx, OPERATOR.actor, 2, SignedOut(1))
     before = await api.live.audit.page(limit=9)
 
     for sql in OF_ENGINE[api.live.db.engine]:

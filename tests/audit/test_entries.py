@@ -10,7 +10,7 @@ import pytest
 from audit.conftest import Noted
 from driving import Api, Caller
 from portico.domain.api_keys import KEY_TYPES
-from portico.domain.audit import OPERATOR, Actor
+from portico.domain.audit import OPERATOR, Actor, By
 from portico.services.accounts import give_key, set_plan
 from portico.services.api_keys import revoke_key
 from portico.services.imports import Spool, insert_at_once, insert_in_batches
@@ -41,7 +41,7 @@ def changes(values: dict[str, Any]) -> Step:
     """PATCH of a new viewer on the plan pro."""
 
     async def step(api: Api, admin: Caller) -> Any:
-        user = await api.account("viewer", plan="pro", name="Ada Lovelace")
+        user = await api.account("viewer", plan="pro", name="Ada Lovelace", email="ada@example.com")
         await admin.patch(f"/users/{user.id}", json=values)
         return user.id
 
@@ -108,27 +108,30 @@ async def import_products(api: Api, _admin: Caller) -> Any:
         pass
 
 
+def nobody(_count: int) -> None:
+    """Is told of progress."""
+
+
 async def import_all_products_at_once(api: Api, _admin: Caller) -> Any:
     with Spool(None) as spool:
         for _ in range(3):
             spool.add(new_product(VALUES, api.clock()))
-        async for _ in insert_at_once(api.live, spool, OPERATOR):
-            pass
+        await insert_at_once(api.live, spool, OPERATOR, nobody)
 
 
 async def import_nothing(api: Api, _admin: Caller) -> Any:
     async for _ in insert_in_batches(api.live, [], OPERATOR):
         pass
     with Spool(None) as spool:
-        async for _ in insert_at_once(api.live, spool, OPERATOR):
-            pass
+        await insert_at_once(api.live, spool, OPERATOR, nobody)
 
 
 MADE = {"email": "grace@example.com", "role": "editor", "plan": "free"}
 PROMOTED = {"fields": ["role"], "role": {"from": "viewer", "to": "editor"}}
 MOVED = {"fields": ["plan"], "plan": {"from": "pro", "to": "free"}}
 SEVERAL = {"name": "Ada", "email": "a@example.com", "preferences": {"theme": "dark"}}
-CHANGED = {"fields": ["name", "email", "theme"]}
+NEW_MAIL = {"from": "ada@example.com", "to": "a@example.com"}
+CHANGED = {"fields": ["name", "email", "theme"], "email": NEW_MAIL}
 WITH_PASSWORD = {"name": "Ada", "password": "Analytical2"}
 
 LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
@@ -210,11 +213,11 @@ async def test_a_reset_of_the_sandbox_is_noted_there(api: Api, noted: Noted) -> 
     ]
     kept = [entry.action for entry in await api.sandbox.audit.page(limit=9)]
     assert kept[:2] == ["sandbox.reset", "key.created"]
-    assert [action for action, *_ in before] == ["key.created"]
+    assert [action for action, *_ in before] == ["user.created", "key.created"]
     assert (await caller.get("/users/me")).status_code == 200
 
 
-async def test_mirrors_follow_without_entries_of_their_own(api: Api, noted: Noted) -> None:
+async def test_mirrors_follow_and_the_sandbox_notes_it(api: Api, noted: Noted) -> None:
     admin = await api.caller("admin")
     caller = await api.caller("editor", "test")
     await noted(api.sandbox)
@@ -222,7 +225,10 @@ async def test_mirrors_follow_without_entries_of_their_own(api: Api, noted: Note
     await set_plan(api.live, caller.user.email, "free", OPERATOR)
     await admin.delete(f"/users/{caller.user.id}")
     assert await api.sandbox.users.by_account(caller.user.id) is None
-    assert await noted(api.sandbox) == []
+    actions = [action for action, *_ in await noted(api.sandbox)]
+    assert actions == ["user.changed", "user.changed", "user.deleted"]
+    entries = await api.sandbox.audit.page(limit=3)
+    assert {(entry.credential, entry.user_id) for entry in entries} == {("system", None)}
 
 
 async def test_an_import_that_is_broken_off_notes_what_it_has_stored(
@@ -239,9 +245,12 @@ async def test_an_import_that_is_broken_off_notes_what_it_has_stored(
 
     with Spool(None) as spool:
         spool.add(new_product(VALUES, api.clock()))
-        batches = insert_at_once(api.live, spool, OPERATOR)
-        assert await anext(batches) == 1
-        await batches.aclose()
+
+        def stop(_count: int) -> None:
+            raise KeyError
+
+        with pytest.raises(KeyError):
+            await insert_at_once(api.live, spool, OPERATOR, stop)
     assert await noted() == []
 
 
@@ -251,7 +260,6 @@ REFUSALS: list[tuple[str, str, Any, int]] = [
     ("POST", "/users", {**PERSON, "email": "taken@example.com"}, 409),
     ("POST", "/users", {"name": "Grace"}, 400),
     ("PATCH", "/users/{me}", {"role": "viewer"}, 409),
-    ("PATCH", "/users/{me}", {"password": "Analytical2", "current_password": "Wrong1234"}, 422),
     ("PATCH", "/users/{other}", {"email": "taken@example.com"}, 409),
     ("PATCH", f"/users/{NOBODY}", {"name": "Ada"}, 404),
     ("DELETE", "/users/{me}", None, 409),
@@ -283,6 +291,17 @@ async def test_a_refusal_leaves_none(api: Api, noted: Noted) -> None:
     assert await noted() == []
 
 
+async def test_a_wrong_current_password_is_noted(api: Api, noted: Noted) -> None:
+    admin = await api.caller("admin", password="Analytical1")
+    await noted()
+    for change in ({"password": "Analytical2"}, {"email": "other@example.com"}):
+        body = {**change, "current_password": "Wrong1234"}
+        assert (await admin.patch("/users/me", json=body)).status_code == 422
+    entry: tuple[str, str, str, dict[str, Any]]
+    entry = ("password.refused", "user", str(admin.user.id), {})
+    assert await noted() == [entry, entry]
+
+
 async def test_a_second_rotation_leaves_none(api: Api, noted: Noted) -> None:
     caller = await api.caller("viewer")
     await caller.post("/api-keys/rotate")
@@ -312,7 +331,7 @@ async def test_who_makes_a_sandbox_key_stands_there_as_the_sandbox_knows_them(ap
     first, second = await api.caller("editor"), await api.caller("admin")
 
     async def give(by: Caller) -> int:
-        actor = Actor(by.user.id, by.user.email, "api_key", by.record.id)
+        actor = By(Actor(by.user.id, by.user.email, "api_key", by.record.id))
         made, _ = await give_key(
             api.live, first.user, name="Test", key_type="test", expires_at=None, by=actor
         )

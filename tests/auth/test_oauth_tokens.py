@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from driving import BASE, NOON, TINY, Api, refused
-from portico.domain.audit import Actor
+from portico.domain.audit import Actor, By
 from portico.domain.users import User
 from portico.jobs.tidy import Tidy
 from portico.services.clients import Registered, Registration, change_client
@@ -158,7 +158,7 @@ async def test_what_the_client_is_no_longer_registered_for_is_left_out(
 ) -> None:
     tokens = await tokens_of(api.live, shop.client, ada, "openid read:products write:products")
     fewer = Registration("Shop", (CALLBACK,), "read:products")
-    await change_client(api.live, shop.client.id, fewer, by=Actor())
+    await change_client(api.live, shop.client.id, fewer, by=By(Actor()))
     assert await scopes_of(visitor, shop, tokens.refresh_token) == "openid read:products"
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, NOON, Api
-from portico.domain.audit import Actor
+from portico.domain.audit import Actor, By
 from portico.services.clients import Registered, delete_client, renew_secret
 from signing_in import (
     CALLBACK,
@@ -432,11 +432,11 @@ async def test_a_new_secret_ends_the_old_one_and_a_deleted_client_everything(
     ada = await api.account()
     code = await code_of(api.live, shop.client, ada)
     tokens = await tokens_of(api.live, shop.client, ada)
-    renewed = await renew_secret(api.live, shop.client.id, by=Actor())
+    renewed = await renew_secret(api.live, shop.client.id, by=By(Actor()))
     oauth_refused(await visitor.exchange(shop, code), 401, "invalid_client")
     assert (await visitor.exchange(renewed, code)).status_code == 200
     assert (await visitor.me(tokens.access_token)).status_code == 200
-    await delete_client(api.live, shop.client.id, by=Actor())
+    await delete_client(api.live, shop.client.id, by=By(Actor()))
     assert (await visitor.me(tokens.access_token)).status_code == 401
     answer = await visitor.renew(renewed, tokens.refresh_token)
     oauth_refused(answer, 401, "invalid_client")

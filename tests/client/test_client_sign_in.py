@@ -15,7 +15,7 @@ import pytest
 from client.scripted import PLACE, Scripted, answer, refusal
 from driving import Api, InProcess
 from oauth.authority import Authority
-from portico.domain.audit import OPERATOR, Actor
+from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.oauth import Client as OAuthClient
 from portico.domain.users import User
 from portico.services.authorization import Exchange, Wish, exchange_code, grant_code
@@ -163,7 +163,7 @@ async def granted(
 ) -> OAuthTokens:
     """What a client got of a user."""
     application, secret = await registered(api)
-    by = Actor(user_id=user.id)
+    by = By(Actor(user_id=user.id))
     wish = Wish(application, CALLBACK, application.scopes, None, None)
     code = await grant_code(api.live, wish, signed_in_at=api.clock(), by=by)
     bought = await exchange_code(api.live, application, Exchange(code, CALLBACK, None), by)

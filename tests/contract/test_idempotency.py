@@ -1,12 +1,16 @@
 """Requests that are sent again with the same Idempotency-Key (decisions §7)."""
 
 import asyncio
+import hmac
+from hashlib import sha256
+from typing import Any
 
 import httpx
 import pytest
 
-from driving import Api, refused
+from driving import Api, Caller, json_bytes, refused
 
+EVE = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
 PRODUCT = {"name": "Lamp", "category": "light", "price": 12.5}
 
 
@@ -113,31 +117,79 @@ async def test_of_requests_at_the_same_time_one_has_an_effect_and_others_wait_or
     api: Api,
 ) -> None:
     admin = await api.caller("admin")
-    user = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
     answers = await asyncio.gather(
-        *(admin.post("/users", json=user, headers=keyed()) for _ in range(20))
+        *(admin.post("/users", json=EVE, headers=keyed()) for _ in range(20))
     )
     made = [answer for answer in answers if answer.status_code == 201]
     assert len(made) == 1
     for answer in answers:
         if answer.status_code != 201:
             refused(answer, 409, "CONFLICT")
-    again = await admin.post("/users", json=user, headers=keyed())
+    again = await admin.post("/users", json=EVE, headers=keyed())
     assert again.content == made[0].content
 
 
 async def test_two_processes_with_one_key_have_one_effect(api: Api) -> None:
-    """Each process has its own memory of what is under way; the database is what they share."""
     editor = await api.caller("editor")
-
-    async def elsewhere() -> httpx.Response:
-        api.live.under_way.clear()
-        return await editor.post("/products", json=PRODUCT, headers=keyed())
-
-    answers = await asyncio.gather(*(elsewhere() for _ in range(20)))
-    assert {answer.status_code for answer in answers} <= {201, 409}
-    assert len({answer.content for answer in answers if answer.status_code == 201}) == 1
+    answers = await everywhere(api, editor, "/products", PRODUCT)
+    assert [answer.status_code for answer in answers] == [201] * 20
+    assert len({answer.content for answer in answers}) == 1
     assert await total(editor) == 1
+
+
+async def test_two_processes_with_one_key_make_one_user_though_the_e_mail_is_unique(
+    api: Api,
+) -> None:
+    admin = await api.caller("admin")
+    answers = await everywhere(api, admin, "/users", EVE)
+    assert [answer.status_code for answer in answers] == [201] * 20
+    assert len({answer.content for answer in answers}) == 1
+    replayed = ["idempotent-replayed" in answer.headers for answer in answers]
+    assert sorted(replayed) == [False] + [True] * 19
+
+
+async def test_two_processes_with_one_key_rotate_once(api: Api) -> None:
+    caller = await api.caller("viewer")
+    answers = await everywhere(api, caller, "/api-keys/rotate", None)
+    assert [answer.status_code for answer in answers] == [201] * 20
+    assert len({answer.json()["data"]["id"] for answer in answers}) == 1
+    assert sum("key" in answer.json()["data"] for answer in answers) == 1
+
+
+async def test_another_api_key_of_the_account_is_rotated_for_itself(api: Api) -> None:
+    first = await api.caller("viewer")
+    second = await api.caller(user=first.user)
+    rotated = [await one.post("/api-keys/rotate", headers=keyed()) for one in (first, second)]
+    assert [answer.status_code for answer in rotated] == [201, 201]
+    assert ["key" in answer.json()["data"] for answer in rotated] == [True, True]
+    previous = [answer.json()["data"]["previous_key"]["id"] for answer in rotated]
+    assert previous == [first.record.id, second.record.id]
+
+
+async def test_what_is_kept_does_not_tell_the_body_to_who_has_the_database(api: Api) -> None:
+    admin = await api.caller("admin")
+    body = json_bytes(EVE)
+    headers = {**keyed(), "content-type": "application/json"}
+    assert (await admin.post("/users", content=body, headers=headers)).status_code == 201
+    held = str(await api.live.db.all("SELECT * FROM idempotency_keys"))
+    for stored in (body, sha256(body).digest(), sha256(b"Analytical1").digest()):
+        assert repr(stored)[2:-1] not in held
+    assert repr(hmac.digest(b"order-17", body, "sha256")) in held, "under what is not stored"
+
+
+async def everywhere(
+    api: Api, caller: Caller, path: str, body: dict[str, Any] | None
+) -> list[httpx.Response]:
+    """The same request to each of twenty processes at once."""
+    places = [api.beside() for _ in range(20)]
+    return await asyncio.gather(
+        *(
+            Caller(place, caller.user, caller.record, caller.key, "live").post(
+                path, json=body, headers=keyed()
+            )
+            for place in places
+        )
+    )
 
 
 @pytest.mark.parametrize("key", ["", "with space", "x" * 256, "ä"])

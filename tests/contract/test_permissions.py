@@ -124,9 +124,11 @@ class Kind(NamedTuple):
         if self.name == "read key" and method not in ("GET", "HEAD"):
             return False
         if needs is None and self.name == "oauth":
-            # An application changes its user's profile only with the scope for that.
+            # An application changes its user's profile only with the scope for that: an
+            # administrator's with admin alone.
             api_scopes = self.has(role) & HAVE["admin"]
-            return "write:users" in api_scopes if method == "PATCH" else bool(api_scopes)
+            needed = "admin" if role == "admin" else "write:users"
+            return needed in api_scopes if method == "PATCH" else bool(api_scopes)
         if needs is None:
             return True
         if needs in (KEYS, COOKIES):

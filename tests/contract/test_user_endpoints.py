@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from driving import Api, InProcess, json_bytes, refused
+from signing_in import client_of, tokens_of
 
 NEW = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytical1"}
 SECONDS = "2026-03-15T12:00:{:02d}.000Z"
@@ -109,12 +110,13 @@ async def test_what_is_no_email_is_refused(api: Api, email: str) -> None:
 async def test_an_email_in_another_case_or_composition_is_taken(
     api: Api, first: str, second: str
 ) -> None:
-    admin = await api.caller("admin")
+    admin = await api.caller("admin", password="Analytical1")
     assert (await admin.post("/users", json=NEW | {"email": first})).status_code == 201
     async with api.unchanged():
         answer = await admin.post("/users", json=NEW | {"email": second})
         assert refused(answer, 409, "DUPLICATE_RESOURCE").keys() == {"email"}
-        other = await admin.patch("/users/me", json={"email": second})
+        body = {"email": second, "current_password": "Analytical1"}
+        other = await admin.patch("/users/me", json=body)
         assert refused(other, 409, "DUPLICATE_RESOURCE").keys() == {"email"}
 
 
@@ -212,7 +214,7 @@ async def test_an_admin_changes_everything_of_others(api: Api) -> None:
 async def test_an_own_password_changes_only_with_the_current_one(api: Api) -> None:
     for role in ("viewer", "admin"):
         caller = await api.caller(role, password="Passw0rdd")
-        async with api.unchanged():
+        async with api.unchanged(but="audit"):
             for current in ({}, {"current_password": "Passw0rde"}, {"current_password": ""}):
                 change = {"password": "Newpassw0rd", **current}
                 answer = await caller.patch("/users/me", json=change)
@@ -221,6 +223,48 @@ async def test_an_own_password_changes_only_with_the_current_one(api: Api) -> No
         assert (await caller.patch("/users/me", json=right)).status_code == 200
         again = await caller.patch("/users/me", json=right)
         assert refused(again, 422).keys() == {"current_password"}
+
+
+async def test_an_own_e_mail_changes_only_with_the_current_password(api: Api) -> None:
+    admin = await api.caller("admin", password="Passw0rdd")
+    await api.account("admin")
+    async with api.unchanged(but="audit"):
+        for current in ({}, {"current_password": "Passw0rde"}):
+            for path in ("/users/me", f"/users/{admin.user.id}"):
+                answer = await admin.patch(path, json={"email": "new@example.com", **current})
+                assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"current_password"}
+    same = await admin.patch("/users/me", json={"email": admin.user.email, "name": "Same mail"})
+    assert same.status_code == 200
+    body = {"email": "new@example.com", "current_password": "Passw0rdd"}
+    changed = await admin.patch("/users/me", json=body)
+    assert changed.json()["data"]["email"] == "new@example.com"
+
+
+async def test_administrators_are_made_changed_and_deleted_with_the_scope_admin_alone(
+    api: Api,
+) -> None:
+    owner, other = await api.account("admin"), await api.account("admin")
+    viewer = await api.account("viewer")
+    client = (await client_of(api.live, owner)).client
+    tokens = await tokens_of(api.live, client, owner, "read:users write:users")
+    narrow = api.stranger(authorization=f"Bearer {tokens.access_token}")
+    async with api.unchanged():
+        for method, path, body in (
+            ("POST", "/users", NEW | {"role": "admin"}),
+            ("PATCH", f"/users/{viewer.id}", {"role": "admin"}),
+            ("PATCH", f"/users/{other.id}", {"password": "Stolen1234"}),
+            ("PATCH", f"/users/{other.id}", {"name": "Another"}),
+            ("PATCH", f"/users/{other.id}", {"role": "viewer"}),
+            ("PATCH", "/users/me", {"name": "Another"}),
+            ("DELETE", f"/users/{other.id}", None),
+        ):
+            answer = await narrow.request(method, path, json=body)
+            refused(answer, 403, "PERMISSION_DENIED")
+    assert (await narrow.patch(f"/users/{viewer.id}", json={"role": "editor"})).status_code == 200
+    assert (await narrow.delete(f"/users/{viewer.id}")).status_code == 204
+    tokens = await tokens_of(api.live, client, owner, "admin")
+    whole = api.stranger(authorization=f"Bearer {tokens.access_token}")
+    assert (await whole.patch(f"/users/{other.id}", json={"role": "viewer"})).status_code == 200
 
 
 async def test_a_role_takes_effect_on_the_next_request(api: Api) -> None:

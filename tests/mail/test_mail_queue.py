@@ -9,7 +9,7 @@ import pytest
 
 from driving import Api
 from mail_server import LETTER, MailServer, serving
-from portico.domain.audit import Actor
+from portico.domain.audit import Actor, By
 from portico.domain.errors import Unavailable
 from portico.mail.protocol import Letter
 from portico.mail.smtp import SmtpOutlet
@@ -132,7 +132,7 @@ async def test_where_too_many_wait_whoever_asks_is_refused_before_anything_is_st
     async with api.unchanged():
         for email in (user.email, "nobody@example.com"):
             with pytest.raises(Unavailable):
-                await ask_reset(api.live, email, Actor())
+                await ask_reset(api.live, email, By(Actor()))
     gate.set()
     await api.portico.mail_queue.close()
-    await ask_reset(api.live, user.email, Actor())
+    await ask_reset(api.live, user.email, By(Actor()))

@@ -9,13 +9,14 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import Actor
+from portico.domain.audit import Actor, By
 from portico.domain.errors import Invalid
 from portico.domain.secrets import digest
 from portico.domain.users import User
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
 from portico.services.mirrors import mirror_of
+from portico.services.passwords import Passwords
 from portico.services.recovery import (
     ask_reset,
     ask_verification,
@@ -24,7 +25,7 @@ from portico.services.recovery import (
 )
 from signing_in import PASSWORD, Visitor, client_of, login_of, session_of, tokens_of
 
-STRANGER = Actor(address="192.0.2.7", request_id="req_1")
+STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
 NEW = "Chang3dWord"
 HOUR = 3600
 
@@ -85,7 +86,7 @@ async def test_a_reset_ends_all_that_is_signed_in_and_granted_but_no_key(
     client = await client_of(env)
     granted = await tokens_of(env, client.client, user)
     elsewhere = await login_of(env, other)
-    _, key = await give_key(env, user, name="k", key_type="live", expires_at=None, by=Actor())
+    _, key = await give_key(env, user, name="k", key_type="live", expires_at=None, by=By(Actor()))
 
     async def opens() -> list[int]:
         return [
@@ -152,7 +153,7 @@ async def test_nobody_gets_mail_for_an_address_without_an_account(
 
 async def test_a_mirror_user_gets_no_mail(api: Api, post: Post) -> None:
     account = await api.account()
-    await mirror_of(api.sandbox, account)
+    await mirror_of(api.sandbox, account, STRANGER)
     await ask_reset(api.sandbox, account.email, STRANGER)
     assert await post.new() == []
     own = await api.account(env=api.sandbox)
@@ -327,7 +328,34 @@ async def test_what_a_proxy_passes_on_for_an_address_is_not_repeated_in_a_mail(
     api: Api, post: Post
 ) -> None:
     user = await api.account()
-    await ask_reset(api.live, user.email, Actor(address="https://evil.example ü"))
+    await ask_reset(api.live, user.email, By(Actor(address="https://evil.example ü")))
     (message,) = await post.new()
     assert "evil" not in message.as_string()
     assert "an unknown address" in message.as_string()
+
+
+async def test_a_thief_who_knows_the_password_does_not_outlast_the_owner_s_reset(
+    api: Api, post: Post
+) -> None:
+    """Their change of it was checked before the reset, and is stored after it."""
+    user = await api.account("viewer", password="Analytical1")
+    thief = await api.caller(user=user)
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    hash_password = api.portico.passwords.hash
+
+    class Slow(Passwords):
+        """Hashes the thief's password once the owner has reset it."""
+
+        async def hash(self, password: str) -> str:
+            if password == "Analytical2":
+                await reset_password(api.live, token, "Owner1234", STRANGER)
+            return await hash_password(password)
+
+    api.live.passwords = Slow()
+    body = {"password": "Analytical2", "current_password": "Analytical1"}
+    answer = await thief.patch("/users/me", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["details"][0]["field"] == "current_password"
+    stored = (await api.live.users.get(user.id) or user).password_hash or ""
+    assert await api.portico.passwords.verify("Owner1234", stored)

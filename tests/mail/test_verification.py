@@ -8,11 +8,11 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import Actor
+from portico.domain.audit import Actor, By
 from portico.domain.errors import Invalid
 from portico.services.recovery import ask_verification, verify_email
 
-BY = Actor(address="2001:db8::", request_id="req_2")
+BY = By(Actor(address="2001:db8::", request_id="req_2"))
 
 
 async def verified_at(api: Api, user_id: int) -> int | None:

@@ -5,6 +5,7 @@ import pytest
 
 from driving import NOON
 from portico.domain.audit import OPERATOR
+from portico.domain.events import SignedOut, SigningKeyCreated, SignInRefused
 from portico.domain.users import User
 from portico.storage.audit import Audit
 from portico.storage.database import Database
@@ -81,9 +82,9 @@ async def test_every_action_of_the_audit_log_is_named_once(database: Database) -
     audit = Audit(database)
     assert await audit.actions() == []
     async with database.transaction() as tx:
-        for action in ("user.created", "key.created", "user.created", "sign_in", "key.created"):
-            await audit.record(tx, OPERATOR, NOON, action)
-    assert await audit.actions() == ["key.created", "sign_in", "user.created"]
+        for event in (SignedOut(1), SignInRefused(None), SignedOut(2), SigningKeyCreated("a")):
+            await audit.record(tx, OPERATOR.actor, NOON, event)
+    assert await audit.actions() == ["sign_in.refused", "sign_out", "signing_key.created"]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +92,8 @@ async def test_every_action_of_the_audit_log_is_named_once(database: Database) -
     [
         (None, None, None),
         (7, None, "audit_by_user"),
-        (None, "key.created", "audit_by_action"),
-        (7, "key.created", "audit_by_"),
+        (None, "signing_key.created", "audit_by_action"),
+        (7, "signing_key.created", "audit_by_"),
     ],
 )
 async def test_the_audit_log_is_read_by_the_index_of_the_filter_that_is_set(
@@ -102,8 +103,8 @@ async def test_the_audit_log_is_read_by_the_index_of_the_filter_that_is_set(
     async with database.transaction() as tx:
         for number in range(2_000):
             rare = number % 500 == 0
-            who = msgspec.structs.replace(OPERATOR, user_id=7 if rare else number % 5 + 10)
-            await audit.record(tx, who, NOON, "key.created" if rare else f"sign_in.{number % 5}")
+            who = msgspec.structs.replace(OPERATOR.actor, user_id=7 if rare else number % 5 + 10)
+            await audit.record(tx, who, NOON, SigningKeyCreated("a") if rare else SignedOut(1))
         await tx.script("ANALYZE")
     asked = recorded(database)
     found = await audit.page(user_id=user_id, action=action, limit=3)

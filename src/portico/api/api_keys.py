@@ -21,8 +21,7 @@ async def rotate_key(request: Request) -> Reply:
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
         return json_reply(201, Created(body, _ROTATED), ("cache-control", "no-store"))
 
-    keep = request.keeping(reply)
-    rotation = await rotate(request.environment, request.caller, request.actor, keep)
+    rotation = await rotate(request.environment, request.caller, request.answering(reply))
     return reply(rotation, rotation.key)
 
 

@@ -32,7 +32,7 @@ async def _exchange(request: Request, parameters: Mapping[str, str]) -> Reply:
         _required(parameters, "redirect_uri"),
         parameters.get("code_verifier"),
     )
-    bought = await exchange_code(request.environment, request.client, exchange, request.actor)
+    bought = await exchange_code(request.environment, request.client, exchange, request.by)
     return _tokens(bought.pair, bought.id_token)
 
 
@@ -42,7 +42,7 @@ async def _refresh(request: Request, parameters: Mapping[str, str]) -> Reply:
         request.client,
         _required(parameters, "refresh_token"),
         parameters.get("scope"),
-        request.actor,
+        request.by,
     )
     return _tokens(pair)
 
@@ -50,7 +50,7 @@ async def _refresh(request: Request, parameters: Mapping[str, str]) -> Reply:
 async def revoke(request: Request) -> Reply:
     """POST /revoke (RFC 7009)."""
     asked = _required(request.body, "token")
-    await authorization.revoke_token(request.environment, request.client, asked, request.actor)
+    await authorization.revoke_token(request.environment, request.client, asked, request.by)
     return json_reply(200, Ended())
 
 

@@ -68,8 +68,8 @@ async def create_product(request: Request) -> Reply:
         return json_reply(201, Created(product_body(product), "Product created."), where)
 
     values = sent(request.body)
-    keep = request.keeping(reply)
-    return reply(await products.create_product(request.environment, values, request.actor, keep))
+    by = request.answering(reply)
+    return reply(await products.create_product(request.environment, values, by))
 
 
 async def change_product(request: Request) -> Reply:
@@ -79,7 +79,7 @@ async def change_product(request: Request) -> Reply:
         request.resource_id,
         sent(request.body),
         _expected(request),
-        request.actor,
+        request.by,
     )
     return json_reply(200, Single(product_body(product)))
 
@@ -87,7 +87,7 @@ async def change_product(request: Request) -> Reply:
 async def delete_product(request: Request) -> Reply:
     """DELETE /products/{id}."""
     await products.delete_product(
-        request.environment, request.resource_id, _expected(request), request.actor
+        request.environment, request.resource_id, _expected(request), request.by
     )
     return Reply(204)
 

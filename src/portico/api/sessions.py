@@ -16,7 +16,7 @@ async def create_session(request: Request) -> Reply:
     cookie = session_cookie(request.environment.addresses.cookie_domain)
     opened = await open_session(
         request.environment,
-        Attempt(body.email, body.password, request.actor),
+        Attempt(body.email, body.password, request.by),
         user_agent=request.header("user-agent") or "",
         instead_of=cookie.read(request.headers),
     )
@@ -32,7 +32,7 @@ async def delete_session(request: Request) -> Reply:
     """DELETE /sessions."""
     if request.caller.credential != "session":
         raise PermissionDenied("Only a session can be ended here: call this with its cookie.")
-    await close_session(request.environment, request.actor)
+    await close_session(request.environment, request.by)
     cookie = session_cookie(request.environment.addresses.cookie_domain)
     return Reply(204, b"", [cookie.clear()])
 

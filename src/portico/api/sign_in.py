@@ -38,7 +38,7 @@ async def login(request: Request) -> Reply:
     body: SignIn = request.body
     pair = await log_in(
         request.environment,
-        Attempt(body.email, body.password, request.actor),
+        Attempt(body.email, body.password, request.by),
         user_agent=request.header("user-agent") or "",
     )
     return _tokens(pair)
@@ -47,7 +47,7 @@ async def login(request: Request) -> Reply:
 async def refresh(request: Request) -> Reply:
     """POST /refresh."""
     body: Refresh = request.body
-    return _tokens(await refresh_login(request.environment, body.refresh_token, request.actor))
+    return _tokens(await refresh_login(request.environment, body.refresh_token, request.by))
 
 
 async def logout(request: Request) -> Reply:
@@ -57,7 +57,7 @@ async def logout(request: Request) -> Reply:
         request.environment,
         access_token=bearer(request.headers),
         refresh_token=body.refresh_token if body else None,
-        by=request.actor,
+        by=request.by,
     )
     return Reply(204)
 

@@ -71,8 +71,7 @@ async def create_user(request: Request) -> Reply:
         email=body.email,
         password=body.password,
         role=body.role,
-        by=request.actor,
-        keep=request.keeping(reply),
+        by=request.answering(reply),
     )
     return reply(user)
 
@@ -94,7 +93,7 @@ async def _change(request: Request, user_id: int) -> Reply:
         user_id,
         sent(request.body),
         _expected(request),
-        request.actor,
+        request.by,
     )
     return json_reply(200, Single(user_body(user)))
 
@@ -102,7 +101,7 @@ async def _change(request: Request, user_id: int) -> Reply:
 async def delete_user(request: Request) -> Reply:
     """DELETE /users/{id}."""
     await users.delete_user(
-        request.environment, request.resource_id, _expected(request), request.actor
+        request.environment, request.resource_id, _expected(request), request.by
     )
     return Reply(204)
 

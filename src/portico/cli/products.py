@@ -112,10 +112,12 @@ class _Import:
             if self.faulty:
                 return
             with _progress("Storing", spool.size, " products") as bar:
-                async with aclosing(insert_at_once(env, spool, OPERATOR)) as batches:
-                    async for count in batches:
-                        bar.update(count)
-                        self._check()
+
+                def progress(count: int) -> None:
+                    bar.update(count)
+                    self._check()
+
+                await insert_at_once(env, spool, OPERATOR, progress)
             self.inserted = spool.size
 
     def facts(self) -> dict[str, Any]:

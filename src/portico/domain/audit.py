@@ -1,13 +1,20 @@
-"""Who does something, as the audit log keeps it."""
+"""Who does something, as the audit log keeps it, and on what it depends that they may."""
+
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
+
+from portico.domain.caller import Principal
+from portico.domain.idempotency import Answer, KeyedRequest
 
 
 class Actor(msgspec.Struct, frozen=True):
     """Whoever changes something: an account through one of its credentials, or an operator.
 
     `credential` is the kind of credential ("api_key", "jwt", "oauth", "session"; "password" before
-    there is one; "command" for the operator's command line; "none" for a stranger).
+    there is one; "command" for the operator's command line; "system" for what follows by itself;
+    "none" for a stranger).
     """
 
     user_id: int | None = None
@@ -18,8 +25,43 @@ class Actor(msgspec.Struct, frozen=True):
     request_id: str | None = None
 
 
-OPERATOR = Actor(credential="command")
+class By(msgspec.Struct, frozen=True):
+    """On whose behalf a change is made.
+
+    `principal` is the caller whose credential must still hold when the change is committed; None
+    where there is none to end (the command line), or none yet (signing in). `request` is one that
+    may come again, and `answer` makes what is kept for it of the change's result.
+    """
+
+    actor: Actor
+    principal: Principal | None = None
+    request: KeyedRequest | None = None
+    answer: Callable[[Any], Answer] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it comes from; empty where that is unknown."""
+        return self.actor.address or ""
+
+    def may(self, scope: str) -> bool:
+        """Whether the caller has a scope; whoever needs no credential has all."""
+        return self.principal is None or scope in self.principal.scopes
+
+    @property
+    def alone(self) -> "By":
+        """The same, whatever becomes of the credential meanwhile: for what needs none."""
+        return msgspec.structs.replace(self, principal=None)
+
+    def named(self, **values: Any) -> "By":
+        """The same, for whom the log has these values of `Actor`."""
+        return msgspec.structs.replace(self, actor=msgspec.structs.replace(self.actor, **values))
+
+
+OPERATOR = By(Actor(credential="command"))
 """Whoever runs the command line."""
+
+SYSTEM = By(Actor(credential="system"))
+"""Portico itself, where a change follows from another."""
 
 
 class Entry(msgspec.Struct, frozen=True):

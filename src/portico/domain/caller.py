@@ -13,7 +13,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
 
     `scopes` are the effective ones; `read_only` allows GET and HEAD alone; `credential` is the
     kind ("api_key", "session", "jwt", "oauth") and `credential_id` the id of the key, the session
-    or the grant; `expires_at` is in epoch milliseconds.
+    or the grant, of which `token_id` is the access token; `expires_at` is in epoch milliseconds.
     """
 
     user_id: int
@@ -26,6 +26,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     credential: str
     credential_id: int
     expires_at: int | None
+    token_id: int | None = None
 
 
 def require_method(principal: Principal, method: str) -> None:

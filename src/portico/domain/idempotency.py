@@ -1,4 +1,7 @@
-"""Requests that are repeated: the key that a client gives one, and what is kept of its answer."""
+"""Requests that may come again: the key that a client gives one, and what is kept of its answer."""
+
+import hmac
+from hashlib import sha256
 
 import msgspec
 
@@ -6,9 +9,12 @@ KEPT_SECONDS = 86_400
 KEY_LENGTH = (1, 255)
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """One try of a request that may be tried again. It belongs to an account and a route; the key
-    and the body are SHA-256 digests."""
+class KeyedRequest(msgspec.Struct, frozen=True):
+    """A request with an `Idempotency-Key`. It belongs to an account and a route.
+
+    `key_hash` is the key's SHA-256. `body_hash` is the body's HMAC under the key, which is stored
+    nowhere: a body may hold a password, which a bare digest would give away.
+    """
 
     user_id: int
     route: str
@@ -16,15 +22,27 @@ class Attempt(msgspec.Struct, frozen=True):
     body_hash: bytes
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """The answer that a request got; `body_hash` is that of the request."""
+class Answer(msgspec.Struct, frozen=True):
+    """What a request was answered, without secrets."""
 
-    body_hash: bytes
     status: int
     headers: list[tuple[str, str]]
     body: bytes
 
 
-def well_formed(key: str) -> bool:
-    """Tell whether a key is 1 to 255 visible ASCII characters."""
-    return KEY_LENGTH[0] <= len(key) <= KEY_LENGTH[1] and all("!" <= c <= "~" for c in key)
+class Kept(msgspec.Struct, frozen=True):
+    """A kept answer; `body_hash` is that of the request."""
+
+    body_hash: bytes
+    answer: Answer
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text can be a key: 1 to 255 visible ASCII characters."""
+    return KEY_LENGTH[0] <= len(text) <= KEY_LENGTH[1] and all("!" <= c <= "~" for c in text)
+
+
+def keyed(user_id: int, route: str, key: str, body: bytes) -> KeyedRequest:
+    """The request of an account for a route, with this key and body."""
+    raw = key.encode()
+    return KeyedRequest(user_id, route, sha256(raw).digest(), hmac.digest(raw, body, "sha256"))

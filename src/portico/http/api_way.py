@@ -18,7 +18,7 @@ from portico.http.authenticate import Authenticators, bearer
 from portico.http.conditions import entity_tag, matches
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
-from portico.http.idempotency import attempt_of, once
+from portico.http.idempotency import Repeats, keyed_request
 from portico.http.messages import NoQuery, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
@@ -44,6 +44,7 @@ class ApiWay:
         self._origins = origins
         self._throttle = throttle
         self._body_limit = body_limit
+        self._repeats = Repeats()
 
     def problem(self, _request: Request, error: PorticoError) -> Reply:
         """The error body of specification §7."""
@@ -78,8 +79,8 @@ class ApiWay:
             most = min(self._body_limit, PUBLIC_BODY_LIMIT) if endpoint.public else self._body_limit
             body = await request.read_body(most)
             request.body = _decoded(request, endpoint, endpoint.body, body)
-        if endpoint.route.repeatable and (attempt := attempt_of(request, endpoint.path, body)):
-            return await once(request, attempt, endpoint.handler)
+        if endpoint.route.repeatable and (known := keyed_request(request, endpoint, body)):
+            return await self._repeats.once(request, known, endpoint.handler)
         reply = await endpoint.handler(request)
         if reply.status == 200 and request.method in ("GET", "HEAD"):
             return _tagged(request, reply)

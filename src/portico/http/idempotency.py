@@ -4,8 +4,6 @@ The answer is kept in the transaction of its effect, so that both happen or neit
 heard nothing may send the request again, as often as it likes, for 24 hours.
 """
 
-from hashlib import sha256
-
 from portico.domain.errors import (
     Conflict,
     Fault,
@@ -15,80 +13,90 @@ from portico.domain.errors import (
     Unavailable,
     Unreadable,
 )
-from portico.domain.idempotency import KEY_LENGTH, Attempt, Kept, well_formed
-from portico.http.messages import Handler, Overtaken, Reply, Request
+from portico.domain.idempotency import KEY_LENGTH, Answer, Kept, KeyedRequest, is_key, keyed
+from portico.http.messages import Handler, Reply, Request
 from portico.http.problems import problem
+from portico.http.routing import Endpoint
+from portico.services.change import AnsweredBefore, keep_answer
 
 HEADER = "Idempotency-Key"
 REPLAYED = ("idempotent-replayed", "true")
 
 _LOST = (Internal, Unavailable)
-"""Nothing has happened, so the next attempt is the first."""
+"""Nothing has happened, so the next request with the key is the first."""
 
 
-def attempt_of(request: Request, route: str, body: bytes) -> Attempt | None:
-    """The attempt that a request is, if it has a key. Raises `Unreadable`."""
+def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedRequest | None:
+    """What a request with a key is known by, None for one without. Raises `Unreadable`."""
     key = request.listed(HEADER.lower())
     if key is None:
         return None
-    if not well_formed(key):
+    if not is_key(key):
         low, high = KEY_LENGTH
         message = f"must be sent once, and be {low} to {high} visible ASCII characters"
         raise Unreadable("The request could not be read.", [Fault(HEADER, message)])
-    return Attempt(
-        request.caller.user_id, route, sha256(key.encode()).digest(), sha256(body).digest()
-    )
+    route = endpoint.path
+    if endpoint.body is None:
+        # What has no body is about the credential that it comes with.
+        route += f"#{request.caller.credential_id}"
+    return keyed(request.caller.user_id, route, key, body)
 
 
-async def once(request: Request, attempt: Attempt, handler: Handler) -> Reply:
-    """The handler's answer, or the one that it gave to an earlier attempt.
+class Repeats:
+    """The requests with a key that this process is answering."""
 
-    Raises `Conflict` while another attempt is under way, `Invalid` for another body.
-    """
-    env = request.environment
-    under_way = (attempt.user_id, attempt.route, attempt.key_hash)
-    if under_way in env.under_way:
-        raise Conflict(f"A request with this {HEADER} is under way; wait for its answer.")
-    env.under_way.add(under_way)
-    try:
-        kept = await env.idempotency_keys.get(attempt, request.now)
-        if kept is not None:
-            return _replayed(attempt, kept)
-        request.attempt = attempt
+    def __init__(self) -> None:
+        self._under_way: set[tuple[str, int, str, bytes]] = set()
+
+    async def once(self, request: Request, known: KeyedRequest, handler: Handler) -> Reply:
+        """The handler's answer, or the one that an earlier request with the same key got.
+
+        Raises `Conflict` while another one is under way, `Invalid` for another body.
+        """
+        env = request.environment
+        one = (env.name, known.user_id, known.route, known.key_hash)
+        if one in self._under_way:
+            raise Conflict(f"A request with this {HEADER} is under way; wait for its answer.")
+        self._under_way.add(one)
         try:
-            return await handler(request)
-        except Overtaken:  # another process was quicker
-            kept = await env.idempotency_keys.get(attempt, request.now)
-            if kept is None:
-                raise Conflict(f"A request with this {HEADER} is under way.") from None
-            return _replayed(attempt, kept)
-        except _LOST:
+            kept = await env.idempotency_keys.get(known, request.now)
+            if kept is not None:
+                return _replayed(known, kept)
+            request.keyed = known
+            return await _first(request, known, handler)
+        finally:
+            self._under_way.discard(one)
+
+
+async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Reply:
+    """The handler's answer; another process's, where that was quicker."""
+    try:
+        return await handler(request)
+    except AnsweredBefore:
+        return await _other(request, known)
+    except _LOST:
+        raise
+    except PorticoError as error:
+        refusal = problem(error)
+        answer = Answer(refusal.status, refusal.headers, refusal.body)
+        if await keep_answer(request.environment, known, request.now, answer):
             raise
-        except PorticoError as error:
-            await _keep_refusal(request, attempt, problem(error))
-            raise
-    finally:
-        env.under_way.discard(under_way)
+        # What refused this one may be the other's effect: its e-mail is taken by itself.
+        return await _other(request, known)
 
 
-async def _keep_refusal(request: Request, attempt: Attempt, reply: Reply) -> None:
-    """Keeps a refusal, which had no effect to be kept with."""
-    env = request.environment
-    async with env.db.transaction() as tx:
-        await env.idempotency_keys.keep(
-            tx,
-            attempt,
-            request.now,
-            status=reply.status,
-            headers=reply.headers,
-            body=reply.body,
-        )
+async def _other(request: Request, known: KeyedRequest) -> Reply:
+    kept = await request.environment.idempotency_keys.get(known, request.now)
+    if kept is None:
+        raise Conflict(f"A request with this {HEADER} is under way; wait for its answer.")
+    return _replayed(known, kept)
 
 
-def _replayed(attempt: Attempt, kept: Kept) -> Reply:
-    if kept.body_hash != attempt.body_hash:
+def _replayed(known: KeyedRequest, kept: Kept) -> Reply:
+    if kept.body_hash != known.body_hash:
         raise Invalid(
             "Some fields have values that are not allowed.",
             [Fault(HEADER, "was used before with another body; take a new one")],
         )
-    return Reply(kept.status, kept.body, [*kept.headers, REPLAYED])
+    answer = kept.answer
+    return Reply(answer.status, answer.body, [*answer.headers, REPLAYED])

@@ -7,14 +7,13 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from portico.contract.envelope import encode
-from portico.domain.audit import Actor
+from portico.domain.audit import Actor, By
 from portico.domain.caller import Principal
-from portico.domain.errors import Conflict, PayloadTooLarge, RequestTimeout
-from portico.domain.idempotency import Attempt
+from portico.domain.errors import PayloadTooLarge, RequestTimeout
+from portico.domain.idempotency import Answer, KeyedRequest
 from portico.domain.limits import Verdict
 from portico.domain.oauth import Client
 from portico.services.environment import Environment
-from portico.storage.database import Keep, Transaction
 
 T = TypeVar("T")
 
@@ -60,10 +59,6 @@ def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> 
     return Reply(status, encode(body), [_JSON_TYPE, *headers])
 
 
-class Overtaken(Conflict):
-    """Another attempt of the same request has had its effect; this one had none."""
-
-
 class Request:
     """One request on its way through the pipeline.
 
@@ -74,13 +69,13 @@ class Request:
     __slots__ = (
         "_proto",
         "address",
-        "attempt",
         "body",
         "caller",
         "client",
         "environment",
         "headers",
         "id",
+        "keyed",
         "method",
         "now",
         "path",
@@ -111,37 +106,15 @@ class Request:
         self.now = 0
         self.resource_id = 0
         self.verdict: Verdict | None = None
-        self.attempt: Attempt | None = None
-
-    def keeping(self, make: Callable[[T], Reply]) -> Keep[T] | None:
-        """For a service to call in the transaction that makes a `T`: keeps the reply that `make`
-        makes of it, without secrets, for the same request to be sent again. None where the
-        request has no `Idempotency-Key`."""
-        attempt = self.attempt
-        if attempt is None:
-            return None
-
-        async def keep(tx: Transaction, made: T) -> None:
-            reply = make(made)
-            if not await self.environment.idempotency_keys.keep(
-                tx,
-                attempt,
-                self.now,
-                status=reply.status,
-                headers=reply.headers,
-                body=reply.body,
-            ):
-                raise Overtaken("Another attempt came first.")
-
-        return keep
+        self.keyed: KeyedRequest | None = None
 
     @property
-    def actor(self) -> Actor:
-        """Whoever makes this request, as the audit log names them."""
+    def by(self) -> By:
+        """On whose behalf this request changes something."""
         caller = self.caller
         if caller is None:
-            return Actor(address=self.address, request_id=self.id)
-        return Actor(
+            return By(Actor(address=self.address, request_id=self.id))
+        actor = Actor(
             caller.user_id,
             caller.email,
             caller.credential,
@@ -149,6 +122,17 @@ class Request:
             self.address,
             self.id,
         )
+        return By(actor, caller)
+
+    def answering(self, reply: Callable[[T], Reply]) -> By:
+        """The same, for a change that makes a `T`: what `reply` makes of it, without secrets, is
+        kept with it where the request may come again."""
+
+        def answer(made: T) -> Answer:
+            kept = reply(made)
+            return Answer(kept.status, kept.headers, kept.body)
+
+        return msgspec.structs.replace(self.by, request=self.keyed, answer=answer)
 
     def header(self, name: str) -> str | None:
         """The first header of this (lower-case) name."""

@@ -42,7 +42,7 @@ async def ask_revoke(visit: Visit) -> Reply:
 async def revoke(visit: Visit) -> Reply:
     """POST /applications/revoke."""
     by = await visit.by()
-    await end_grant(visit.env, visit.sent_id(), by, of_user=by.user_id or 0)
+    await end_grant(visit.env, visit.sent_id(), by, of_user=by.actor.user_id or 0)
     return visit.go("/applications", done="application-revoked")
 
 

@@ -65,7 +65,7 @@ async def decide(visit: Visit) -> Reply:
         if not signed_in_for(visit.env, asked, parameters, signed_in_at):
             return _sign_in(visit, asked, parameters, again="yes")
         code = await grant_code(
-            visit.env, asked.wish, signed_in_at=signed_in_at, by=visit.request.actor
+            visit.env, asked.wish, signed_in_at=signed_in_at, by=visit.request.by
         )
     except Returned as returned:
         return see_other(returned.address)

@@ -81,7 +81,7 @@ async def end(visit: Visit) -> Reply:
     ends = {"session": end_session, "login": end_grant}.get(visit.sent("kind"))
     if ends is None:
         raise NotFound("You are not signed in there.")
-    await ends(visit.env, visit.sent_id(), visit.request.actor, of_user=visit.user.id)
+    await ends(visit.env, visit.sent_id(), visit.request.by, of_user=visit.user.id)
     return visit.go("/devices", done="device-ended")
 
 
@@ -101,7 +101,7 @@ async def ask_end_others(visit: Visit) -> Reply:
 async def end_others(visit: Visit) -> Reply:
     """POST /devices/end-others."""
     await sign_out_everywhere(
-        visit.env, visit.user.id, visit.request.actor, but_session=visit.session_id
+        visit.env, visit.user.id, visit.request.by, but_session=visit.session_id
     )
     return visit.go("/devices", done="others-ended")
 

@@ -114,6 +114,7 @@ _CREDENTIALS = {
     "session": "Session",
     "password": "Password",
     "command": "Command line",
+    "system": "Portico itself",
     "none": "No credential",
 }
 

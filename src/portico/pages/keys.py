@@ -99,7 +99,7 @@ async def create(visit: Visit) -> Reply:
         name=name,
         key_type=key_type,  # type: ignore[arg-type]  # one of the types offered
         expires_at=expires_at,
-        by=visit.request.actor,
+        by=visit.request.by,
     )
     return visit.page("key_made.html", "Your new key", key=key, secret=secret, previous_end=None)
 

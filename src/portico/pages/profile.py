@@ -18,7 +18,7 @@ async def show(visit: Visit) -> Reply:
 async def _change(visit: Visit, values: dict[str, Any]) -> None:
     caller = visit.request.caller
     await change_user(
-        visit.env, caller, visit.user.id, values, lambda _user: None, visit.request.actor
+        visit.env, caller, visit.user.id, values, lambda _user: None, visit.request.by
     )
 
 

@@ -16,7 +16,7 @@ async def forgot(visit: Visit) -> Reply:
     """POST /forgot: one answer, whoever it is."""
     address = visit.form.read("email", str.strip)
     visit.form.check()
-    await ask_reset(visit.env, address, visit.request.actor)
+    await ask_reset(visit.env, address, visit.request.by)
     return visit.go("/forgot/sent")
 
 
@@ -36,7 +36,7 @@ async def reset(visit: Visit) -> Reply:
     """POST /reset."""
     chosen = visit.form.read("password", password)
     visit.form.check()
-    await reset_password(visit.env, visit.sent("token"), chosen, visit.request.actor)
+    await reset_password(visit.env, visit.sent("token"), chosen, visit.request.by)
     return visit.go("/sign-in", done="password-reset")
 
 
@@ -49,7 +49,7 @@ async def show_verify(visit: Visit) -> Reply:
 
 async def verify(visit: Visit) -> Reply:
     """POST /verify."""
-    await verify_email(visit.env, visit.sent("token"), visit.request.actor)
+    await verify_email(visit.env, visit.sent("token"), visit.request.by)
     return visit.go("/verified")
 
 
@@ -61,7 +61,7 @@ async def show_verified(visit: Visit) -> Reply:
 async def send_verification(visit: Visit) -> Reply:
     """POST /profile/verification."""
     if visit.user.email_verified_at is None:
-        await ask_verification(visit.env, visit.user, visit.request.actor)
+        await ask_verification(visit.env, visit.user, visit.request.by)
     return visit.go("/profile", done="verification-sent")
 
 

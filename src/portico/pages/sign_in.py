@@ -38,7 +38,7 @@ async def sign_in(visit: Visit) -> Reply:
         raise AuthenticationRequired("Type your e-mail and your password.")
     opened = await open_session(
         accounts.environment,
-        Attempt(email, secret, request.actor),
+        Attempt(email, secret, request.by),
         user_agent=request.header("user-agent") or "",
         instead_of=accounts.cookie.read(request.headers),
     )
@@ -50,7 +50,7 @@ async def sign_in(visit: Visit) -> Reply:
 async def sign_out(visit: Visit) -> Reply:
     """POST /sign-out."""
     accounts = visit.site.accounts
-    await close_session(accounts.environment, visit.request.actor)
+    await close_session(accounts.environment, visit.request.by)
     if again := visit.sent("next"):
         reply = visit.go("/sign-in", next=local(visit.site, again))
     else:

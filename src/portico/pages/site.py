@@ -6,10 +6,8 @@ from hmac import digest
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-import msgspec
-
 from portico.contract.reading import text_fault
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import NotFound
 from portico.domain.ids import parse_id
 from portico.domain.users import User
@@ -152,10 +150,14 @@ class Visit:
             return self.user
         return await self.env.users.by_account(self.user.id)
 
-    async def by(self) -> Actor:
+    async def by(self) -> By:
         """The account as the audit log of the environment that is shown names it."""
+        by = self.request.by
+        if self.env is self.site.accounts.environment:
+            return by
         owner = await self.owner()
-        return msgspec.structs.replace(self.request.actor, user_id=owner.id if owner else None)
+        # The session is the accounts' environment's: where it is shown, nobody knows of it.
+        return By(by.named(user_id=owner.id if owner else None).actor)
 
     def sent(self, name: str) -> str:
         """A value from the form, or else from the address; empty where there is none."""

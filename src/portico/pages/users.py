@@ -70,7 +70,7 @@ async def create(visit: Visit) -> Reply:
         "password": form.read("password", users.password),
     }
     form.check()
-    user = await create_user(visit.env, **values, by=visit.request.actor)
+    user = await create_user(visit.env, **values, by=visit.request.by)
     return visit.go(f"/users/{user.id}", done="user-created")
 
 
@@ -104,7 +104,7 @@ async def change(visit: Visit) -> Reply:
         user_id,
         values,
         lambda _user: None,
-        visit.request.actor,
+        visit.request.by,
     )
     return visit.go(f"/users/{user_id}", done="user-changed")
 
@@ -130,7 +130,7 @@ async def ask_sign_out(visit: Visit) -> Reply:
 async def sign_out(visit: Visit) -> Reply:
     """POST /users/sign-out."""
     person = await _asked(visit)
-    await sign_out_everywhere(visit.env, person.id, visit.request.actor)
+    await sign_out_everywhere(visit.env, person.id, visit.request.by)
     return visit.go(f"/users/{person.id}", done="user-signed-out")
 
 
@@ -151,7 +151,7 @@ async def ask_delete(visit: Visit) -> Reply:
 
 async def delete(visit: Visit) -> Reply:
     """POST /users/delete."""
-    await delete_user(visit.env, visit.sent_id(), lambda _user: None, visit.request.actor)
+    await delete_user(visit.env, visit.sent_id(), lambda _user: None, visit.request.by)
     return visit.go("/users", done="user-deleted")
 
 

@@ -5,11 +5,12 @@ from base64 import urlsafe_b64encode
 import msgspec
 
 from portico.domain.api_keys import ApiKey, KeyType
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.secrets import Random
 from portico.domain.users import User
 from portico.services.api_keys import create_key
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.mirrors import follow, mirror_of
 from portico.services.users import store_change
@@ -32,21 +33,24 @@ async def account(env: Environment, email: str) -> User:
     return user
 
 
-async def set_plan(env: Environment, email: str, plan: str, by: Actor) -> User:
+async def set_plan(env: Environment, email: str, plan: str, by: By) -> User:
     """Moves an account to a plan. Raises `NotFound` for an unknown account or plan, `Conflict` for
     a mirror user, whose plan is its account's."""
     if plan not in env.plans:
         raise NotFound(f"There is no plan {plan}; there are {', '.join(sorted(env.plans))}.")
     found = await account(env, email)
-    async with env.db.transaction() as tx:
-        user = await env.users.get(found.id, tx)
+
+    async def work(change: Change) -> User:
+        user = await change.lock(env.users, found.id)
         if user is None:
             raise NotFound(f"There is no user with the e-mail {email}.")
         if user.account_id is not None:
             raise Conflict("This user mirrors a live account; move that to another plan.")
-        if user.plan != plan:
-            changed = msgspec.structs.replace(user, plan=plan)
-            user = await store_change(env, tx, user, changed, by)
+        if user.plan == plan:
+            return user
+        return await store_change(env, change, user, msgspec.structs.replace(user, plan=plan))
+
+    user = await env.change(by, work)
     await follow(env, user.id)
     return user
 
@@ -58,13 +62,13 @@ async def give_key(
     name: str,
     key_type: KeyType,
     expires_at: int | None,
-    by: Actor,
+    by: By,
 ) -> tuple[ApiKey, str]:
     """Makes a key for an account of `env`; a type that belongs to the mirror is made there, for
     the account's mirror user. Returns it with its secret."""
     user_id = owner.id
     if key_type in env.foreign and env.mirror is not None:
-        user_id = (await mirror_of(env.mirror, owner)).id
+        user_id = (await mirror_of(env.mirror, owner, await _mirrored(env.mirror, by))).id
         await follow(env, owner.id)  # the account may have changed since it was read
         by = await _mirrored(env.mirror, by)
         env = env.mirror
@@ -73,9 +77,10 @@ async def give_key(
     )
 
 
-async def _mirrored(env: Environment, by: Actor) -> Actor:
-    """An account's actor as the mirroring environment `env` knows it; its e-mail stays."""
-    if by.user_id is None:
+async def _mirrored(env: Environment, by: By) -> By:
+    """An account's actor as the mirroring environment `env` knows it; its e-mail stays. Its
+    credential is the account's own environment's, where nobody is asked again."""
+    if by.actor.user_id is None:
         return by
-    mirror = await env.users.by_account(by.user_id)
-    return msgspec.structs.replace(by, user_id=mirror and mirror.id)
+    mirror = await env.users.by_account(by.actor.user_id)
+    return By(by.named(user_id=mirror and mirror.id).actor)

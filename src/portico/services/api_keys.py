@@ -1,4 +1,4 @@
-"""Use cases of API keys: make one, tell whose it is, rotate it."""
+"""Use cases of API keys: make one, rotate it, end it."""
 
 import msgspec
 
@@ -9,13 +9,14 @@ from portico.domain.api_keys import (
     hint,
     mint,
 )
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
+from portico.domain.events import KeyCreated, KeyRevoked, KeyRotated
 from portico.domain.secrets import digest
 from portico.domain.times import SECOND
+from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.storage.database import Keep
 
 _INVALID = "This API key is not valid."
 
@@ -35,32 +36,32 @@ async def create_key(
     name: str,
     key_type: KeyType,
     expires_at: int | None,
-    by: Actor,
+    by: By,
 ) -> tuple[ApiKey, str]:
-    """Makes a key for a user and returns it with its secret, which is not kept."""
+    """Makes a key for a user and returns it with its secret, which is not kept. Raises
+    `NotFound`."""
     secret = mint(key_type, env.random(32))
-    now = env.clock()
-    async with env.db.transaction() as tx:
+
+    async def work(change: Change) -> ApiKey:
+        if await change.lock(env.users, user_id) is None:
+            raise NotFound(f"There is no user {user_id}.")
         key = await env.api_keys.insert(
-            tx,
+            change.tx,
             user_id=user_id,
             name=name,
             key_type=key_type,
             hint=hint(secret),
             key_hash=digest(secret),
-            now=now,
+            now=change.now,
             expires_at=expires_at,
         )
-        facts = {"name": name, "type": key_type, "user_id": user_id}
-        await env.audit.record(
-            tx, by, now, "key.created", target="api_key", target_id=key.id, details=facts
-        )
-    return key, secret
+        change.note(KeyCreated(key))
+        return key
+
+    return await env.change(by, work), secret
 
 
-async def rotate_key(
-    env: Environment, caller: Principal, by: Actor, keep: Keep[Rotation] | None = None
-) -> Rotation:
+async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
     """Issues a successor for the caller's own key, which ends 24 hours later.
 
     Raises `PermissionDenied` for other credentials, `Conflict` when it was rotated before.
@@ -68,57 +69,69 @@ async def rotate_key(
     if caller.credential != "api_key":
         raise PermissionDenied("Only an API key can be rotated: call this with the key itself.")
     try:
-        return await renew_key(env, caller.credential_id, by, keep)
+        return await renew_key(env, caller.credential_id, by)
     except NotFound:
         raise AuthenticationRequired(_INVALID) from None
 
 
-async def renew_key(
-    env: Environment, key_id: int, by: Actor, keep: Keep[Rotation] | None = None
-) -> Rotation:
+async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
     """Issues a successor for a key, as `rotate_key` does. Raises `NotFound` and `Conflict`."""
-    now = env.clock()
-    async with env.db.transaction() as tx:
-        before = await env.api_keys.get(key_id, tx)
-        if before is None:
-            raise NotFound(f"There is no key {key_id}.")
-        until = now + ROTATION_OVERLAP_SECONDS * SECOND
-        end = await env.api_keys.rotate(tx, before.id, now=now, until=until)
+    found = await _found(env, key_id)
+    secret = mint(found.type, env.random(32))
+
+    async def work(change: Change) -> Rotation:
+        before = await _locked(env, change, found)
+        until = change.now + ROTATION_OVERLAP_SECONDS * SECOND
+        end = await env.api_keys.rotate(change.tx, before.id, now=change.now, until=until)
         if end is None:
             raise Conflict("This key was rotated already; use its successor.")
-        secret = mint(before.type, env.random(32))
         successor = await env.api_keys.insert(
-            tx,
+            change.tx,
             user_id=before.user_id,
             name=before.name,
             key_type=before.type,
             hint=hint(secret),
             key_hash=digest(secret),
-            now=now,
+            now=change.now,
             expires_at=before.expires_at,
         )
-        facts = {"name": before.name, "successor": successor.id}
-        await env.audit.record(
-            tx, by, now, "key.rotated", target="api_key", target_id=before.id, details=facts
-        )
-        rotation = Rotation(successor, secret, end)
-        if keep is not None:
-            await keep(tx, rotation)
-    return rotation
+        change.note(KeyRotated(before, successor))
+        return Rotation(successor, secret, end)
+
+    return await env.change(by, work)
 
 
-async def revoke_key(env: Environment, key_id: int, by: Actor) -> ApiKey:
+async def revoke_key(env: Environment, key_id: int, by: By) -> ApiKey:
     """Ends a key at once; a key that was revoked before stays as it is. Raises `NotFound`."""
-    now = env.clock()
-    async with env.db.transaction() as tx:
-        key = await env.api_keys.get(key_id, tx)
-        if key is None:
-            raise NotFound(f"There is no key {key_id}.")
+    found = await _found(env, key_id)
+
+    async def work(change: Change) -> ApiKey:
+        key = await _locked(env, change, found)
         if key.revoked_at is not None:
             return key
-        await env.api_keys.revoke(tx, key_id, now=now)
-        facts = {"name": key.name, "user_id": key.user_id}
-        await env.audit.record(
-            tx, by, now, "key.revoked", target="api_key", target_id=key_id, details=facts
-        )
-    return msgspec.structs.replace(key, revoked_at=now)
+        await change.check()
+        await env.api_keys.revoke(change.tx, key_id, now=change.now)
+        change.note(KeyRevoked(key))
+        return msgspec.structs.replace(key, revoked_at=change.now)
+
+    return await env.change(by, work)
+
+
+async def _found(env: Environment, key_id: int) -> ApiKey:
+    key = await env.api_keys.get(key_id)
+    if key is None:
+        raise _missing(key_id)
+    return key
+
+
+async def _locked(env: Environment, change: Change, found: ApiKey) -> ApiKey:
+    """The key as it is now, behind its owner's lock: who deletes the owner wants both so."""
+    await change.lock(env.users, found.user_id)
+    key = await change.lock(env.api_keys, found.id)
+    if key is None:
+        raise _missing(found.id)
+    return key
+
+
+def _missing(key_id: int) -> NotFound:
+    return NotFound(f"There is no key {key_id}.")

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
+from portico.domain.events import ClientAuthorized, GrantRevoked
 from portico.domain.oauth import (
     CODE_SECONDS,
     REFRESH_SECONDS,
@@ -22,10 +23,10 @@ from portico.domain.oauth import (
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, AUTHORIZATION_CODE, digest, mint
 from portico.domain.times import SECOND
+from portico.services.change import Change
 from portico.services.credentials import living
 from portico.services.environment import Environment
 from portico.services.tokens import Pair, issue, refreshable
-from portico.storage.database import Transaction
 from portico.storage.grants import Code, OwnedToken
 
 _INVALID = "This code is not valid, has expired or was used before."
@@ -56,44 +57,33 @@ class Exchanged(NamedTuple):
     id_token: str | None
 
 
-async def grant_code(env: Environment, wish: Wish, *, signed_in_at: int, by: Actor) -> str:
+async def grant_code(env: Environment, wish: Wish, *, signed_in_at: int, by: By) -> str:
     """A code for what the user of `by` grants: narrowed to their role. Raises `Refused`."""
     code = mint(AUTHORIZATION_CODE, env.random(32))
-    now = env.clock()
-    async with env.db.transaction() as tx:
-        user = await env.users.get(by.user_id or 0, tx)
-        if user is None or await env.clients.get(wish.client.id, tx) is None:
+
+    async def work(change: Change) -> None:
+        user = await change.lock(env.users, by.actor.user_id or 0)
+        client = await change.lock(env.clients, wish.client.id)
+        if user is None or client is None:
             raise Refused("invalid_request", "This account or this application is gone.")
-        scopes = narrowed(wish.scopes, ROLE_SCOPES[user.role])
-        await env.grants.add_code(
-            tx,
-            digest(code),
-            Code(
-                client_id=wish.client.id,
-                user_id=user.id,
-                redirect_uri=wish.redirect_uri,
-                scopes=scopes,
-                nonce=wish.nonce,
-                code_challenge=wish.code_challenge,
-                signed_in_at=signed_in_at,
-                expires_at=now + CODE_SECONDS * SECOND,
-            ),
+        granted = Code(
+            client_id=client.id,
+            user_id=user.id,
+            redirect_uri=wish.redirect_uri,
+            scopes=narrowed(wish.scopes, ROLE_SCOPES[user.role]),
+            nonce=wish.nonce,
+            code_challenge=wish.code_challenge,
+            signed_in_at=signed_in_at,
+            expires_at=change.now + CODE_SECONDS * SECOND,
         )
-        await env.audit.record(
-            tx,
-            by,
-            now,
-            "client.authorized",
-            target="client",
-            target_id=wish.client.client_id,
-            details={"scopes": spelled(scopes)},
-        )
+        await env.grants.add_code(change.tx, digest(code), granted)
+        change.note(ClientAuthorized(client, granted.scopes))
+
+    await env.change(by, work)
     return code
 
 
-async def exchange_code(
-    env: Environment, client: Client, exchange: Exchange, by: Actor
-) -> Exchanged:
+async def exchange_code(env: Environment, client: Client, exchange: Exchange, by: By) -> Exchanged:
     """Exchanges a code for tokens (RFC 6749 §4.1.3). Raises `Refused`.
 
     A code that comes a second time ends what it bought the first time.
@@ -103,60 +93,58 @@ async def exchange_code(
     found = await env.grants.code(code_hash)
     if found is None or found.client_id != client.id:
         raise Refused("invalid_grant", _INVALID)
-    async with env.db.transaction() as tx:
-        # The user first, as whoever ends all of a user's codes has it: see `sign_in.still`.
-        user = await env.users.get(found.user_id, tx)
-        code = await env.grants.code(code_hash, tx)
-        if user is None or code is None:
-            raise Refused("invalid_grant", _INVALID)
+
+    async def work(change: Change) -> Exchanged | None:
+        user = await change.lock(env.users, found.user_id)
+        if user is None or await change.lock(env.clients, client.id) is None:
+            return None
+        code = await env.grants.code(code_hash, change.tx)
+        if code is None:
+            return None
         if code.grant_id is None:
-            code = msgspec.structs.replace(
-                code, scopes=narrowed(code.scopes, ROLE_SCOPES[user.role])
-            )
-            return await _spend(env, tx, client, code, code_hash, exchange, by)
-        if await env.grants.revoke(tx, code.grant_id, env.clock()):
-            details = {"user_id": code.user_id, "reason": "an authorization code was used twice"}
-            await env.audit.record(
-                tx,
-                by,
-                env.clock(),
-                "grant.revoked",
-                target="grant",
-                target_id=code.grant_id,
-                details=details,
-            )
-    raise Refused("invalid_grant", _INVALID)
+            narrow = narrowed(code.scopes, ROLE_SCOPES[user.role])
+            code = msgspec.structs.replace(code, scopes=narrow)
+            return await _spend(env, change, client, code, code_hash, exchange)
+        if await env.grants.revoke(change.tx, code.grant_id, change.now):
+            why = {"reason": "an authorization code was used twice"}
+            change.note(GrantRevoked(code.grant_id, code.user_id, why))
+        return None
+
+    exchanged = await env.change(by, work)
+    if exchanged is None:
+        raise Refused("invalid_grant", _INVALID)
+    return exchanged
 
 
 async def _spend(
     env: Environment,
-    tx: Transaction,
+    change: Change,
     client: Client,
     code: Code,
     code_hash: bytes,
     exchange: Exchange,
-    by: Actor,
 ) -> Exchanged:
-    now = env.clock()
+    now = change.now
     if now >= code.expires_at:
         raise Refused("invalid_grant", _INVALID)
     if exchange.redirect_uri != code.redirect_uri:
         raise Refused("invalid_grant", "The redirect_uri is not the one that the code was for.")
     if not verified(code.code_challenge, exchange.verifier):
         raise Refused("invalid_grant", "The code_verifier does not belong to this code.")
+    change.told_elsewhere()  # or rather earlier: when the user allowed it
     grant = await env.grants.insert(
-        tx,
+        change.tx,
         user_id=code.user_id,
         client_id=client.id,
         scopes=code.scopes,
-        address=by.address or "",
+        address=change.by.address,
         user_agent="",
         now=now,
         expires_at=now + REFRESH_SECONDS * SECOND,
     )
-    await env.grants.spend_code(tx, code_hash, grant.id)
+    await env.grants.spend_code(change.tx, code_hash, grant.id)
     access_token = mint(ACCESS_TOKEN, env.random(32))
-    pair = await issue(env, tx, grant.id, access_token, code.scopes, now)
+    pair = await issue(env, change, grant.id, access_token, code.scopes)
     if "openid" not in code.scopes:
         return Exchanged(pair, None)
     return Exchanged(pair, env.signer.sign(_identity(client, code, access_token), now))
@@ -176,7 +164,7 @@ def _identity(client: Client, code: Code, access_token: str) -> dict[str, Any]:
     return claims
 
 
-async def revoke_token(env: Environment, client: Client, token: str, by: Actor) -> None:
+async def revoke_token(env: Environment, client: Client, token: str, by: By) -> None:
     """Ends a client's own token (RFC 7009): an access token alone, a refresh token with its whole
     family. What is unknown or another's is left as it is, without an error."""
     token_hash = digest(token)
@@ -184,20 +172,16 @@ async def revoke_token(env: Environment, client: Client, token: str, by: Actor) 
     owned = refresh or await env.grants.by_access(token_hash)
     if owned is None or owned.grant.client_id != client.id:
         return
-    now = env.clock()
-    async with env.db.transaction() as tx:
+
+    async def work(change: Change) -> None:
         if refresh is None:
-            await env.grants.end_access(tx, owned.token.id, now)
-        elif await env.grants.revoke(tx, owned.grant.id, now):
-            await env.audit.record(
-                tx,
-                by,
-                now,
-                "grant.revoked",
-                target="grant",
-                target_id=owned.grant.id,
-                details={"user_id": owned.grant.user_id, "reason": "the client revoked it"},
-            )
+            change.told_elsewhere()  # it would have ended within the hour
+            await env.grants.end_access(change.tx, owned.token.id, change.now)
+        elif await env.grants.revoke(change.tx, owned.grant.id, change.now):
+            why = {"reason": "the client revoked it"}
+            change.note(GrantRevoked(owned.grant.id, owned.grant.user_id, why))
+
+    await env.change(by, work)
 
 
 async def introspect(env: Environment, client: Client, token: str) -> dict[str, Any]:

@@ -6,11 +6,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
+from portico.domain.events import (
+    ClientChanged,
+    ClientCreated,
+    ClientDeleted,
+    ClientSecretRenewed,
+)
 from portico.domain.oauth import MAX_URIS, Client, Refused, client_name, client_scopes, redirect_uri
 from portico.domain.secrets import CLIENT_SECRET, digest, mint
 from portico.domain.users import User
+from portico.services.change import Change
 from portico.services.environment import Environment
 
 _UNKNOWN = "The client is unknown or its secret is wrong."
@@ -32,77 +39,77 @@ class Registration(NamedTuple):
 
 
 async def register_client(
-    env: Environment, owner: User | None, wanted: Registration, *, public: bool, by: Actor
+    env: Environment, owner: User | None, wanted: Registration, *, public: bool, by: By
 ) -> Registered:
-    """Registers a client. Raises `Invalid` with a fault for each rule that is broken."""
+    """Registers a client. Raises `Invalid` with a fault for each rule that is broken, and
+    `NotFound` where the owner is gone."""
     name, uris, scopes = _checked(wanted)
     secret = None if public else mint(CLIENT_SECRET, env.random(32))
-    now = env.clock()
-    client = Client(
-        id=0,
-        client_id=f"client_{env.random(12).hex()}",
-        secret_hash=digest(secret) if secret else None,
-        user_id=owner.id if owner else None,
-        name=name,
-        redirect_uris=uris,
-        scopes=scopes,
-        created_at=now,
-    )
-    async with env.db.transaction() as tx:
-        client = await env.clients.insert(tx, client)
-        await env.audit.record(
-            tx, by, now, "client.created", target="client", target_id=client.client_id
+    client_id = f"client_{env.random(12).hex()}"
+
+    async def work(change: Change) -> Registered:
+        if owner is not None and await change.lock(env.users, owner.id) is None:
+            raise NotFound("The owner's account is gone.")
+        client = Client(
+            id=0,
+            client_id=client_id,
+            secret_hash=digest(secret) if secret else None,
+            user_id=owner.id if owner else None,
+            name=name,
+            redirect_uris=uris,
+            scopes=scopes,
+            created_at=change.now,
         )
-    return Registered(client, secret)
+        client = await env.clients.insert(change.tx, client)
+        change.note(ClientCreated(client))
+        return Registered(client, secret)
+
+    return await env.change(by, work)
 
 
-async def change_client(
-    env: Environment, row_id: int, wanted: Registration, *, by: Actor
-) -> Client:
+async def change_client(env: Environment, row_id: int, wanted: Registration, *, by: By) -> Client:
     """Changes what a client is registered with. Raises `NotFound` and `Invalid`."""
     name, uris, scopes = _checked(wanted)
-    async with env.db.transaction() as tx:
-        client = _found(await env.clients.get(row_id, tx))
+
+    async def work(change: Change) -> Client:
+        client = _found(await change.lock(env.clients, row_id))
         client = msgspec.structs.replace(client, name=name, redirect_uris=uris, scopes=scopes)
-        await env.clients.update(tx, client)
-        await env.audit.record(
-            tx, by, env.clock(), "client.changed", target="client", target_id=client.client_id
-        )
-    return client
+        await env.clients.update(change.tx, client)
+        change.note(ClientChanged(client))
+        return client
+
+    return await env.change(by, work)
 
 
-async def renew_secret(env: Environment, row_id: int, *, by: Actor) -> Registered:
+async def renew_secret(env: Environment, row_id: int, *, by: By) -> Registered:
     """Gives a confidential client another secret; the old one fails at once.
 
     Raises `NotFound`, and `Invalid` for a public client.
     """
     secret = mint(CLIENT_SECRET, env.random(32))
-    async with env.db.transaction() as tx:
-        client = _found(await env.clients.get(row_id, tx))
+
+    async def work(change: Change) -> Registered:
+        client = _found(await change.lock(env.clients, row_id))
         if client.public:
             raise Invalid("A public client has no secret.")
         client = msgspec.structs.replace(client, secret_hash=digest(secret))
-        await env.clients.update(tx, client)
-        await env.audit.record(
-            tx,
-            by,
-            env.clock(),
-            "client.secret_renewed",
-            target="client",
-            target_id=client.client_id,
-        )
-    return Registered(client, secret)
+        await env.clients.update(change.tx, client)
+        change.note(ClientSecretRenewed(client))
+        return Registered(client, secret)
+
+    return await env.change(by, work)
 
 
-async def delete_client(env: Environment, row_id: int, *, by: Actor) -> Client:
+async def delete_client(env: Environment, row_id: int, *, by: By) -> Client:
     """Removes a client; all that was granted to it ends. Raises `NotFound`."""
-    async with env.db.transaction() as tx:
-        client = _found(await env.clients.get(row_id, tx))
-        await env.clients.delete(tx, row_id)
-        await env.audit.record(
-            tx, by, env.clock(), "client.deleted", target="client", target_id=client.client_id
-        )
-    return client
+
+    async def work(change: Change) -> Client:
+        client = _found(await change.lock(env.clients, row_id))
+        await env.clients.delete(change.tx, row_id)
+        change.note(ClientDeleted(client))
+        return client
+
+    return await env.change(by, work)
 
 
 async def authenticate_client(env: Environment, client_id: str, secret: str | None) -> Client:

@@ -214,6 +214,7 @@ class Credentials:
             credential=credential,
             credential_id=owned.grant.id,
             expires_at=owned.token.access_expires_at,
+            token_id=owned.token.id,
         )
 
 

@@ -4,13 +4,16 @@
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 
+from portico.domain.audit import By
 from portico.domain.limits import Plan
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
+from portico.services.change import Change, carry_out
 from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
 from portico.services.signing import Signer
@@ -33,6 +36,8 @@ from portico.storage.rate_counters import RateCounters
 from portico.storage.sessions import Sessions
 from portico.storage.signing_keys import SigningKeys
 from portico.storage.users import Users
+
+T = TypeVar("T")
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -80,8 +85,6 @@ class Environment:
         self.mirror = mirror
         self.mirror_is_behind = asyncio.Event()
         """Set where a mirror could not be reached."""
-        self.under_way: set[tuple[int, str, bytes]] = set()
-        """Requests with an idempotency key that this process is answering."""
         self.daily_counts = DailyCounts()
         self.users = Users(db)
         self.products = Products(db)
@@ -98,15 +101,16 @@ class Environment:
         self.leases = Leases(db)
         self.flushes = Flushes()
         self.expiry = Expiry(db)
-        self.signer = Signer(
-            db,
-            self.signing_keys,
-            self.audit,
-            vault,
-            issuer=addresses.auth,
-            clock=clock,
-            random=random,
-        )
+        self.signer = Signer(self, vault)
+
+    async def change(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
+        """Changes something on behalf of `by`: does `work` in one transaction, with what it leaves
+        behind (see `services.change`). Returns what `work` returned, once that is on disk.
+
+        Raises what `work` raises, after undoing all of it; `AuthenticationRequired` where the
+        caller's credential has ended, `UniqueViolation`, `AnsweredBefore`, and `Unavailable`.
+        """
+        return await carry_out(self, by, work)
 
     def plan(self, name: str) -> Plan:
         """The plan of this name; Free where the configuration no longer has it."""

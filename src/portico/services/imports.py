@@ -6,18 +6,20 @@ it takes one long transaction, for which other writers wait.
 """
 
 import tempfile
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
+from portico.domain.events import ProductsImported
 from portico.domain.products import Product
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.products import new_product
-from portico.storage.database import Transaction
 
 BATCH_ROWS = 2_000
 BATCH_BYTES = 4 * 1024 * 1024
@@ -25,7 +27,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 
 async def insert_in_batches(
-    env: Environment, products: Iterable[dict[str, Any]], by: Actor
+    env: Environment, products: Iterable[dict[str, Any]], by: By
 ) -> AsyncGenerator[int, None]:
     """Stores products, given as values that their rules have passed; yields the size of every batch
     once it is on disk. What was yielded stays, whatever happens afterwards, and is noted at the
@@ -34,32 +36,37 @@ async def insert_in_batches(
     stored = 0
     try:
         for batch in _batches(new_product(values, now) for values in products):
-            async with env.db.transaction() as tx:
-                await env.products.insert_many(tx, batch)
+            await env.change(by, partial(_insert_part, env, batch))
             stored += len(batch)
             yield len(batch)
     finally:
         if stored:
-            async with env.db.transaction() as tx:
-                await _note(env, tx, by, stored)
+            await env.change(by, partial(_note, stored))
 
 
-async def insert_at_once(env: Environment, spool: "Spool", by: Actor) -> AsyncGenerator[int, None]:
-    """Stores all products or, where it is not iterated to its end, none; yields the size of every
-    batch that the transaction holds."""
-    async with env.db.transaction() as tx:
+async def _insert_part(env: Environment, batch: list[Product], change: Change) -> None:
+    await env.products.insert_many(change.tx, batch)
+    change.told_elsewhere()
+
+
+async def _note(stored: int, change: Change) -> None:
+    change.note(ProductsImported(stored))
+
+
+async def insert_at_once(
+    env: Environment, spool: "Spool", by: By, progress: Callable[[int], None]
+) -> None:
+    """Stores all products or none. `progress` is told the size of every batch that the transaction
+    holds; what it raises undoes all of them."""
+
+    async def work(change: Change) -> None:
         for batch in _batches(spool):
-            await env.products.insert_many(tx, batch)
-            yield len(batch)
+            await env.products.insert_many(change.tx, batch)
+            progress(len(batch))
         if spool.size:
-            await _note(env, tx, by, spool.size)
+            change.note(ProductsImported(spool.size))
 
-
-async def _note(env: Environment, tx: Transaction, by: Actor, count: int) -> None:
-    facts = {"inserted": count}
-    await env.audit.record(
-        tx, by, env.clock(), "products.imported", target="product", details=facts
-    )
+    await env.change(by, work)
 
 
 class Spool:

@@ -8,8 +8,11 @@ import logging
 
 import msgspec
 
+from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import Unavailable
+from portico.domain.events import UserChanged, UserCreated, UserDeleted
 from portico.domain.users import User
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.storage.database import UniqueViolation
 
@@ -21,32 +24,43 @@ _AT_ONCE = 1_000
 """Mirrors that are compared by one read of either database."""
 
 
-async def mirror_of(env: Environment, account: User) -> User:
+async def mirror_of(env: Environment, account: User, by: By) -> User:
     """The account's user in the mirroring environment `env`, made where there is none.
 
-    A user of `env` who has the account's e-mail already becomes its mirror.
+    A user of `env` who has the account's e-mail already makes room for it.
     """
+    known = await env.users.by_account(account.id)
+    if known is not None:
+        return known
     try:
-        return await _make(env, account)
+        return await _make(env, account, by)
     except UniqueViolation:  # another request made it in this moment
-        return await _make(env, account)
+        return await _make(env, account, by)
 
 
-async def _make(env: Environment, account: User) -> User:
-    async with env.db.transaction() as tx:
-        known = await env.users.by_account(account.id, tx)
+async def _make(env: Environment, account: User, by: By) -> User:
+    async def work(change: Change) -> User:
+        known = await env.users.by_account(account.id, change.tx)
         if known is not None:
             return known
-        namesake = await env.users.by_email(account.email, tx)
+        namesake = await env.users.by_email(account.email, change.tx)
         if namesake is not None and namesake.account_id == account.id:
             return namesake  # made since the first look
-        now = env.clock()
         if namesake is not None:
-            await env.users.delete(tx, namesake.id)
+            await env.users.delete(change.tx, namesake.id)
+            change.note(UserDeleted(namesake))
         mirror = msgspec.structs.replace(
-            account, account_id=account.id, password_hash=None, created_at=now, updated_at=now
+            account,
+            account_id=account.id,
+            password_hash=None,
+            created_at=change.now,
+            updated_at=change.now,
         )
-        return await env.users.insert(tx, mirror)
+        mirror = await env.users.insert(change.tx, mirror)
+        change.note(UserCreated(mirror))
+        return mirror
+
+    return await env.change(by, work)
 
 
 async def follow(env: Environment, account_id: int) -> None:
@@ -78,15 +92,20 @@ async def bring(env: Environment, account_id: int) -> None:
     sandbox = env.mirror
     if sandbox is None:
         return
-    async with sandbox.db.transaction() as tx:
-        mirror = await sandbox.users.by_account(account_id, tx)
+
+    async def work(change: Change) -> None:
+        mirror = await sandbox.users.by_account(account_id, change.tx)
         if mirror is None:
             return
         # Read once the mirror is locked: of two changes at once, the later one stays.
         account = await env.users.get(account_id)
         if account is None:
-            await sandbox.users.delete(tx, mirror.id)
+            await sandbox.users.delete(change.tx, mirror.id)
+            change.note(UserDeleted(mirror))
         elif any(getattr(mirror, name) != getattr(account, name) for name in _SHARED):
             shared = {name: getattr(account, name) for name in _SHARED}
-            changed = msgspec.structs.replace(mirror, **shared, updated_at=sandbox.clock())
-            await sandbox.users.update(tx, changed)
+            changed = msgspec.structs.replace(mirror, **shared, updated_at=change.now)
+            await sandbox.users.update(change.tx, changed)
+            change.note(UserChanged(changed, mirror))
+
+    await sandbox.change(SYSTEM, work)

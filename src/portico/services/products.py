@@ -5,30 +5,26 @@ from typing import Any
 
 import msgspec
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
+from portico.domain.events import ProductChanged, ProductCreated, ProductDeleted
 from portico.domain.products import Product, change_status
+from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.storage.database import Keep
 
 Check = Callable[[Product], None]
 """Raises `PreconditionFailed` where the caller expected the product to be another."""
 
 
-async def create_product(
-    env: Environment, values: dict[str, Any], by: Actor, keep: Keep[Product] | None = None
-) -> Product:
+async def create_product(env: Environment, values: dict[str, Any], by: By) -> Product:
     """Stores a new product with these values, which its rules have passed."""
-    now = env.clock()
-    async with env.db.transaction() as tx:
-        product = await env.products.insert(tx, new_product(values, now))
-        facts = {"name": product.name}
-        await env.audit.record(
-            tx, by, now, "product.created", target="product", target_id=product.id, details=facts
-        )
-        if keep is not None:
-            await keep(tx, product)
-    return product
+
+    async def work(change: Change) -> Product:
+        product = await env.products.insert(change.tx, new_product(values, change.now))
+        change.note(ProductCreated(product))
+        return product
+
+    return await env.change(by, work)
 
 
 def new_product(values: dict[str, Any], now: int) -> Product:
@@ -37,53 +33,52 @@ def new_product(values: dict[str, Any], now: int) -> Product:
 
 
 async def change_product(
-    env: Environment, product_id: int, values: dict[str, Any], check: Check, by: Actor
+    env: Environment, product_id: int, values: dict[str, Any], check: Check, by: By
 ) -> Product:
     """Changes a product's values. Raises `NotFound`, `PreconditionFailed`, and `Invalid` for a
     change of status that the states do not allow."""
-    async with env.db.transaction() as tx:
-        product = await env.products.get(product_id, tx)
-        if product is None:
-            raise NotFound(f"There is no product {product_id}.")
-        check(product)
+
+    async def work(change: Change) -> Product:
+        before = await _locked(env, change, product_id, check)
         if "status" in values:
-            try:
-                change_status(product.status, values["status"])
-            except BrokenRule as error:
-                raise Invalid(
-                    "Some fields have values that are not allowed.", [Fault("status", str(error))]
-                ) from error
-        changed = msgspec.structs.replace(product, **_stored(values))
-        if changed == product:
-            return product
-        now = env.clock()
-        fields = [name for name in values if getattr(changed, name) != getattr(product, name)]
-        changed = msgspec.structs.replace(changed, updated_at=now)
-        await env.products.update(tx, changed)
-        facts = {"fields": fields}
-        await env.audit.record(
-            tx, by, now, "product.changed", target="product", target_id=product_id, details=facts
-        )
-    return changed
+            _check_status(before.status, values["status"])
+        after = msgspec.structs.replace(before, **_stored(values))
+        if after == before:
+            return before
+        after = msgspec.structs.replace(after, updated_at=change.now)
+        await env.products.update(change.tx, after)
+        change.note(ProductChanged(after, before))
+        return after
+
+    return await env.change(by, work)
 
 
-async def delete_product(env: Environment, product_id: int, check: Check, by: Actor) -> None:
+async def delete_product(env: Environment, product_id: int, check: Check, by: By) -> None:
     """Removes a product. Raises `NotFound` and `PreconditionFailed`."""
-    async with env.db.transaction() as tx:
-        product = await env.products.get(product_id, tx)
-        if product is None:
-            raise NotFound(f"There is no product {product_id}.")
-        check(product)
-        await env.products.delete(tx, product_id)
-        await env.audit.record(
-            tx,
-            by,
-            env.clock(),
-            "product.deleted",
-            target="product",
-            target_id=product_id,
-            details={"name": product.name},
-        )
+
+    async def work(change: Change) -> None:
+        product = await _locked(env, change, product_id, check)
+        await env.products.delete(change.tx, product_id)
+        change.note(ProductDeleted(product))
+
+    await env.change(by, work)
+
+
+async def _locked(env: Environment, change: Change, product_id: int, check: Check) -> Product:
+    product = await change.lock(env.products, product_id)
+    if product is None:
+        raise NotFound(f"There is no product {product_id}.")
+    check(product)
+    return product
+
+
+def _check_status(old: str, new: str) -> None:
+    try:
+        change_status(old, new)
+    except BrokenRule as error:
+        raise Invalid(
+            "Some fields have values that are not allowed.", [Fault("status", str(error))]
+        ) from error
 
 
 def _stored(values: dict[str, Any]) -> dict[str, Any]:

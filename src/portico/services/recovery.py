@@ -11,18 +11,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Fault, Invalid
+from portico.domain.events import EmailVerified, LinkAsked, PasswordReset
 from portico.domain.limits import Plan
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import HOUR, SECOND
 from portico.domain.users import User, email_key
 from portico.domain.users import email as well_formed
 from portico.mail.protocol import Letter
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.guard import forgive
+from portico.services.users import end_sign_ins
 from portico.state.callers import MAIL
-from portico.storage.database import Transaction
 from portico.storage.email_tokens import EmailToken
 
 MAILS = Plan("mails to an account", 3, 3)
@@ -57,7 +59,7 @@ VERIFY = _Link(
 )
 
 
-async def ask_reset(env: Environment, email: str, by: Actor) -> None:
+async def ask_reset(env: Environment, email: str, by: By) -> None:
     """Sends whoever has this e-mail, if anyone, a link to `reset_password`.
 
     All that depends on the account happens later, so that nobody can tell what there was. An
@@ -70,12 +72,12 @@ async def ask_reset(env: Environment, email: str, by: Actor) -> None:
     env.mail_queue.post("reset", partial(_write_reset, env, address, by))
 
 
-async def ask_verification(env: Environment, user: User, by: Actor) -> None:
+async def ask_verification(env: Environment, user: User, by: By) -> None:
     """Sends a user a link to `verify_email`, as `ask_reset` does."""
     env.mail_queue.post("verify", partial(_write, env, user, VERIFY, by))
 
 
-async def reset_password(env: Environment, token: str, password: str, by: Actor) -> None:
+async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
     """Gives the owner of a token a password, which keeps the rules of `domain.users.password`.
 
     Ends all that the account is signed in with and has granted; API keys stay. Who got the mail at
@@ -84,34 +86,41 @@ async def reset_password(env: Environment, token: str, password: str, by: Actor)
     """
     found = await _find(env, token, RESET)
     password_hash = await env.passwords.hash(password)
-    async with env.db.transaction() as tx:
-        user = await _use(env, tx, token, found)
-        now = env.clock()
+
+    async def work(change: Change) -> User:
+        user = await _use(env, change, token, found)
         verified_at = user.email_verified_at
         if _still_theirs(user, found):
-            verified_at = verified_at or now
+            verified_at = verified_at or change.now
         changed = msgspec.structs.replace(
-            user, password_hash=password_hash, email_verified_at=verified_at, updated_at=now
+            user,
+            password_hash=password_hash,
+            email_verified_at=verified_at,
+            updated_at=change.now,
         )
-        await env.users.update(tx, changed)
-        await env.sessions.delete_of_user(tx, user.id)
-        await env.grants.revoke_of_user(tx, user.id, now)
-        await env.audit.record(tx, by, now, "password.reset", target="user", target_id=user.id)
-    await forgive(env, user.email, by.address or "")
+        await env.users.update(change.tx, changed)
+        await end_sign_ins(env, change, user.id)
+        change.note(PasswordReset(changed))
+        return changed
+
+    user = await env.change(by.alone, work)
+    await forgive(env, user.email, by.address)
 
 
-async def verify_email(env: Environment, token: str, by: Actor) -> None:
+async def verify_email(env: Environment, token: str, by: By) -> None:
     """Notes that a user gets mail at the address that the token was sent to. Raises `Invalid` where
     the token is of no use, or the user has another address by now."""
     found = await _find(env, token, VERIFY)
-    async with env.db.transaction() as tx:
-        user = await _use(env, tx, token, found)
+
+    async def work(change: Change) -> None:
+        user = await _use(env, change, token, found)
         if not _still_theirs(user, found):
             raise _useless()
-        now = env.clock()
-        changed = msgspec.structs.replace(user, email_verified_at=now, updated_at=now)
-        await env.users.update(tx, changed)
-        await env.audit.record(tx, by, now, "email.verified", target="user", target_id=user.id)
+        changed = msgspec.structs.replace(user, email_verified_at=change.now, updated_at=change.now)
+        await env.users.update(change.tx, changed)
+        change.note(EmailVerified(changed))
+
+    await env.change(by.alone, work)
 
 
 async def _find(env: Environment, token: str, link: _Link) -> EmailToken:
@@ -122,10 +131,12 @@ async def _find(env: Environment, token: str, link: _Link) -> EmailToken:
     return found
 
 
-async def _use(env: Environment, tx: Transaction, token: str, found: EmailToken) -> User:
-    """Uses the token up; returns its user, locked before it as whoever makes tokens does."""
-    user = await env.users.get(found.user_id, tx)
-    used = await env.email_tokens.take(tx, digest(token), purpose=found.purpose, now=env.clock())
+async def _use(env: Environment, change: Change, token: str, found: EmailToken) -> User:
+    """Uses the token up; returns its user, locked before it."""
+    user = await change.lock(env.users, found.user_id)
+    used = await env.email_tokens.take(
+        change.tx, digest(token), purpose=found.purpose, now=change.now
+    )
     if user is None or used is None:
         raise _useless()
     return user
@@ -139,7 +150,7 @@ def _useless() -> Invalid:
     return Invalid(_USELESS, [Fault("token", _USELESS)])
 
 
-async def _write_reset(env: Environment, email: str, by: Actor) -> Letter | None:
+async def _write_reset(env: Environment, email: str, by: By) -> Letter | None:
     user = await env.users.by_email(email)
     # A mirror user's password would open the sandbox to whoever has an address of the past.
     if user is None or user.account_id is not None:
@@ -147,7 +158,7 @@ async def _write_reset(env: Environment, email: str, by: Actor) -> Letter | None
     return await _write(env, user, RESET, by)
 
 
-async def _write(env: Environment, user: User, link: _Link, by: Actor) -> Letter | None:
+async def _write(env: Environment, user: User, link: _Link, by: By) -> Letter | None:
     """Makes a token, instead of those before it, and the letter that brings it. None where the
     account has had its mails, or is not what it was."""
     now = env.clock()
@@ -155,22 +166,25 @@ async def _write(env: Environment, user: User, link: _Link, by: Actor) -> Letter
     if not verdict.admitted:
         return None
     token = mint("", env.random(RANDOM_BYTES))
-    async with env.db.transaction() as tx:
-        present = await env.users.get(user.id, tx)
+
+    async def work(change: Change) -> bool:
+        present = await change.lock(env.users, user.id)
         if present is None or present.email != user.email:
-            return None
-        await env.email_tokens.delete_of_user(tx, user.id, purpose=link.purpose)
+            return False
+        await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
         stored = EmailToken(user.id, link.purpose, user.email, now + link.hours * HOUR)
-        await env.email_tokens.insert(tx, digest(token), stored)
-        facts = {"purpose": link.purpose}
-        await env.audit.record(
-            tx, by, now, "link.asked", target="user", target_id=user.id, details=facts
-        )
+        await env.email_tokens.insert(change.tx, digest(token), stored)
+        change.note(LinkAsked(user, link.purpose))
+        return True
+
+    # Whoever asked may have left meanwhile: the mail is written later.
+    if not await env.change(by.alone, work):
+        return None
     address = f"{env.addresses.dashboard}/{link.purpose}?token={token}"
     return _letter(user, link, address, by, now=now, name=env.random(16).hex())
 
 
-def _letter(user: User, link: _Link, address: str, by: Actor, *, now: int, name: str) -> Letter:
+def _letter(user: User, link: _Link, address: str, by: By, *, now: int, name: str) -> Letter:
     """The mail around a link. Nothing in it was chosen by whoever asked, but for where from."""
     hours = "one hour" if link.hours == 1 else f"{link.hours} hours"
     at = datetime.fromtimestamp(now // SECOND, UTC)
@@ -195,9 +209,9 @@ def _letter(user: User, link: _Link, address: str, by: Actor, *, now: int, name:
     )
 
 
-def _place(by: Actor) -> str:
+def _place(by: By) -> str:
     """Where somebody asks from. A proxy may pass on any text for an address; a mail does not."""
     try:
-        return f"the address {ip_address(by.address or '')}"
+        return f"the address {ip_address(by.address)}"
     except ValueError:
         return "an unknown address"

@@ -11,12 +11,14 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import Conflict
+from portico.domain.events import SandboxReset
 from portico.domain.money import price_units
 from portico.domain.products import Product
 from portico.domain.times import DAY
 from portico.domain.users import User
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.storage.database import Transaction, UniqueViolation
 
@@ -58,7 +60,7 @@ class Filled(msgspec.Struct):
     mirrors: int
 
 
-async def reset(env: Environment, by: Actor) -> Filled:
+async def reset(env: Environment, by: By) -> Filled:
     """Replaces all that the sandbox holds by the samples, in one transaction.
 
     Mirror users of live accounts with all that is theirs, OAuth clients and the audit log stay; a
@@ -73,16 +75,19 @@ async def reset(env: Environment, by: Actor) -> Filled:
     products = [
         _product(sample, now - age * DAY) for sample, age in zip(samples, ages, strict=True)
     ]
+
+    async def work(change: Change) -> int:
+        await env.users.delete_all_but_mirrors(change.tx)
+        users = await _add_users(env, change.tx, now)
+        await env.products.delete_all(change.tx)
+        await env.products.insert_many(change.tx, products)
+        # Whoever repeats a POST after a reset means what is there now.
+        await env.idempotency_keys.forget(change.tx, now + DAY)
+        change.note(SandboxReset(users, len(products)))
+        return users
+
     try:
-        async with env.db.transaction() as tx:
-            await env.users.delete_all_but_mirrors(tx)
-            users = await _add_users(env, tx, now)
-            await env.products.delete_all(tx)
-            await env.products.insert_many(tx, products)
-            # Whoever repeats a POST after a reset means what is there now.
-            await env.idempotency_keys.forget(tx, now + DAY)
-            facts = {"users": users, "products": len(products)}
-            await env.audit.record(tx, by, now, "sandbox.reset", details=facts)
+        users = await env.change(by, work)
     except UniqueViolation as error:
         raise Conflict(
             "A user with a sample's e-mail came in at the same moment; nothing was changed."

@@ -2,11 +2,13 @@
 
 from typing import NamedTuple
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
+from portico.domain.events import SignedOut
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import User
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.sign_in import Attempt, check_password, note_sign_in, still
 
@@ -28,29 +30,35 @@ async def open_session(
     it gets any further with it. Raises as `check_password` does."""
     user = await check_password(env, attempt)
     secret = mint("", env.random(32))
-    now = env.clock()
     replaced = await env.sessions.by_hash(digest(instead_of)) if instead_of else None
-    async with env.db.transaction() as tx:
-        user = await still(env, tx, user)
+
+    async def work(change: Change) -> Opened:
+        current = await still(env, change, user)
         if replaced is not None:
-            await env.sessions.delete(tx, replaced.session.id)
+            await env.sessions.delete(change.tx, replaced.session.id)
         session = await env.sessions.insert(
-            tx,
+            change.tx,
             user_id=user.id,
             token_hash=digest(secret),
             address=attempt.address,
             user_agent=user_agent[:USER_AGENT_LENGTH],
-            now=now,
-            expires_at=now + MAX_SECONDS * SECOND,
+            now=change.now,
+            expires_at=change.now + MAX_SECONDS * SECOND,
         )
-        user = await note_sign_in(env, tx, user, attempt, "session", session.id)
-    return Opened(session, secret, user)
+        return Opened(
+            session, secret, await note_sign_in(env, change, current, "session", session.id)
+        )
+
+    return await env.change(attempt.by.alone, work)
 
 
-async def close_session(env: Environment, by: Actor) -> None:
+async def close_session(env: Environment, by: By) -> None:
     """Ends the session that `by` acts with."""
-    async with env.db.transaction() as tx:
-        if await env.sessions.delete(tx, by.credential_id or 0):
-            await env.audit.record(
-                tx, by, env.clock(), "sign_out", target="session", target_id=by.credential_id
-            )
+    session_id = by.actor.credential_id or 0
+
+    async def work(change: Change) -> None:
+        if await env.sessions.delete(change.tx, session_id):
+            change.note(SignedOut(session_id))
+
+    # Of two at once the second finds nothing to end, which is as good.
+    await env.change(by.alone, work)

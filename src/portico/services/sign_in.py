@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import AuthenticationRequired
+from portico.domain.events import SignedIn, SignInRefused
 from portico.domain.users import PASSWORD_LENGTH, User
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
-from portico.storage.database import Transaction
 
 WRONG = "The e-mail or the password is wrong."
 
@@ -28,12 +29,12 @@ class Attempt(NamedTuple):
 
     email: str
     password: str
-    by: Actor
+    by: By
 
     @property
     def address(self) -> str:
         """Where it comes from."""
-        return self.by.address or ""
+        return self.by.address
 
 
 async def check_password(env: Environment, attempt: Attempt) -> User:
@@ -53,45 +54,37 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     return user
 
 
-async def still(env: Environment, tx: Transaction, user: User) -> User:
-    """The user whose password was checked, as it now is; nobody changes it until `tx` ends.
+async def still(env: Environment, change: Change, user: User) -> User:
+    """The user whose password was checked, as it now is; nobody changes it until the change ends.
 
-    For the beginning of the transaction that stores a credential: whatever refers to the user's row
-    holds it too, and of two that then want it for themselves each would wait for the other. Raises
-    `AuthenticationRequired` for one who was deleted, or whose password changed, meanwhile.
+    Raises `AuthenticationRequired` for one who was deleted, or whose password changed, meanwhile.
     """
-    current = await env.users.get(user.id, tx)
+    current = await change.lock(env.users, user.id)
     if current is None or current.password_hash != user.password_hash:
         raise AuthenticationRequired(WRONG)
     return current
 
 
 async def note_sign_in(
-    env: Environment, tx: Transaction, user: User, attempt: Attempt, credential: str, row_id: int
+    env: Environment, change: Change, user: User, credential: str, row_id: int
 ) -> User:
-    """Moves `last_login_at`, remembers the address and writes the audit log, in the transaction
-    that stores the credential (its kind and id). Returns the user as it now is."""
-    now = env.clock()
-    user = msgspec.structs.replace(user, last_login_at=now)
-    await env.users.update(tx, user)
-    await env.sessions.know_address(tx, user.id, attempt.address, now)
-    by = msgspec.structs.replace(
-        attempt.by, user_id=user.id, email=user.email, credential=credential, credential_id=row_id
+    """Moves `last_login_at`, remembers the address and notes it, in the change that stores the
+    credential (its kind and id). Returns the user as it now is."""
+    user = msgspec.structs.replace(user, last_login_at=change.now)
+    await env.users.update(change.tx, user)
+    await env.sessions.know_address(change.tx, user.id, change.by.address, change.now)
+    by = change.by.named(
+        user_id=user.id, email=user.email, credential=credential, credential_id=row_id
     )
-    await env.audit.record(tx, by, now, "sign_in", target="user", target_id=user.id)
+    change.note(SignedIn(user), by)
     return user
 
 
 async def _note_refusal(env: Environment, attempt: Attempt, user: User | None) -> None:
     """Writes the audit log, also for an unknown e-mail: what is no e-mail of ours may well be a
     password that was typed into the wrong field, so it is left out."""
-    by = msgspec.structs.replace(attempt.by, credential="password")
-    async with env.db.transaction() as tx:
-        await env.audit.record(
-            tx,
-            by,
-            env.clock(),
-            "sign_in.refused",
-            target="user",
-            target_id=user.id if user else None,
-        )
+
+    async def work(change: Change) -> None:
+        change.note(SignInRefused(user))
+
+    await env.change(attempt.by.alone.named(credential="password"), work)

@@ -6,74 +6,69 @@ own.
 
 from contextlib import suppress
 
-import msgspec
-
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import NotFound
+from portico.domain.events import GrantRevoked, SessionRevoked, SignedOutEverywhere
 from portico.domain.secrets import digest
+from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.users import end_sign_ins
 
 
 async def end_session(
-    env: Environment, session_id: int, by: Actor, *, of_user: int | None = None
+    env: Environment, session_id: int, by: By, *, of_user: int | None = None
 ) -> None:
     """Ends a cookie session at once. Raises `NotFound`."""
-    async with env.db.transaction() as tx:
-        session = await env.sessions.get(session_id, tx)
+
+    async def work(change: Change) -> None:
+        await change.check()
+        session = await change.lock(env.sessions, session_id)
         if session is None or of_user not in (None, session.user_id):
             raise NotFound(f"There is no session {session_id}.")
-        await env.sessions.delete(tx, session_id)
-        await env.audit.record(
-            tx,
-            by,
-            env.clock(),
-            "session.revoked",
-            target="session",
-            target_id=session_id,
-            details={"user_id": session.user_id},
-        )
+        await env.sessions.delete(change.tx, session_id)
+        change.note(SessionRevoked(session))
+
+    await env.change(by, work)
 
 
-async def end_grant(
-    env: Environment, grant_id: int, by: Actor, *, of_user: int | None = None
-) -> None:
+async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | None = None) -> None:
     """Ends a login or a consent at once, with all its tokens. Raises `NotFound`, also for one that
     was revoked before."""
-    now = env.clock()
-    async with env.db.transaction() as tx:
-        grant = await env.grants.get(grant_id, tx)
+
+    async def work(change: Change) -> None:
+        await change.check()
+        grant = await change.lock(env.grants, grant_id)
         if (
             grant is None
             or of_user not in (None, grant.user_id)
-            or not await env.grants.revoke(tx, grant_id, now)
+            or not await env.grants.revoke(change.tx, grant_id, change.now)
         ):
             raise NotFound(f"There is no grant {grant_id}.")
-        details = {"user_id": grant.user_id, "client_id": grant.client_id}
-        await env.audit.record(
-            tx, by, now, "grant.revoked", target="grant", target_id=grant_id, details=details
-        )
+        change.note(GrantRevoked(grant_id, grant.user_id, {"client_id": grant.client_id}))
+
+    await env.change(by, work)
 
 
 async def sign_out_everywhere(
-    env: Environment, user_id: int, by: Actor, *, but_session: int = 0
+    env: Environment, user_id: int, by: By, *, but_session: int = 0
 ) -> tuple[int, int]:
     """Ends a user's sessions, but for one, with all logins and consents; API keys stay. Returns how
     many sessions and how many grants it ended. Raises `NotFound`."""
-    now = env.clock()
-    async with env.db.transaction() as tx:
-        if await env.users.get(user_id, tx) is None:
+
+    async def work(change: Change) -> tuple[int, int]:
+        await change.check()
+        user = await change.lock(env.users, user_id)
+        if user is None:
             raise NotFound(f"There is no user {user_id}.")
-        sessions = await env.sessions.delete_of_user(tx, user_id, but=but_session)
-        grants = await env.grants.revoke_of_user(tx, user_id, now)
-        details = {"sessions": sessions, "grants": grants}
-        await env.audit.record(
-            tx, by, now, "sign_out.everywhere", target="user", target_id=user_id, details=details
-        )
-    return sessions, grants
+        sessions, grants = await end_sign_ins(env, change, user_id, but_session=but_session)
+        change.note(SignedOutEverywhere(user, sessions, grants))
+        return sessions, grants
+
+    return await env.change(by, work)
 
 
 async def log_out(
-    env: Environment, *, access_token: str | None, refresh_token: str | None, by: Actor
+    env: Environment, *, access_token: str | None, refresh_token: str | None, by: By
 ) -> None:
     """Ends the logins that these tokens belong to, also where they have expired since. What is
     unknown, an application's or ended before is left as it is, without an error."""
@@ -85,8 +80,7 @@ async def log_out(
         if owned is None or owned.grant.client_id is not None:
             continue
         grant = owned.grant
-        whose = msgspec.structs.replace(
-            by,
+        whose = by.alone.named(
             user_id=grant.user_id,
             email=owned.email,
             credential="jwt",

@@ -5,7 +5,7 @@ fetch it, and the keys before it stay published until the last token that they s
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -14,14 +14,16 @@ from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
-from portico.domain.audit import OPERATOR, Actor
+from portico.domain.audit import SYSTEM, By
+from portico.domain.events import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
-from portico.domain.secrets import Random
-from portico.domain.times import SECOND, Clock
+from portico.domain.times import SECOND
+from portico.services.change import Change
 from portico.services.vault import Vault
-from portico.storage.audit import Audit
-from portico.storage.database import Database, Transaction
-from portico.storage.signing_keys import SigningKey, SigningKeys
+from portico.storage.signing_keys import SigningKey
+
+if TYPE_CHECKING:
+    from portico.services.environment import Environment
 
 ALGORITHM = "RS256"
 KEY_BITS = 2048
@@ -32,31 +34,23 @@ MAX_LENGTH = 4_096
 """The longest token that is looked at."""
 
 
+class _Pair(NamedTuple):
+    """A new key pair, its private half encrypted."""
+
+    kid: str
+    public_key: str
+    private_key: bytes
+
+
 class Signer:
     """The signing keys of one environment, at work.
 
     Keys that another installation's secret encrypted are published like one's own, and sign there.
     """
 
-    def __init__(
-        self,
-        db: Database,
-        keys: SigningKeys,
-        audit: Audit,
-        vault: Vault,
-        *,
-        issuer: str,
-        clock: Clock,
-        random: Random,
-    ) -> None:
-        """`issuer` is the authorization server's address."""
-        self._db = db
-        self._keys = keys
-        self._audit = audit
+    def __init__(self, env: "Environment", vault: Vault) -> None:
+        self._env = env
         self._vault = vault
-        self._issuer = issuer
-        self._clock = clock
-        self._random = random
         self._version = -1
         self._rows: list[SigningKey] = []
         self._public: dict[str, RSAKey] = {}
@@ -65,13 +59,17 @@ class Signer:
     async def ready(self) -> None:
         """Sees that there is a key to sign with: where there is none, makes it."""
         await self._refresh()
-        if self._signing() is None:
-            async with self._db.transaction() as tx:
-                self._take(await self._keys.locked(tx))
-                if self._signing() is None:
-                    now = self._clock()
-                    await self._add(tx, now, now)
-            await self._refresh()
+        if self._signing() is not None:
+            return
+        pair = self._generate()
+
+        async def work(change: Change) -> None:
+            self._take(await self._env.signing_keys.locked(change.tx))
+            if self._signing() is None:
+                await self._add(change, pair, change.now)
+
+        await self._env.change(SYSTEM, work)
+        await self._refresh()
 
     def sign(self, claims: dict[str, Any], now: int) -> str:
         """A token with these claims, and those that every token has: `iss`, `iat` and `exp`, an
@@ -81,9 +79,9 @@ class Signer:
         if row is None or key is None:
             raise RuntimeError("there is no key to sign with")
         issued = now // SECOND
-        whole = {"iss": self._issuer, "iat": issued, "exp": issued + ACCESS_SECONDS, **claims}
+        own = {"iss": self._env.addresses.auth, "iat": issued, "exp": issued + ACCESS_SECONDS}
         header = {"alg": ALGORITHM, "typ": "JWT", "kid": row.kid}
-        return jwt.encode(header, whole, key, algorithms=[ALGORITHM])
+        return jwt.encode(header, {**own, **claims}, key, algorithms=[ALGORITHM])
 
     async def verify(self, token: str, *, audience: str, now: int) -> bool:
         """Whether a token is ours, for this audience, and has not expired (RFC 8725)."""
@@ -99,51 +97,57 @@ class Signer:
             claims = msgspec.json.decode(signed.payload, type=_Claims)
         except (JoseError, ValueError):
             return False
-        own = claims.iss == self._issuer and claims.aud == audience
+        own = claims.iss == self._env.addresses.auth and claims.aud == audience
         return own and now < claims.exp * SECOND
 
     async def published(self) -> list[dict[str, Any]]:
         """The public keys as JWKs (RFC 7517), those that sign or will sign first."""
         await self.ready()
-        return [msgspec.json.decode(row.public_key) for row in self._published(self._clock())][::-1]
+        return [msgspec.json.decode(row.public_key) for row in self._published(self._env.clock())][
+            ::-1
+        ]
 
-    async def rotate(self, by: Actor, *, at_once: bool = False) -> SigningKey:
+    async def rotate(self, by: By, *, at_once: bool = False) -> SigningKey:
         """Makes the next key and lets the present ones run out.
 
         With `at_once` it signs now and what the others signed fails now: for a key that leaked.
         """
-        now = self._clock()
-        async with self._db.transaction() as tx:
-            await self._keys.locked(tx)
-            signs_at = now if at_once else now + PUBLISHED_SECONDS * SECOND
-            made = await self._add(tx, now, signs_at, by)
-            last = now if at_once else signs_at + ACCESS_SECONDS * SECOND
-            await self._keys.retire_others(tx, made.id, last)
-        return made
+        pair = self._generate()
 
-    async def _add(
-        self, tx: Transaction, now: int, signs_at: int, by: Actor = OPERATOR
-    ) -> SigningKey:
+        async def work(change: Change) -> SigningKey:
+            keys, now = self._env.signing_keys, change.now
+            await keys.locked(change.tx)
+            signs_at = now if at_once else now + PUBLISHED_SECONDS * SECOND
+            made = await self._add(change, pair, signs_at)
+            last = now if at_once else signs_at + ACCESS_SECONDS * SECOND
+            await keys.retire_others(change.tx, made.id, last)
+            return made
+
+        return await self._env.change(by, work)
+
+    def _generate(self) -> _Pair:
         key = RSAKey.generate_key(KEY_BITS, private=True)
-        kid = urlsafe_b64encode(self._random(12)).decode()
+        kid = urlsafe_b64encode(self._env.random(12)).decode()
         public = {**key.as_dict(private=False), "kid": kid, "use": "sig", "alg": ALGORITHM}
-        made = await self._keys.insert(
-            tx,
-            kid=kid,
-            public_key=msgspec.json.encode(public).decode(),
-            private_key=self._vault.seal(key.as_pem(private=True), kid),
-            created_at=now,
+        sealed = self._vault.seal(key.as_pem(private=True), kid)
+        return _Pair(kid, msgspec.json.encode(public).decode(), sealed)
+
+    async def _add(self, change: Change, pair: _Pair, signs_at: int) -> SigningKey:
+        made = await self._env.signing_keys.insert(
+            change.tx,
+            kid=pair.kid,
+            public_key=pair.public_key,
+            private_key=pair.private_key,
+            created_at=change.now,
             signs_at=signs_at,
         )
-        await self._audit.record(
-            tx, by, now, "signing_key.created", target="signing_key", target_id=kid
-        )
+        change.note(SigningKeyCreated(pair.kid))
         return made
 
     async def _refresh(self) -> None:
-        version = self._db.version()
+        version = self._env.db.version()
         if version != self._version:
-            self._take(await self._keys.all())
+            self._take(await self._env.signing_keys.all())
             self._version = version
 
     def _take(self, rows: list[SigningKey]) -> None:
@@ -158,7 +162,7 @@ class Signer:
     def _signing(self) -> SigningKey | None:
         """The newest key whose time to sign has come, that can be decrypted here, and that stays
         published for as long as what it signs is valid."""
-        now = self._clock()
+        now = self._env.clock()
         for row in reversed(self._published(now + ACCESS_SECONDS * SECOND - 1)):
             if row.signs_at <= now and self._unsealed(row) is not None:
                 return row

@@ -6,8 +6,9 @@ copied: the whole family ends then (RFC 9700 §4.14), before they are answered.
 
 from typing import NamedTuple
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.errors import AuthenticationRequired
+from portico.domain.events import GrantRevoked
 from portico.domain.oauth import (
     ACCESS_SECONDS,
     OPENID_SCOPES,
@@ -19,10 +20,10 @@ from portico.domain.oauth import (
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
 from portico.domain.times import SECOND
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.sessions import USER_AGENT_LENGTH
 from portico.services.sign_in import Attempt, check_password, note_sign_in, still
-from portico.storage.database import Transaction
 from portico.storage.grants import OwnedToken
 
 USED = "This refresh token is not valid, has expired or was used before."
@@ -40,25 +41,27 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
     """Signs in for a JWT. Raises as `check_password` does."""
     user = await check_password(env, attempt)
     await env.signer.ready()
-    now = env.clock()
-    async with env.db.transaction() as tx:
-        user = await still(env, tx, user)
+
+    async def work(change: Change) -> Pair:
+        current = await still(env, change, user)
         grant = await env.grants.insert(
-            tx,
+            change.tx,
             user_id=user.id,
             client_id=None,
             scopes=frozenset(),
             address=attempt.address,
             user_agent=user_agent[:USER_AGENT_LENGTH],
-            now=now,
-            expires_at=now + REFRESH_SECONDS * SECOND,
+            now=change.now,
+            expires_at=change.now + REFRESH_SECONDS * SECOND,
         )
-        user = await note_sign_in(env, tx, user, attempt, "jwt", grant.id)
-        access_token = login_token(env, user.id, user.name, user.role, now)
-        return await issue(env, tx, grant.id, access_token, frozenset(), now)
+        await note_sign_in(env, change, current, "jwt", grant.id)
+        access_token = login_token(env, user.id, current.name, current.role, change.now)
+        return await issue(env, change, grant.id, access_token, frozenset())
+
+    return await env.change(attempt.by.alone, work)
 
 
-async def refresh_login(env: Environment, refresh_token: str, by: Actor) -> Pair:
+async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:
     """Rotates the refresh token of a login. Raises `AuthenticationRequired`."""
     owned = await env.grants.by_refresh(digest(refresh_token))
     now = env.clock()
@@ -73,7 +76,7 @@ async def refresh_login(env: Environment, refresh_token: str, by: Actor) -> Pair
 
 
 async def refresh(
-    env: Environment, client: Client, refresh_token: str, asked: str | None, by: Actor
+    env: Environment, client: Client, refresh_token: str, asked: str | None, by: By
 ) -> Pair:
     """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6).
 
@@ -110,24 +113,19 @@ def login_token(env: Environment, user_id: int, name: str, role: str, now: int) 
 
 
 async def issue(
-    env: Environment,
-    tx: Transaction,
-    grant_id: int,
-    access_token: str,
-    scopes: frozenset[str],
-    now: int,
+    env: Environment, change: Change, grant_id: int, access_token: str, scopes: frozenset[str]
 ) -> Pair:
     """Stores an access token and a new refresh token of a family."""
     refresh_token = mint(REFRESH_TOKEN, env.random(32))
     await env.grants.issue(
-        tx,
+        change.tx,
         grant_id,
         refresh_hash=digest(refresh_token),
         access_hash=digest(access_token),
         scopes=scopes,
-        now=now,
-        access_expires_at=now // SECOND * SECOND + ACCESS_SECONDS * SECOND,
-        refresh_expires_at=now + REFRESH_SECONDS * SECOND,
+        now=change.now,
+        access_expires_at=change.now // SECOND * SECOND + ACCESS_SECONDS * SECOND,
+        refresh_expires_at=change.now + REFRESH_SECONDS * SECOND,
     )
     return Pair(access_token, refresh_token, scopes)
 
@@ -138,19 +136,20 @@ def refreshable(owned: OwnedToken, now: int) -> bool:
 
 
 async def _rotate(
-    env: Environment, owned: OwnedToken, access_token: str, scopes: frozenset[str], by: Actor
+    env: Environment, owned: OwnedToken, access_token: str, scopes: frozenset[str], by: By
 ) -> Pair | None:
     """The successor of a pair; None, and the family ended, where it has one already."""
-    now = env.clock()
-    async with env.db.transaction() as tx:
-        grant = await env.grants.get(owned.grant.id, tx)
+
+    async def work(change: Change) -> Pair | None:
+        grant = await change.lock(env.grants, owned.grant.id)
         if grant is None or grant.revoked_at is not None:
             return None
-        if await env.grants.use(tx, owned.token.id, now):
-            return await issue(env, tx, grant.id, access_token, scopes, now)
-        await env.grants.revoke(tx, grant.id, now)
-        details = {"user_id": grant.user_id, "reason": "a refresh token was used twice"}
-        await env.audit.record(
-            tx, by, now, "grant.revoked", target="grant", target_id=grant.id, details=details
-        )
-    return None
+        if await env.grants.use(change.tx, owned.token.id, change.now):
+            change.told_elsewhere()  # a refresh goes on with what signing in has noted
+            return await issue(env, change, grant.id, access_token, scopes)
+        await env.grants.revoke(change.tx, grant.id, change.now)
+        why = {"reason": "a refresh token was used twice"}
+        change.note(GrantRevoked(grant.id, grant.user_id, why))
+        return None
+
+    return await env.change(by, work)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from portico.domain.audit import Actor
+from portico.domain.audit import By
 from portico.domain.caller import Principal
 from portico.domain.errors import (
     Conflict,
@@ -15,10 +15,19 @@ from portico.domain.errors import (
     NotFound,
     PermissionDenied,
 )
+from portico.domain.events import (
+    PasswordChanged,
+    PasswordRefused,
+    UserChanged,
+    UserCreated,
+    UserDeleted,
+)
 from portico.domain.users import User, email_key
+from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.guard import Claim, password_is_right
 from portico.services.mirrors import follow
-from portico.storage.database import Keep, Transaction, UniqueViolation
+from portico.storage.database import UniqueViolation
 
 Check = Callable[[User], None]
 """Raises `PreconditionFailed` where the caller expected the user to be another."""
@@ -51,42 +60,41 @@ async def create_user(
     role: str,
     plan: str = "free",
     account_id: int | None = None,
-    by: Actor,
-    keep: Keep[User] | None = None,
+    by: By,
 ) -> User:
-    """Stores a new user. Raises `Duplicate` when the e-mail is taken."""
+    """Stores a new user. Raises `Duplicate` when the e-mail is taken, and `PermissionDenied` for an
+    admin made without the scope `admin`."""
+    if role == "admin" and not by.may("admin"):
+        raise _admins_only()
     if await env.users.by_email(email):
         raise _taken()  # before the hash, which costs a thousand times as much
     password_hash = await env.passwords.hash(password)
-    now = env.clock()
-    user = User(
-        id=0,
-        name=name,
-        email=email,
-        role=role,
-        plan=plan,
-        avatar_url=None,
-        theme="system",
-        language="en",
-        notifications=True,
-        account_id=account_id,
-        password_hash=password_hash,
-        last_login_at=None,
-        created_at=now,
-        updated_at=now,
-    )
+
+    async def work(change: Change) -> User:
+        user = User(
+            id=0,
+            name=name,
+            email=email,
+            role=role,
+            plan=plan,
+            avatar_url=None,
+            theme="system",
+            language="en",
+            notifications=True,
+            account_id=account_id,
+            password_hash=password_hash,
+            last_login_at=None,
+            created_at=change.now,
+            updated_at=change.now,
+        )
+        user = await env.users.insert(change.tx, user)
+        change.note(UserCreated(user))
+        return user
+
     try:
-        async with env.db.transaction() as tx:
-            user = await env.users.insert(tx, user)
-            facts = {"email": email, "role": role, "plan": plan}
-            await env.audit.record(
-                tx, by, now, "user.created", target="user", target_id=user.id, details=facts
-            )
-            if keep is not None:
-                await keep(tx, user)
+        return await env.change(by, work)
     except UniqueViolation as error:
         raise _taken() from error
-    return user
 
 
 async def change_user(
@@ -95,42 +103,48 @@ async def change_user(
     user_id: int,
     values: dict[str, Any],
     check: Check,
-    by: Actor,
+    by: By,
 ) -> User:
     """Changes a user's values on behalf of `caller`.
 
     Users may change their own name, avatar, preferences and, with `current_password`, password;
-    whoever has `write:users` everything of everyone, their own role excepted (decisions §4, §7).
-    An OAuth client changes nobody without that scope.
-    The session that makes the request outlives a change of its user's password.
+    whoever has `write:users` everything of everyone, with these exceptions (decisions §4, §7):
+    one's own e-mail and password need `current_password`, one's own role and plan are others' to
+    change, and admins are changed with the scope `admin` alone. An OAuth client changes nobody
+    without `write:users`. The session that makes the request outlives a new password.
     Raises `NotFound`, `PermissionDenied`, `PreconditionFailed`, `Duplicate`, `Conflict` for the
-    last admin, and `Invalid` for a wrong `current_password`.
+    last admin, `Invalid` for a wrong `current_password`, and `RateLimited` for too many of them.
     """
     own = caller.user_id == user_id
     _permit(caller, values, own=own)
     changes = dict(values)
     changes.update(changes.pop("preferences", {}))
     current = changes.pop("current_password", None)
+    found = await read_user(env, user_id)
+    proven = None
+    if own and _needs_proof(found, changes):
+        proven = await prove_password(env, found, current, by)
     if "password" in changes:
-        if own:
-            await _check_current(env, user_id, current)
         changes["password_hash"] = await env.passwords.hash(changes.pop("password"))
+
+    async def work(change: Change) -> User:
+        user = await change.lock(env.users, user_id)
+        if user is None:
+            raise _missing(user_id)
+        if own:
+            await change.check()  # a new password ends the login that asks for it
+            if _needs_proof(user, changes) and (not proven or user.password_hash != proven):
+                raise _wrong_password("is the current password no more: it was changed meanwhile")
+        check(user)
+        await _permit_change(env, change, caller, user, changes)
+        changed = msgspec.structs.replace(user, **changes)
+        if changed == user:
+            return user
+        session = caller.credential_id if own and caller.credential == "session" else 0
+        return await store_change(env, change, user, changed, but_session=session)
+
     try:
-        async with env.db.transaction() as tx:
-            user = await env.users.get(user_id, tx)
-            if user is None:
-                raise _missing(user_id)
-            check(user)
-            if changes.get("role", user.role) != user.role:
-                if user.role == "admin":
-                    await _keep_an_admin(env, tx, user_id)
-                if own:
-                    raise PermissionDenied("Nobody changes their own role; ask another admin.")
-            changed = msgspec.structs.replace(user, **changes)
-            if changed == user:
-                return user
-            session = caller.credential_id if own and caller.credential == "session" else 0
-            changed = await store_change(env, tx, user, changed, by, but_session=session)
+        changed = await env.change(by, work)
     except UniqueViolation as error:
         raise _taken() from error
     await follow(env, changed.id)
@@ -138,13 +152,7 @@ async def change_user(
 
 
 async def store_change(
-    env: Environment,
-    tx: Transaction,
-    before: User,
-    after: User,
-    by: Actor,
-    *,
-    but_session: int = 0,
+    env: Environment, change: Change, before: User, after: User, *, but_session: int = 0
 ) -> User:
     """Stores a user whose values have changed, and notes which; returns it as it is stored.
 
@@ -152,48 +160,53 @@ async def store_change(
     consenting have issued. A new e-mail is not verified, and what was sent to the old one opens
     nothing. Raises `UniqueViolation` when the e-mail is taken.
     """
-    now = env.clock()
-    after = msgspec.structs.replace(after, updated_at=now)
+    after = msgspec.structs.replace(after, updated_at=change.now)
     if email_key(after.email) != email_key(before.email):
         after = msgspec.structs.replace(after, email_verified_at=None)
         for purpose in ("reset", "verify"):
-            await env.email_tokens.delete_of_user(tx, after.id, purpose=purpose)
-    await env.users.update(tx, after)
-    if fields := [name for name in _NOTED if getattr(after, name) != getattr(before, name)]:
-        details: dict[str, Any] = {"fields": fields}
-        for name in ("role", "plan"):
-            if name in fields:
-                details[name] = {"from": getattr(before, name), "to": getattr(after, name)}
-        await env.audit.record(
-            tx, by, now, "user.changed", target="user", target_id=after.id, details=details
-        )
+            await env.email_tokens.delete_of_user(change.tx, after.id, purpose=purpose)
+    await env.users.update(change.tx, after)
+    changed = UserChanged(after, before)
+    if changed.fields:
+        change.note(changed)
     if after.password_hash != before.password_hash:
-        await env.sessions.delete_of_user(tx, after.id, but=but_session)
-        await env.grants.revoke_of_user(tx, after.id, now)
-        await env.email_tokens.delete_of_user(tx, after.id, purpose="reset")
-        await env.audit.record(tx, by, now, "password.changed", target="user", target_id=after.id)
+        await end_sign_ins(env, change, after.id, but_session=but_session)
+        await env.email_tokens.delete_of_user(change.tx, after.id, purpose="reset")
+        change.note(PasswordChanged(after))
     return after
 
 
-async def delete_user(env: Environment, user_id: int, check: Check, by: Actor) -> None:
-    """Removes a user with all that is theirs. Raises `NotFound`, `PreconditionFailed`, and
-    `Conflict` for the last admin."""
-    async with env.db.transaction() as tx:
-        user = await env.users.get(user_id, tx)
+async def end_sign_ins(
+    env: Environment, change: Change, user_id: int, *, but_session: int = 0
+) -> tuple[int, int]:
+    """Ends all that a user is signed in with and has granted, but for one session; API keys stay.
+    Returns how many sessions and grants it ended."""
+    sessions = await env.sessions.delete_of_user(change.tx, user_id, but=but_session)
+    grants = await env.grants.revoke_of_user(change.tx, user_id, change.now)
+    return sessions, grants
+
+
+async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> None:
+    """Removes a user with all that is theirs. Raises `NotFound`, `PreconditionFailed`,
+    `PermissionDenied` for an admin without the scope `admin`, and `Conflict` for the last admin."""
+
+    async def work(change: Change) -> None:
+        user = await change.lock(env.users, user_id)
         if user is None:
             raise _missing(user_id)
         check(user)
         if user.role == "admin":
-            await _keep_an_admin(env, tx, user_id)
-        await env.users.delete(tx, user_id)
-        facts = {"email": user.email, "role": user.role}
-        await env.audit.record(
-            tx, by, env.clock(), "user.deleted", target="user", target_id=user_id, details=facts
-        )
+            if not by.may("admin"):
+                raise _admins_only()
+            await _keep_an_admin(env, change, user_id)
+        await change.check()  # whoever deletes themselves has no credential afterwards
+        await env.users.delete(change.tx, user_id)
+        change.note(UserDeleted(user))
+
+    await env.change(by, work)
     await follow(env, user_id)
 
 
-_NOTED = ("name", "email", "role", "plan", "avatar_url", "theme", "language", "notifications")
 _OWN_FIELDS = frozenset({"name", "avatar_url", "preferences", "password", "current_password"})
 
 
@@ -209,21 +222,56 @@ def _permit(caller: Principal, values: dict[str, Any], *, own: bool) -> None:
         raise PermissionDenied(f"Changing {', '.join(beyond)} needs the scope write:users.")
 
 
-async def _check_current(env: Environment, user_id: int, current: str | None) -> None:
-    user = await env.users.get(user_id)
-    if user is None:
-        raise _missing(user_id)
+async def _permit_change(
+    env: Environment, change: Change, caller: Principal, user: User, changes: dict[str, Any]
+) -> None:
+    """Raises where who the user is, or becomes, forbids the change."""
+    if "admin" in (user.role, changes.get("role")) and "admin" not in caller.scopes:
+        raise _admins_only()
+    new_role = changes.get("role", user.role) != user.role
+    if new_role and user.role == "admin":
+        await _keep_an_admin(env, change, user.id)
+    if caller.user_id == user.id and (new_role or changes.get("plan", user.plan) != user.plan):
+        raise PermissionDenied("Nobody changes their own role or plan; ask another admin.")
+
+
+def _needs_proof(user: User, changes: dict[str, Any]) -> bool:
+    """Whether changes to one's own account need the current password."""
+    return bool({"password", "password_hash"} & changes.keys()) or (
+        changes.get("email", user.email) != user.email
+    )
+
+
+async def prove_password(env: Environment, user: User, current: str | None, by: By) -> str:
+    """The hash of a user's password, where `current` is that. Raises `Invalid`, and `RateLimited`
+    for too many guesses."""
     if current is None:
-        message = "Send the current password together with a new one."
-    elif user.password_hash and await env.passwords.verify(current, user.password_hash):
-        return
-    else:
-        message = "This is not the current password."
-    raise Invalid(
+        raise _wrong_password("must be sent too: a new e-mail or password needs it")
+    claim = Claim(user.email, user.id, by.address)
+    stored = user.password_hash
+    if not stored or not await password_is_right(env, claim, current, stored):
+
+        async def work(change: Change) -> None:
+            change.note(PasswordRefused(user))
+
+        await env.change(by, work)
+        raise _wrong_password("is not the current password")
+    return stored
+
+
+def _wrong_password(message: str) -> Invalid:
+    return Invalid(
         "Some fields have values that are not allowed.", [Fault("current_password", message)]
     )
 
 
-async def _keep_an_admin(env: Environment, tx: Transaction, user_id: int) -> None:
-    if not await env.users.other_admins(tx, user_id):
+def _admins_only() -> PermissionDenied:
+    return PermissionDenied(
+        "Making, changing and deleting administrators needs the scope admin, which this credential"
+        " does not carry."
+    )
+
+
+async def _keep_an_admin(env: Environment, change: Change, user_id: int) -> None:
+    if not await env.users.other_admins(change.tx, user_id):
         raise Conflict("This is the last admin; make another user an admin first.")

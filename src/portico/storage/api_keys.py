@@ -2,7 +2,7 @@
 
 from portico.domain.api_keys import ApiKey, KeyType
 from portico.domain.users import Owner
-from portico.storage.database import LOCKED, Database, Row, Transaction
+from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
 from portico.storage.table import Table, cuts
 from portico.storage.users import OWNERS
 
@@ -41,6 +41,8 @@ def _owned(row: Row) -> OwnedKey:
 
 class ApiKeys:
     """The API keys of one environment."""
+
+    rank = Rank.REST
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,7 +1,7 @@
 """OAuth clients: what is registered, and the digest of the secret."""
 
 from portico.domain.oauth import Client
-from portico.storage.database import LOCKED, Database, Transaction
+from portico.storage.database import LOCKED, Database, Rank, Transaction
 from portico.storage.table import SCOPES, Table, json_form
 
 CLIENTS = Table(
@@ -17,6 +17,8 @@ _ALL = f"SELECT {CLIENTS.columns} FROM oauth_clients ORDER BY id"
 
 class Clients:
     """The OAuth clients of one environment."""
+
+    rank = Rank.CLIENT
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -4,11 +4,10 @@ SQL is literal and written once for both engines, with `:name` parameters. The e
 are `sqlite` and `postgres`; only `app` chooses between them.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol, TypeVar
-
-T = TypeVar("T")
+from enum import IntEnum
+from typing import Any, Literal, Protocol
 
 Params = Mapping[str, object]
 Row = Sequence[Any]
@@ -21,12 +20,25 @@ LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
 SQLite has one writer at a time anyway."""
 
 
-Keep = Callable[["Transaction", T], Awaitable[None]]
-"""What else to store with a `T` that a transaction makes; it may refuse and so undo it."""
+class Rank(IntEnum):
+    """In which order a transaction locks rows, so that no two wait for each other in a ring."""
+
+    USER = 1
+    CLIENT = 2
+    GRANT = 3
+    REST = 4
 
 
 class UniqueViolation(Exception):
     """A write met a unique index that already holds its value; the transaction is undone."""
+
+
+class Contended(Exception):
+    """Transactions got in each other's way, and this one is undone; it may be tried again."""
+
+
+class Undo(Exception):
+    """Raised inside a transaction that is to be undone, though nothing failed."""
 
 
 class Reader(Protocol):
@@ -70,7 +82,10 @@ class Database(Reader, Protocol):
         ...
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A write transaction. Leaving it without an exception means the commit is on disk."""
+        """A write transaction. Leaving it without an exception means the commit is on disk.
+
+        Raises `Contended` where others got in its way, and `UniqueViolation`.
+        """
         ...
 
     def version(self) -> int:

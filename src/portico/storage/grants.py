@@ -3,7 +3,7 @@
 import msgspec
 
 from portico.domain.users import Owner
-from portico.storage.database import LOCKED, Database, Row, Transaction
+from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
 from portico.storage.table import SCOPES, Table, cuts
 from portico.storage.users import OWNERS
 
@@ -103,6 +103,8 @@ def _owned(row: Row) -> OwnedToken:
 
 class Grants:
     """The grants of one environment."""
+
+    rank = Rank.GRANT
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from portico.domain.idempotency import KEPT_SECONDS, Attempt, Kept
+from portico.domain.idempotency import KEPT_SECONDS, Answer, Kept, KeyedRequest
 from portico.domain.times import SECOND
 from portico.storage.database import Database, Transaction
 
@@ -13,7 +13,7 @@ WHERE user_id = :user_id AND route = :route AND key_hash = :key_hash AND created
 _FORGET_OLD = """
 DELETE FROM idempotency_keys
 WHERE user_id = :user_id AND route = :route AND key_hash = :key_hash AND created_at <= :since"""
-# Of concurrent attempts with one key exactly one finds the place empty.
+# Of concurrent requests with one key exactly one finds the place empty.
 _KEEP = """
 INSERT INTO idempotency_keys (user_id, route, key_hash, body_hash, status, headers, body,
     created_at)
@@ -32,31 +32,22 @@ class IdempotencyKeys:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def get(self, attempt: Attempt, now: int) -> Kept | None:
-        """What an earlier attempt was answered in the last 24 hours."""
-        values = {**msgspec.structs.asdict(attempt), "since": _since(now)}
+    async def get(self, request: KeyedRequest, now: int) -> Kept | None:
+        """What an earlier request with the same key was answered in the last 24 hours."""
+        values = {**msgspec.structs.asdict(request), "since": _since(now)}
         row = await self._db.one(_ONE, values)
         if row is None:
             return None
         headers = msgspec.json.decode(row[2], type=list[tuple[str, str]])
-        return Kept(row[0], row[1], headers, row[3])
+        return Kept(row[0], Answer(row[1], headers, row[3]))
 
-    async def keep(
-        self,
-        tx: Transaction,
-        attempt: Attempt,
-        now: int,
-        *,
-        status: int,
-        headers: list[tuple[str, str]],
-        body: bytes,
-    ) -> bool:
-        """Keeps the answer to an attempt; False where another attempt came first."""
+    async def keep(self, tx: Transaction, request: KeyedRequest, now: int, answer: Answer) -> bool:
+        """Keeps the answer to a request; False where another with the same key came first."""
         values = {
-            **msgspec.structs.asdict(attempt),
-            "status": status,
-            "headers": msgspec.json.encode(headers).decode(),
-            "body": body,
+            **msgspec.structs.asdict(request),
+            "status": answer.status,
+            "headers": msgspec.json.encode(answer.headers).decode(),
+            "body": answer.body,
             "now": now,
         }
         await tx.run(_FORGET_OLD, {**values, "since": _since(now)})

@@ -10,7 +10,15 @@ from typing import Any
 import asyncpg
 
 from portico.domain.errors import Unavailable
-from portico.storage.database import NOTHING, Engine, Params, Reader, Row, UniqueViolation
+from portico.storage.database import (
+    NOTHING,
+    Contended,
+    Engine,
+    Params,
+    Reader,
+    Row,
+    UniqueViolation,
+)
 
 OLDEST_SERVER = 140000
 POOL_SIZE = 8
@@ -82,6 +90,8 @@ def _faults() -> Iterator[None]:
         yield
     except asyncpg.UniqueViolationError as error:
         raise UniqueViolation from error
+    except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
+        raise Contended from error
     except asyncpg.DiskFullError as error:
         raise Unavailable(
             "The database's disk is full; nothing was changed.", retry_after=30

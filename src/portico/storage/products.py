@@ -6,7 +6,7 @@ from typing import get_type_hints
 import msgspec
 
 from portico.domain.products import Product
-from portico.storage.database import LOCKED, Database, Params, Transaction
+from portico.storage.database import LOCKED, Database, Params, Rank, Transaction
 from portico.storage.listing import Listing, Order, Page
 from portico.storage.product_search import ProductSearch
 from portico.storage.table import Table
@@ -73,6 +73,8 @@ class ProductFilter(msgspec.Struct, frozen=True):
 
 class Products:
     """The products of one environment."""
+
+    rank = Rank.REST
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -3,7 +3,7 @@
 from portico.domain.sessions import IDLE_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import Owner
-from portico.storage.database import LOCKED, Database, Transaction
+from portico.storage.database import LOCKED, Database, Rank, Transaction
 from portico.storage.table import Table, cuts
 from portico.storage.users import OWNERS
 
@@ -47,6 +47,8 @@ def _living(now: int) -> dict[str, int]:
 
 class Sessions:
     """The cookie sessions of one environment."""
+
+    rank = Rank.REST
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -18,7 +18,15 @@ from typing import Any
 import apsw
 
 from portico.domain.errors import PorticoError, Unavailable
-from portico.storage.database import NOTHING, Engine, Params, Reader, Row, UniqueViolation
+from portico.storage.database import (
+    NOTHING,
+    Engine,
+    Params,
+    Reader,
+    Row,
+    Undo,
+    UniqueViolation,
+)
 from portico.storage.sqlite_connection import (
     BUSY_SECONDS,
     OLDEST_SAFE,
@@ -161,8 +169,8 @@ class SqliteDatabase:
             await self._finish(group)
             if isinstance(error, OUTAGES):
                 raise translated(error) from error
-            if isinstance(error, PorticoError | apsw.ConstraintError):
-                # What it refused for may be another member's write, not committed yet.
+            if isinstance(error, PorticoError | Undo | apsw.ConstraintError):
+                # What it saw, or refused for, may be another member's write, not committed yet.
                 await asyncio.shield(group.committed)
             if (
                 isinstance(error, apsw.ConstraintError)

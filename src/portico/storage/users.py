@@ -6,7 +6,7 @@ import msgspec
 
 from portico.domain.text import case_key
 from portico.domain.users import Owner, User, email_key
-from portico.storage.database import LOCKED, NOTHING, Database, Engine, Params, Transaction
+from portico.storage.database import LOCKED, NOTHING, Database, Engine, Params, Rank, Transaction
 from portico.storage.listing import Listing, Order, Page
 from portico.storage.table import BOOLEAN, Table
 
@@ -59,6 +59,8 @@ _DELETE_ALL_BUT_MIRRORS = "DELETE FROM users WHERE account_id IS NULL"
 
 class Users:
     """The users of one environment."""
+
+    rank = Rank.USER
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,0 +1,144 @@
+"""The unit of work: the one way in which a use case changes something.
+
+    async def work(change: Change) -> Product:
+        product = await env.products.insert(change.tx, …)
+        change.note(ProductCreated(product))
+        return product
+
+    return await env.change(by, work)
+
+It gives the transaction and the time, sees that the caller's credential still holds, takes locks in
+one order, and writes with the change what it leaves behind: the audit log's lines, and the answer
+that is kept for an `Idempotency-Key`. Without a note nothing is stored. `work` may run more than
+once: PostgreSQL may ask for a transaction to be repeated.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from portico.domain.audit import By
+from portico.domain.errors import AuthenticationRequired, Unavailable
+from portico.domain.events import Event
+from portico.domain.idempotency import Answer, KeyedRequest
+from portico.storage.database import Contended, Rank, Transaction, Undo
+
+if TYPE_CHECKING:
+    from portico.services.environment import Environment
+
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+TRIES = 4
+"""How often a transaction is tried that others get in the way of."""
+
+_ENDED = "This credential ended while the request was under way; nothing was changed."
+
+
+class AnsweredBefore(Exception):
+    """Another request with the same `Idempotency-Key` has had its effect; this one had none."""
+
+
+class Lockable(Protocol[R_co]):
+    """A repository whose rows a change can lock."""
+
+    rank: Rank
+
+    async def get(self, row_id: int, tx: Transaction | None = None) -> R_co | None:
+        """The row with this id; with `tx`, nobody else changes it until that ends."""
+        ...
+
+
+class Change:
+    """A change under way. `now` is in epoch milliseconds."""
+
+    def __init__(self, env: "Environment", tx: Transaction, by: By) -> None:
+        self._env = env
+        self.tx = tx
+        self.by = by
+        self.now = env.clock()
+        self.notes: list[tuple[By, Event]] = []
+        self._told_elsewhere = False
+        self.checked = by.principal is None
+        """Whether the caller's credential is known to hold."""
+        self._rank = Rank.USER
+
+    def note(self, event: Event, by: By | None = None) -> None:
+        """What the change tells. `by` is who did it, where that is known only by now."""
+        self.notes.append((by or self.by, event))
+
+    def told_elsewhere(self) -> None:
+        """Lets the change be stored without a note of its own: a part of a larger one, or what
+        follows of one that was noted."""
+        self._told_elsewhere = True
+
+    @property
+    def noted(self) -> bool:
+        """Whether the change may be stored."""
+        return bool(self.notes) or self._told_elsewhere
+
+    async def lock(self, rows: Lockable[T], row_id: int) -> T | None:
+        """A row that nobody else changes until this has ended, None where it is not there.
+
+        In one order, so that of two changes none waits for the other in a ring: users before
+        clients before grants before all else. A row that refers to another is inserted with that
+        other locked.
+        """
+        if rows.rank < self._rank:
+            raise RuntimeError(f"{rows.rank.name} must be locked before {self._rank.name}")
+        self._rank = rows.rank
+        return await rows.get(row_id, self.tx)
+
+    async def check(self) -> None:
+        """Raises `AuthenticationRequired` where the caller's credential has ended.
+
+        Every change is checked at its very end; one that ends its own credential does it first.
+        """
+        principal = self.by.principal
+        if principal is not None and not await self._env.audit.holds(self.tx, principal, self.now):
+            raise AuthenticationRequired(_ENDED)
+        self.checked = True
+
+    async def finish(self, result: object) -> None:
+        """Writes what the change leaves behind."""
+        if self.by.request is not None and self.by.answer is not None:
+            answer = self.by.answer(result)
+            if not await self._env.idempotency_keys.keep(
+                self.tx, self.by.request, self.now, answer
+            ):
+                raise AnsweredBefore
+        for number, (by, event) in enumerate(self.notes, 1):
+            # The last line is written only where the credential holds: one statement for both.
+            still = None if self.checked or number < len(self.notes) else self.by.principal
+            if not await self._env.audit.record(self.tx, by.actor, self.now, event, still=still):
+                raise AuthenticationRequired(_ENDED)
+
+
+async def carry_out(env: "Environment", by: By, work: Callable[[Change], Awaitable[T]]) -> T:
+    """Does `work` in one transaction; returns once that is on disk. See `Environment.change`."""
+    for left in reversed(range(TRIES)):
+        try:
+            return await _once(env, by, work)
+        except Contended as error:
+            if not left:
+                raise Unavailable("The database is busy; nothing was changed.", 2) from error
+    raise AssertionError  # the last try has returned or raised
+
+
+async def _once(env: "Environment", by: By, work: Callable[[Change], Awaitable[T]]) -> T:
+    try:
+        async with env.db.transaction() as tx:
+            change = Change(env, tx, by)
+            result = await work(change)
+            if not change.noted:
+                raise Undo  # noqa: TRY301 - undoing is what a transaction does with an exception
+            await change.finish(result)
+    except Undo:
+        pass
+    return result
+
+
+async def keep_answer(env: "Environment", request: KeyedRequest, now: int, answer: Answer) -> bool:
+    """Keeps a refusal, which has no effect to be kept with; False where another request with the
+    same key was answered before."""
+    async with env.db.transaction() as tx:
+        return await env.idempotency_keys.keep(tx, request, now, answer)

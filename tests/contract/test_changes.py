@@ -1,0 +1,169 @@
+"""The unit of work: what holds of every change, whoever makes it and on either engine."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from driving import Api, Caller, InProcess, Pause, json_bytes
+from portico.domain.audit import OPERATOR
+from portico.domain.errors import NotFound, Unavailable
+from portico.domain.events import SignedOut
+from portico.domain.oauth import Client, Refused
+from portico.domain.users import User
+from portico.services.api_keys import Rotation, renew_key, revoke_key
+from portico.services.authorization import Exchange, Exchanged, exchange_code
+from portico.services.change import TRIES, Change
+from portico.services.clients import delete_client
+from portico.services.sign_out import sign_out_everywhere
+from portico.services.users import delete_user
+from portico.storage.database import Contended
+from portico.storage.products import ProductFilter
+from signing_in import CALLBACK, COOKIE, client_of, code_of, login_of, session_of, tokens_of
+
+DRAFTS = ProductFilter(status="draft")
+EVE = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
+PRODUCT = {"name": "Lamp", "category": "light", "price": 12.5}
+
+
+async def test_a_change_without_a_note_stores_nothing(api: Api) -> None:
+    user = await api.account()
+
+    async def work(change: Change) -> User:
+        renamed = msgspec.structs.replace(user, name="Forgotten")
+        await api.live.users.update(change.tx, renamed)
+        return renamed
+
+    async with api.unchanged():
+        assert (await api.live.change(OPERATOR, work)).name == "Forgotten"
+
+
+async def test_rows_are_locked_in_one_order_alone(api: Api) -> None:
+    user = await api.account()
+    client = (await client_of(api.live)).client
+
+    async def work(change: Change) -> None:
+        await change.lock(api.live.clients, client.id)
+        await change.lock(api.live.users, user.id)
+
+    with pytest.raises(RuntimeError, match="USER must be locked before CLIENT"):
+        await api.live.change(OPERATOR, work)
+
+
+async def test_a_contended_change_is_tried_again_and_at_last_given_up(api: Api) -> None:
+    tried: list[int] = []
+    before = (await api.live.audit.page(limit=1))[0].id
+
+    async def work(change: Change) -> None:
+        change.note(SignedOut(len(tried)))
+        tried.append(change.now)
+        if len(tried) < TRIES:
+            raise Contended
+
+    await api.live.change(OPERATOR, work)
+    assert len(tried) == TRIES
+    (entry,) = await api.live.audit.page(limit=1)
+    assert (entry.id, entry.target_id) == (before + 1, str(TRIES - 1)), "what failed left nothing"
+
+    async def in_vain(_change: Change) -> None:
+        raise Contended
+
+    with pytest.raises(Unavailable, match="nothing was changed"):
+        await api.live.change(OPERATOR, in_vain)
+
+
+async def trickling(api: Api, caller: Caller, path: str, body: object, pause: Pause) -> int:
+    """The status of a POST while whose body comes in something else happens."""
+    content = json_bytes(body)
+    headers = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
+    answer = await InProcess(api).exchange(
+        "POST", f"/v1{path}", headers, content[:5], pause, content[5:]
+    )
+    return answer.status_code
+
+
+async def test_a_key_that_is_revoked_while_the_body_comes_in_writes_nothing(api: Api) -> None:
+    admin = await api.caller("admin")
+
+    async def revoked() -> None:
+        await revoke_key(api.live, admin.record.id, OPERATOR)
+
+    assert await trickling(api, admin, "/products", PRODUCT, revoked) == 401
+    assert (await api.live.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
+
+
+async def test_a_key_that_expires_while_the_body_comes_in_writes_nothing(api: Api) -> None:
+    admin = await api.caller("admin", expires_at=api.clock() + 1_000)
+
+    async def later() -> None:
+        api.clock.advance(seconds=1)
+
+    assert await trickling(api, admin, "/users", EVE, later) == 401
+    assert await api.live.users.by_email(EVE["email"]) is None
+
+
+async def test_who_is_demoted_while_the_body_comes_in_writes_nothing(api: Api) -> None:
+    first, second = await api.caller("admin"), await api.caller("admin")
+
+    async def demoted() -> None:
+        answer = await first.patch(f"/users/{second.user.id}", json={"role": "viewer"})
+        assert answer.status_code == 200
+
+    assert await trickling(api, second, "/users", EVE, demoted) == 401
+    assert await api.live.users.by_email(EVE["email"]) is None
+
+
+@pytest.mark.parametrize("kind", ["session", "login", "consent"])
+async def test_no_credential_that_ended_while_the_body_came_in_writes(api: Api, kind: str) -> None:
+    editor = await api.account("editor")
+    if kind == "session":
+        header = ("cookie", f"{COOKIE}={await session_of(api.live, editor)}")
+    elif kind == "login":
+        header = ("authorization", f"Bearer {(await login_of(api.live, editor)).access_token}")
+    else:
+        client = (await client_of(api.live, editor)).client
+        pair = await tokens_of(api.live, client, editor, "write:products")
+        header = ("authorization", f"Bearer {pair.access_token}")
+
+    async def ended() -> None:
+        await sign_out_everywhere(api.live, editor.id, OPERATOR)
+
+    headers = [header, ("content-type", "application/json")]
+    body = json_bytes(PRODUCT)
+    answer = await InProcess(api).exchange(
+        "POST", "/v1/products", headers, body[:5], ended, body[5:]
+    )
+    assert answer.status_code == 401
+    assert (await api.live.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
+
+
+async def test_rotations_beside_the_deletion_of_their_owner_end_one_way_or_the_other(
+    api: Api,
+) -> None:
+    for _ in range(5):
+        user = await api.account("viewer")
+        callers = [await api.caller(user=user) for _ in range(2)]
+        done = await asyncio.gather(
+            *(renew_key(api.live, caller.record.id, OPERATOR) for caller in callers),
+            delete_user(api.live, user.id, lambda _user: None, OPERATOR),
+            return_exceptions=True,
+        )
+        assert all(one is None or isinstance(one, Rotation | NotFound) for one in done), done
+        assert await api.live.users.get(user.id) is None
+
+
+async def test_codes_are_exchanged_beside_the_deletion_of_their_client(api: Api) -> None:
+    for _ in range(5):
+        user = await api.account("viewer")
+        client = (await client_of(api.live, user)).client
+        codes = [await code_of(api.live, client, user) for _ in range(3)]
+        done = await asyncio.gather(
+            *(
+                exchange_code(api.live, client, Exchange(code, CALLBACK, None), OPERATOR)
+                for code in codes
+            ),
+            delete_client(api.live, client.id, by=OPERATOR),
+            return_exceptions=True,
+        )
+        assert all(isinstance(one, Exchanged | Client | Refused) for one in done), done
+        assert await api.live.grants.of_user(user.id, api.clock()) == []
