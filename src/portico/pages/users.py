@@ -94,9 +94,10 @@ async def show(visit: Visit) -> Reply:
 async def change(visit: Visit) -> Reply:
     """POST /users/{id}."""
     form, user_id = visit.form, visit.request.resource_id
-    values: dict[str, Any] = {"plan": form.read("plan", OneOf(tuple(visit.env.plans)))}
-    if user_id != visit.user.id:
-        values["role"] = form.read("role", users.role)
+    values: dict[str, Any] = {
+        "role": form.read("role", users.role),
+        "plan": form.read("plan", OneOf(tuple(visit.env.plans))),
+    }
     form.check()
     await change_user(
         visit.env,
