@@ -74,7 +74,7 @@ async def login_of(env: Environment, user: User) -> Pair:
             expires_at=change.now + REFRESH_SECONDS * 1000,
         )
         token = login_token(env, user.id, user.name, user.role, change.now)
-        return await issue(env, change, grant.id, token, frozenset())
+        return await issue(env, change, grant, token, frozenset())
 
     return await env.change(OPERATOR, work)
 

@@ -165,6 +165,7 @@ class Portico:
             mail_queue=self.mail_queue,
             clock=self.clock,
             random=self.random,
+            refresh_family_days=self.settings.refresh_family_days,
             mirror=mirror,
         )
 

@@ -59,6 +59,7 @@ def environment(api: Api, database: Database) -> Environment:
         mail_queue=api.portico.mail_queue,
         clock=api.clock,
         random=api.portico.random,
+        refresh_family_days=api.settings.refresh_family_days,
     )
 
 

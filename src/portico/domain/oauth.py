@@ -62,6 +62,13 @@ class Client(msgspec.Struct, frozen=True):
         """Whether it has no secret: a native or single-page application."""
         return self.secret_hash is None
 
+    @property
+    def registered(self) -> frozenset[str]:
+        """What it may ask for: those of OpenID always, and all where it has `admin`, which implies
+        all others."""
+        implied = SCOPES if "admin" in self.scopes else ()
+        return self.scopes.union(implied, OPENID_SCOPES)
+
 
 def client_scopes(text: str) -> frozenset[str]:
     """Read the space-separated scopes that a client may ask for; raises `BrokenRule`."""
@@ -131,7 +138,7 @@ def asked_scopes(client: Client, text: str | None) -> frozenset[str]:
     if not text:
         return client.scopes
     asked = frozenset(text.split())
-    if beyond := sorted(asked - client.scopes - frozenset(OPENID_SCOPES)):
+    if beyond := sorted(asked - client.registered):
         raise Refused(
             "invalid_scope", f"This client is not registered for {' '.join(beyond)[:200]}."
         )

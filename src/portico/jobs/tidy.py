@@ -3,6 +3,7 @@
 import asyncio
 
 from portico.domain.idempotency import KEPT_SECONDS
+from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.times import DAY, SECOND
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
@@ -21,7 +22,8 @@ def bounds(now: int) -> dict[Aging, int]:
     today = now // DAY
     return {
         Aging.SESSIONS: now,
-        Aging.TOKENS: now,
+        # At the end of a family an access token outlives the refresh token beside it.
+        Aging.TOKENS: now - ACCESS_SECONDS * SECOND,
         # A code that comes back once more must still be known for what it was exchanged.
         Aging.CODES: now - DAY,
         Aging.GRANTS: now,

@@ -26,7 +26,7 @@ from portico.domain.times import SECOND
 from portico.services.change import Change
 from portico.services.credentials import living
 from portico.services.environment import Environment
-from portico.services.tokens import Pair, issue, refreshable
+from portico.services.tokens import Pair, issue, refresh_end, refreshable
 from portico.storage.grants import Code, OwnedToken
 
 _INVALID = "This code is not valid, has expired or was used before."
@@ -144,7 +144,7 @@ async def _spend(
     )
     await env.grants.spend_code(change.tx, code_hash, grant.id)
     access_token = mint(ACCESS_TOKEN, env.random(32))
-    pair = await issue(env, change, grant.id, access_token, code.scopes)
+    pair = await issue(env, change, grant, access_token, code.scopes)
     if "openid" not in code.scopes:
         return Exchanged(pair, None)
     return Exchanged(pair, env.signer.sign(_identity(client, code, access_token), now))
@@ -197,9 +197,9 @@ async def introspect(env: Environment, client: Client, token: str) -> dict[str, 
     owned = await env.grants.by_refresh(token_hash)
     if owned is None or owned.grant.client_id != client.id or owned.token.used_at is not None:
         return {"active": False}
-    if not refreshable(owned, now):
+    if not refreshable(env, owned, now):
         return {"active": False}
-    end, scopes = owned.token.refresh_expires_at, owned.grant.scopes
+    end, scopes = refresh_end(env, owned), owned.grant.scopes
     return {"active": True, **_facts(env, client, owned, end, scopes)}
 
 

@@ -67,6 +67,7 @@ class Environment:
         mail_queue: MailQueue,
         clock: Clock,
         random: Random,
+        refresh_family_days: int,
         mirror: "Environment | None" = None,
     ) -> None:
         """`foreign` tells where the key types and issuers that do not belong here do: to which
@@ -82,6 +83,7 @@ class Environment:
         self.mail_queue = mail_queue
         self.clock = clock
         self.random = random
+        self.refresh_family_days = refresh_family_days
         self.mirror = mirror
         self.mirror_is_behind = asyncio.Event()
         """Set where a mirror could not be reached."""

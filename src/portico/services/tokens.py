@@ -1,5 +1,6 @@
 """Use cases of access and refresh tokens: issue a pair, rotate it, end its family.
 
+However often it is refreshed, a family ends `refresh_family_days` after it began.
 A refresh token is good for one use. Whoever comes with a used one has a copy, or had theirs
 copied: the whole family ends then (RFC 9700 §4.14), before they are answered.
 """
@@ -11,7 +12,6 @@ from portico.domain.errors import AuthenticationRequired
 from portico.domain.events import GrantRevoked
 from portico.domain.oauth import (
     ACCESS_SECONDS,
-    OPENID_SCOPES,
     REFRESH_SECONDS,
     Client,
     Refused,
@@ -19,12 +19,12 @@ from portico.domain.oauth import (
 )
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
-from portico.domain.times import SECOND
+from portico.domain.times import DAY, SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.sessions import USER_AGENT_LENGTH
 from portico.services.sign_in import Attempt, check_password, note_sign_in, still
-from portico.storage.grants import OwnedToken
+from portico.storage.grants import Grant, OwnedToken
 
 USED = "This refresh token is not valid, has expired or was used before."
 
@@ -56,7 +56,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
         )
         await note_sign_in(env, change, current, "jwt", grant.id)
         access_token = login_token(env, user.id, current.name, current.role, change.now)
-        return await issue(env, change, grant.id, access_token, frozenset())
+        return await issue(env, change, grant, access_token, frozenset())
 
     return await env.change(attempt.by.alone, work)
 
@@ -65,7 +65,7 @@ async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:
     """Rotates the refresh token of a login. Raises `AuthenticationRequired`."""
     owned = await env.grants.by_refresh(digest(refresh_token))
     now = env.clock()
-    if owned is None or owned.grant.client_id is not None or not refreshable(owned, now):
+    if owned is None or owned.grant.client_id is not None or not refreshable(env, owned, now):
         raise AuthenticationRequired(USED)
     await env.signer.ready()
     access_token = login_token(env, owned.grant.user_id, owned.name, owned.role, now)
@@ -85,14 +85,14 @@ async def refresh(
     """
     owned = await env.grants.by_refresh(digest(refresh_token))
     now = env.clock()
-    if owned is None or owned.grant.client_id != client.id or not refreshable(owned, now):
+    if owned is None or owned.grant.client_id != client.id or not refreshable(env, owned, now):
         raise Refused("invalid_grant", USED)
     scopes = owned.grant.scopes
     if asked:
         scopes = frozenset(asked.split())
         if not scopes <= owned.grant.scopes:
             raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
-    scopes &= client.scopes | frozenset(OPENID_SCOPES)
+    scopes &= client.registered
     scopes = narrowed(scopes, ROLE_SCOPES[owned.role])
     pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random(32)), scopes, by)
     if pair is None:
@@ -113,26 +113,36 @@ def login_token(env: Environment, user_id: int, name: str, role: str, now: int) 
 
 
 async def issue(
-    env: Environment, change: Change, grant_id: int, access_token: str, scopes: frozenset[str]
+    env: Environment, change: Change, grant: Grant, access_token: str, scopes: frozenset[str]
 ) -> Pair:
     """Stores an access token and a new refresh token of a family."""
     refresh_token = mint(REFRESH_TOKEN, env.random(32))
     await env.grants.issue(
         change.tx,
-        grant_id,
+        grant.id,
         refresh_hash=digest(refresh_token),
         access_hash=digest(access_token),
         scopes=scopes,
         now=change.now,
         access_expires_at=change.now // SECOND * SECOND + ACCESS_SECONDS * SECOND,
-        refresh_expires_at=change.now + REFRESH_SECONDS * SECOND,
+        refresh_expires_at=min(change.now + REFRESH_SECONDS * SECOND, _family_end(env, grant)),
     )
     return Pair(access_token, refresh_token, scopes)
 
 
-def refreshable(owned: OwnedToken, now: int) -> bool:
+def refresh_end(env: Environment, owned: OwnedToken) -> int:
+    """When a refresh token expires: with its family at the latest, also where that was longer when
+    the token was issued."""
+    return min(owned.token.refresh_expires_at, _family_end(env, owned.grant))
+
+
+def refreshable(env: Environment, owned: OwnedToken, now: int) -> bool:
     """Whether a refresh token is worth a look: its family lives, and it has not expired."""
-    return owned.grant.revoked_at is None and now < owned.token.refresh_expires_at
+    return owned.grant.revoked_at is None and now < refresh_end(env, owned)
+
+
+def _family_end(env: Environment, grant: Grant) -> int:
+    return grant.created_at + env.refresh_family_days * DAY
 
 
 async def _rotate(
@@ -146,7 +156,7 @@ async def _rotate(
             return None
         if await env.grants.use(change.tx, owned.token.id, change.now):
             change.told_elsewhere()  # a refresh goes on with what signing in has noted
-            return await issue(env, change, grant.id, access_token, scopes)
+            return await issue(env, change, grant, access_token, scopes)
         await env.grants.revoke(change.tx, grant.id, change.now)
         why = {"reason": "a refresh token was used twice"}
         change.note(GrantRevoked(grant.id, grant.user_id, why))

@@ -9,12 +9,13 @@ from portico.settings.limits import Limits
 from portico.settings.listening import Listening
 from portico.settings.mail import Mail
 from portico.settings.observability import Observability
+from portico.settings.signing_in import SigningIn
 from portico.settings.stores import Stores
 from portico.settings.values import redacted
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(Stores, Listening, PublicAddresses, Mail, Limits, Observability):
+class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Limits, Observability):
     """Every setting, parsed and checked. Paths are absolute.
 
     What needs one group alone takes that group.

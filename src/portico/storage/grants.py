@@ -11,7 +11,7 @@ from portico.storage.users import OWNERS
 class Grant(msgspec.Struct, frozen=True):
     """A token family: what a user granted to a client, or, without one, by signing in.
 
-    Times are epoch milliseconds; `expires_at` is the end of its last refresh token.
+    Times are epoch milliseconds; `expires_at` is the end of its last token.
     """
 
     id: int
@@ -186,7 +186,8 @@ class Grants:
             used_at=None,
         )
         await TOKENS.add(tx, pair, refresh_hash=refresh_hash, access_hash=access_hash)
-        extended = {"id": grant_id, "expires_at": refresh_expires_at, "now": now}
+        expires_at = max(refresh_expires_at, access_expires_at)
+        extended = {"id": grant_id, "expires_at": expires_at, "now": now}
         await tx.run(_EXTEND, extended)
 
     async def use(self, tx: Transaction, token_id: int, now: int) -> bool:

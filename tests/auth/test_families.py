@@ -1,0 +1,104 @@
+"""How long tokens renew each other, and with what scopes (decisions §4 and §5)."""
+
+import pytest
+
+from driving import Api, refused
+from portico.services.authorization import introspect
+from portico.services.clients import Registered
+from portico.services.tokens import Pair
+from signing_in import Visitor, client_of, login_of, named, oauth_refused, tokens_of
+
+DAY = 86_400_000
+HOUR = 3_600_000
+DAYS = 90
+
+
+@pytest.mark.parametrize("setting", [DAYS, 1, 365])
+async def test_a_login_is_renewed_until_its_family_ends(
+    api: Api, visitor: Visitor, setting: int
+) -> None:
+    api.live.refresh_family_days = setting
+    begun = api.clock()
+    ada = await api.account("editor")
+    held = (await login_of(api.live, ada)).refresh_token
+    while api.clock() + 29 * DAY < begun + setting * DAY:
+        api.clock.advance(days=29)
+        held = (await visitor.refresh(held)).json()["refresh_token"]
+    api.clock.now = begun + setting * DAY - 1
+    last = (await visitor.refresh(held)).json()
+    assert (await visitor.me(last["access_token"])).status_code == 200
+    api.clock.now = begun + setting * DAY
+    async with api.unchanged():
+        refused(await visitor.refresh(last["refresh_token"]), 401, "AUTHENTICATION_REQUIRED")
+    api.clock.now = begun + setting * DAY + HOUR // 2
+    assert (await visitor.me(last["access_token"])).status_code == 200, "its hour is not over"
+    api.clock.now = begun + setting * DAY + HOUR
+    refused(await visitor.me(last["access_token"]), 401)
+    assert not await api.live.grants.of_user(ada.id, api.clock())
+
+
+async def test_a_consent_is_renewed_until_its_family_ends(api: Api, visitor: Visitor) -> None:
+    begun = api.clock()
+    ada, shop = await api.account("editor"), await client_of(api.live)
+    held = (await tokens_of(api.live, shop.client, ada)).refresh_token
+    for day in (29, 58, 87):
+        api.clock.now = begun + day * DAY
+        held = (await visitor.renew(shop, held)).json()["refresh_token"]
+    facts = (await visitor.form("introspect", {**named(shop), "token": held})).json()
+    assert facts["exp"] == (begun + DAYS * DAY) // 1000
+    api.clock.now = begun + DAYS * DAY
+    oauth_refused(await visitor.renew(shop, held), 400, "invalid_grant")
+    assert await introspect(api.live, shop.client, held) == {"active": False}
+
+
+async def test_a_shorter_setting_holds_for_families_that_are_there(
+    api: Api, visitor: Visitor
+) -> None:
+    ada, shop = await api.account("editor"), await client_of(api.live)
+    held = (await tokens_of(api.live, shop.client, ada)).refresh_token
+    api.live.refresh_family_days = 7
+    facts = await introspect(api.live, shop.client, held)
+    assert facts["exp"] == (api.clock() + 7 * DAY) // 1000
+    api.clock.advance(days=7)
+    oauth_refused(await visitor.renew(shop, held), 400, "invalid_grant")
+
+
+async def renewed(visitor: Visitor, shop: Registered, held: str, **more: str) -> tuple[str, Pair]:
+    """The scopes that a refresh gives, and its tokens."""
+    answer = await visitor.renew(shop, held, **more)
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    return body["scope"], Pair(body["access_token"], body["refresh_token"], frozenset())
+
+
+@pytest.mark.parametrize(
+    ("role", "scopes"),
+    [("viewer", "read:users read:products"), ("editor", "read:users read:products write:products")],
+)
+async def test_a_client_with_admin_keeps_what_its_user_could_give(
+    api: Api, visitor: Visitor, role: str, scopes: str
+) -> None:
+    ada = await api.account(role)
+    shop = await client_of(api.live, scopes="admin")
+    pair = await tokens_of(api.live, shop.client, ada, "openid admin")
+    for _ in range(3):
+        given, pair = await renewed(visitor, shop, pair.refresh_token)
+        assert given == f"openid {scopes}"
+        assert (await visitor.me(pair.access_token)).status_code == 200
+    given, _ = await renewed(visitor, shop, pair.refresh_token, scope="read:products")
+    assert given == "read:products"
+
+
+async def test_what_was_granted_comes_back_with_the_role(api: Api, visitor: Visitor) -> None:
+    admin = await api.caller("admin")
+    ada, shop = await api.account("editor"), await client_of(api.live, scopes="admin")
+    pair = await tokens_of(api.live, shop.client, ada, "admin")
+    for role, scopes in {
+        "viewer": "read:users read:products",
+        "admin": "read:users read:products write:products",  # no more than the user was asked for
+        "editor": "read:users read:products write:products",
+    }.items():
+        answer = await admin.patch(f"/users/{ada.id}", json={"role": role})
+        assert answer.status_code == 200, answer.text
+        given, pair = await renewed(visitor, shop, pair.refresh_token)
+        assert given == scopes, role
