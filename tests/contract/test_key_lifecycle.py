@@ -179,7 +179,9 @@ async def test_a_successor_keeps_the_expiry_and_the_old_key_ends_by_its_own(
     api: Api, left: int
 ) -> None:
     caller = await api.caller("viewer", expires_at=NOON + left)
-    data = (await caller.post("/api-keys/rotate")).json()["data"]
+    body = (await caller.post("/api-keys/rotate")).json()
+    data = body["data"]
+    assert f"the old one works until {data['previous_key']['expires_at']}." in body["message"]
     successor = await api.live.api_keys.get(data["id"])
     old = await api.live.api_keys.get(caller.record.id)
     assert successor is not None

@@ -10,7 +10,7 @@ from portico.http.routing import Access, Route
 from portico.services.api_keys import Rotation
 from portico.services.api_keys import rotate_key as rotate
 
-_ROTATED = "Key rotated: store the new one now, the old one works for 24 hours more."
+_ROTATED = "Key rotated: store the new one now, the old one works until {}."
 
 
 async def rotate_key(request: Request) -> Reply:
@@ -19,7 +19,8 @@ async def rotate_key(request: Request) -> Reply:
 
     def reply(rotation: Rotation, key: str | UnsetType = UNSET) -> Reply:
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
-        return json_reply(201, Created(body, _ROTATED), ("cache-control", "no-store"))
+        message = _ROTATED.format(body.previous_key.expires_at)
+        return json_reply(201, Created(body, message), ("cache-control", "no-store"))
 
     rotation = await rotate(request.environment, request.caller, request.answering(reply))
     return reply(rotation, rotation.key)
