@@ -1,8 +1,8 @@
 """The bare application: one fixed JSON body on Portico's server program and settings.
 
-The server's settings are those of `portico serve`. What this reaches is the ceiling for any
-application on that server; Portico is measured against it. It routes nothing, reads nothing and
-checks nothing.
+The server's settings are those of `portico serve`, but for its time-outs. What this reaches is the
+ceiling for any application on that server; Portico is measured against it. It routes nothing, reads
+nothing and checks nothing.
 """
 
 import argparse

@@ -144,7 +144,7 @@ async def test_who_cannot_say_who_they_are_is_refused(
         (("\u00e9", secret), {}),
         ((till.client.client_id, secret), {}),
     ]
-    async with api.unchanged():
+    async with api.unchanged(but="audit"):
         for basic, body in wrong:
             for endpoint in ("token", "revoke", "introspect"):
                 more = {"grant_type": "refresh_token", "refresh_token": "x", "token": "x"}
@@ -472,3 +472,17 @@ async def test_whatever_comes_is_answered_as_oauth_does(
         error = answer.json()["error"]
         assert error in ("invalid_request", "invalid_grant", "unsupported_grant_type")
         oauth_refused(answer, 400, error)
+
+
+async def test_who_poses_as_a_client_is_noted_as_often_as_the_address_may_ask(
+    api: Api, shop: Registered
+) -> None:
+    visitor = Visitor(api)
+    for number in range(32):
+        posing = (shop.client.client_id, "ocs_wrong")
+        refused = await visitor.form("token", {"grant_type": "refresh_token"}, basic=posing)
+        assert refused.status_code == (401 if number < 30 else 429)
+    entries = await api.live.audit.page(action="client.refused", limit=99)
+    assert len(entries) == 30
+    assert {entry.target_id for entry in entries} == {shop.client.client_id}
+    assert "ocs_wrong" not in str(entries)

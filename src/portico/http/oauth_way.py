@@ -24,7 +24,7 @@ from portico.http.messages import JSON, Reply, Request
 from portico.http.problems import problem, status_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
 from portico.http.throttle import Throttle
-from portico.services.clients import authenticate_client
+from portico.services.clients import Unproven, authenticate_client, note_refusal
 from portico.state.callers import CLIENT
 
 FORM = "application/x-www-form-urlencoded"
@@ -58,9 +58,9 @@ class OAuthWay:
             body = await request.read_body(PUBLIC_BODY_LIMIT)
             parameters = _parameters(request, body, endpoint.route.form)
             client = await self._client(request, parameters, named)
-        except PorticoError:
+        except PorticoError as error:
             if named is None:
-                await self._throttle.address(request)
+                await self._charge(request, error)
             raise
         if named is None:
             await self._count(request, client)
@@ -86,9 +86,16 @@ class OAuthWay:
             if not client_id:
                 raise Refused("invalid_client", "Name a client.")
             return await authenticate_client(request.environment, client_id, secret)
-        except PorticoError:
-            await self._throttle.address(request)
+        except PorticoError as error:
+            await self._charge(request, error)
             raise
+
+    async def _charge(self, request: Request, error: PorticoError) -> None:
+        """Counts a request that no client makes against its address. Who poses as one is noted, as
+        often as that count allows."""
+        await self._throttle.address(request)
+        if isinstance(error, Unproven):
+            await note_refusal(request.environment, error.client, request.by)
 
     async def _client(
         self, request: Request, parameters: Mapping[str, str], named: Client | None

@@ -12,6 +12,7 @@ from portico.domain.events import (
     ClientChanged,
     ClientCreated,
     ClientDeleted,
+    ClientRefused,
     ClientSecretRenewed,
 )
 from portico.domain.oauth import MAX_URIS, Client, Refused, client_name, client_scopes, redirect_uri
@@ -21,6 +22,14 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 
 _UNKNOWN = "The client is unknown or its secret is wrong."
+
+
+class Unproven(Refused):
+    """Somebody names a confidential client, and has not its secret."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__("invalid_client", _UNKNOWN)
+        self.client = client
 
 
 class Registered(NamedTuple):
@@ -125,8 +134,17 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
             raise Refused("invalid_client", "This client is public: it has no secret to send.")
         return client
     if not secret or not compare_digest(client.secret_hash, digest(secret)):
-        raise Refused("invalid_client", _UNKNOWN)
+        raise Unproven(client)
     return client
+
+
+async def note_refusal(env: Environment, client: Client, by: By) -> None:
+    """Writes the audit log: somebody posed as this client, and could not prove it."""
+
+    async def work(change: Change) -> None:
+        change.note(ClientRefused(client))
+
+    await env.change(by, work)
 
 
 def _found(client: Client | None) -> Client:

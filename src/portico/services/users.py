@@ -134,7 +134,7 @@ async def change_user(
         if own:
             await change.check()  # a new password ends the login that asks for it
             if _needs_proof(user, changes) and (not proven or user.password_hash != proven):
-                raise _wrong_password("is the current password no more: it was changed meanwhile")
+                raise _wrong_password("The password was changed meanwhile.")
         check(user)
         await _permit_change(env, change, caller, user, changes)
         changed = msgspec.structs.replace(user, **changes)
@@ -246,7 +246,7 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
     """The hash of a user's password, where `current` is that. Raises `Invalid`, and `RateLimited`
     for too many guesses."""
     if current is None:
-        raise _wrong_password("must be sent too: a new e-mail or password needs it")
+        raise _wrong_password("Send the current password too: a new e-mail or password needs it.")
     claim = Claim(user.email, user.id, by.address)
     stored = user.password_hash
     if not stored or not await password_is_right(env, claim, current, stored):
@@ -255,7 +255,7 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
             change.note(PasswordRefused(user))
 
         await env.change(by, work)
-        raise _wrong_password("is not the current password")
+        raise _wrong_password("This is not the current password.")
     return stored
 
 
