@@ -43,7 +43,7 @@ from portico.pages.files import PAGE_ASSETS, Files
 from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
 from portico.services.credentials import Credentials
-from portico.services.environment import Addresses, Environment
+from portico.services.environment import Addresses, Engines, Environment, Wiring
 from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
 from portico.services.vault import Vault
@@ -153,21 +153,24 @@ class Portico:
         foreign: dict[str, str],
         mirror: Environment | None = None,
     ) -> Environment:
-        return Environment(
-            name,
-            db=database(self.settings, name),
-            limiter=_limiter(self.settings, name),
-            plans=self.settings.plans,
+        settings = self.settings
+        wiring = Wiring(
+            name=name,
             addresses=addresses,
             foreign=foreign,
+            plans=settings.plans,
+            refresh_family_days=settings.refresh_family_days,
+            clock=self.clock,
+            random=self.random,
+        )
+        engines = Engines(
+            db=database(settings, name),
+            limiter=_limiter(settings, name),
             passwords=self.passwords,
             vault=self.vault,
             mail_queue=self.mail_queue,
-            clock=self.clock,
-            random=self.random,
-            refresh_family_days=self.settings.refresh_family_days,
-            mirror=mirror,
         )
+        return Environment(wiring, engines, mirror)
 
     async def connect(self) -> None:
         """Connects to both databases as they are. Raises `Unavailable`."""

@@ -16,7 +16,7 @@ from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.jobs.flush import Flush
 from portico.services.credentials import Credentials
-from portico.services.environment import Environment
+from portico.services.environment import Engines, Environment, Wiring
 from portico.state.memory import MemoryLimiter
 from portico.storage.database import Database
 from portico.storage.migrate import migrate
@@ -47,20 +47,23 @@ class Faulty(SqliteDatabase):
 
 def environment(api: Api, database: Database) -> Environment:
     """An environment with nobody else's counts."""
-    return Environment(
-        "live",
-        db=database,
-        limiter=MemoryLimiter(),
-        plans=api.settings.plans,
+    wiring = Wiring(
+        name="live",
         addresses=api.live.addresses,
         foreign={},
+        plans=api.settings.plans,
+        refresh_family_days=api.settings.refresh_family_days,
+        clock=api.clock,
+        random=api.portico.random,
+    )
+    engines = Engines(
+        db=database,
+        limiter=MemoryLimiter(),
         passwords=api.portico.passwords,
         vault=api.portico.vault,
         mail_queue=api.portico.mail_queue,
-        clock=api.clock,
-        random=api.portico.random,
-        refresh_family_days=api.settings.refresh_family_days,
     )
+    return Environment(wiring, engines)
 
 
 @pytest.fixture

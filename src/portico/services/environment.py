@@ -20,22 +20,8 @@ from portico.services.signing import Signer
 from portico.services.vault import Vault
 from portico.state.daily_use import DailyCounts
 from portico.state.protocol import Limiter
-from portico.storage.api_keys import ApiKeys
-from portico.storage.audit import Audit
-from portico.storage.clients import Clients
-from portico.storage.daily_use import DailyUse
 from portico.storage.database import Database
-from portico.storage.email_tokens import EmailTokens
-from portico.storage.expiry import Expiry
-from portico.storage.flushes import Flushes
-from portico.storage.grants import Grants
-from portico.storage.idempotency_keys import IdempotencyKeys
-from portico.storage.leases import Leases
-from portico.storage.products import Products
-from portico.storage.rate_counters import RateCounters
-from portico.storage.sessions import Sessions
-from portico.storage.signing_keys import SigningKeys
-from portico.storage.users import Users
+from portico.storage.stores import Stores
 
 T = TypeVar("T")
 
@@ -50,60 +36,57 @@ class Addresses(msgspec.Struct, frozen=True):
     """The domain whose hosts share the session cookie."""
 
 
-class Environment:
-    """Everything that one environment consists of."""
+class Wiring(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled of an environment before it runs.
+
+    `foreign` tells where the key types and issuers that do not belong here do: to which address.
+    A family of refresh tokens ends after `refresh_family_days`.
+    """
+
+    name: str
+    addresses: Addresses
+    foreign: Mapping[str, str]
+    plans: Mapping[str, Plan]
+    refresh_family_days: int
+    clock: Clock
+    random: Random
+
+
+class Engines(msgspec.Struct, frozen=True, kw_only=True):
+    """What an environment runs on; the last three serve both environments."""
+
+    db: Database
+    limiter: Limiter
+    passwords: Passwords
+    vault: Vault
+    mail_queue: MailQueue
+
+
+class Environment(Stores):
+    """Everything that one environment consists of: its wiring, engines and stores."""
 
     def __init__(
-        self,
-        name: str,
-        *,
-        db: Database,
-        limiter: Limiter,
-        plans: Mapping[str, Plan],
-        addresses: Addresses,
-        foreign: Mapping[str, str],
-        passwords: Passwords,
-        vault: Vault,
-        mail_queue: MailQueue,
-        clock: Clock,
-        random: Random,
-        refresh_family_days: int,
-        mirror: "Environment | None" = None,
+        self, wiring: Wiring, engines: Engines, mirror: "Environment | None" = None
     ) -> None:
-        """`foreign` tells where the key types and issuers that do not belong here do: to which
-        address. `mirror` is the environment in which this one's accounts have mirror users."""
-        self.name = name
-        self.db = db
-        self.limiter = limiter
-        self.plans = plans
-        self.addresses = addresses
-        self.foreign = foreign
-        self.passwords = passwords
-        self.vault = vault
-        self.mail_queue = mail_queue
-        self.clock = clock
-        self.random = random
-        self.refresh_family_days = refresh_family_days
+        """`mirror` is the environment in which this one's accounts have mirror users."""
+        super().__init__(engines.db)
+        self.name = wiring.name
+        self.addresses = wiring.addresses
+        self.foreign = wiring.foreign
+        self.plans = wiring.plans
+        self.refresh_family_days = wiring.refresh_family_days
+        self.clock = wiring.clock
+        self.random = wiring.random
+        self.db = engines.db
+        self.limiter = engines.limiter
+        self.passwords = engines.passwords
+        self.mail_queue = engines.mail_queue
+        self.vault = engines.vault
+        self.signer = Signer(self)
         self.mirror = mirror
         self.mirror_is_behind = asyncio.Event()
         """Set where a mirror could not be reached."""
         self.daily_counts = DailyCounts()
-        self.users = Users(db)
-        self.products = Products(db)
-        self.api_keys = ApiKeys(db)
-        self.rate_counters = RateCounters(db)
-        self.daily_use = DailyUse(db)
-        self.audit = Audit(db)
-        self.signing_keys = SigningKeys(db)
-        self.clients = Clients(db)
-        self.grants = Grants(db)
-        self.sessions = Sessions(db)
-        self.email_tokens = EmailTokens(db)
-        self.idempotency_keys = IdempotencyKeys(db)
-        self.leases = Leases(db)
-        self.flushes = Flushes()
-        self.expiry = Expiry(db)
-        self.signer = Signer(self, vault)
 
     async def change(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
         """Changes something on behalf of `by`: does `work` in one transaction, with what it leaves

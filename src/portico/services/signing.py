@@ -19,7 +19,6 @@ from portico.domain.events import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.times import SECOND
 from portico.services.change import Change
-from portico.services.vault import Vault
 from portico.storage.signing_keys import SigningKey
 
 if TYPE_CHECKING:
@@ -48,9 +47,8 @@ class Signer:
     Keys that another installation's secret encrypted are published like one's own, and sign there.
     """
 
-    def __init__(self, env: "Environment", vault: Vault) -> None:
+    def __init__(self, env: "Environment") -> None:
         self._env = env
-        self._vault = vault
         self._version = -1
         self._rows: list[SigningKey] = []
         self._public: dict[str, RSAKey] = {}
@@ -129,7 +127,7 @@ class Signer:
         key = RSAKey.generate_key(KEY_BITS, private=True)
         kid = urlsafe_b64encode(self._env.random(12)).decode()
         public = {**key.as_dict(private=False), "kid": kid, "use": "sig", "alg": ALGORITHM}
-        sealed = self._vault.seal(key.as_pem(private=True), kid)
+        sealed = self._env.vault.seal(key.as_pem(private=True), kid)
         return _Pair(kid, msgspec.json.encode(public).decode(), sealed)
 
     async def _add(self, change: Change, pair: _Pair, signs_at: int) -> SigningKey:
@@ -170,7 +168,7 @@ class Signer:
 
     def _unsealed(self, row: SigningKey) -> RSAKey | None:
         if row.kid not in self._private:
-            pem = self._vault.open(row.private_key, row.kid)
+            pem = self._env.vault.open(row.private_key, row.kid)
             self._private[row.kid] = None if pem is None else _private_key(pem)
         return self._private[row.kid]
 

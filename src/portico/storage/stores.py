@@ -1,0 +1,39 @@
+"""Every store of one database."""
+
+from portico.storage.api_keys import ApiKeys
+from portico.storage.audit import Audit
+from portico.storage.clients import Clients
+from portico.storage.daily_use import DailyUse
+from portico.storage.database import Database
+from portico.storage.email_tokens import EmailTokens
+from portico.storage.expiry import Expiry
+from portico.storage.flushes import Flushes
+from portico.storage.grants import Grants
+from portico.storage.idempotency_keys import IdempotencyKeys
+from portico.storage.leases import Leases
+from portico.storage.products import Products
+from portico.storage.rate_counters import RateCounters
+from portico.storage.sessions import Sessions
+from portico.storage.signing_keys import SigningKeys
+from portico.storage.users import Users
+
+
+class Stores:
+    """What an environment keeps for good."""
+
+    def __init__(self, db: Database) -> None:
+        self.users = Users(db)
+        self.products = Products(db)
+        self.api_keys = ApiKeys(db)
+        self.clients = Clients(db)
+        self.grants = Grants(db)
+        self.sessions = Sessions(db)
+        self.email_tokens = EmailTokens(db)
+        self.signing_keys = SigningKeys(db)
+        self.idempotency_keys = IdempotencyKeys(db)
+        self.audit = Audit(db)
+        self.rate_counters = RateCounters(db)
+        self.daily_use = DailyUse(db)
+        self.leases = Leases(db)
+        self.flushes = Flushes()
+        self.expiry = Expiry(db)
