@@ -374,13 +374,12 @@ class SandboxReset(Event, frozen=True):
 
     action = "sandbox.reset"
 
-    users: int
-    products: int
+    filled: Details
 
     @property
     def details(self) -> Details:
-        """How many of each."""
-        return {"users": self.users, "products": self.products}
+        """How many of each kind."""
+        return self.filled
 
 
 class SigningKeyCreated(Event, frozen=True):

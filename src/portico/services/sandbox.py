@@ -4,6 +4,7 @@ The samples are the same at every reset but for ids and times. Sample users have
 nobody can sign in as one; an operator can make them keys.
 """
 
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from importlib.resources import files
 from typing import TypeVar
@@ -16,11 +17,12 @@ from portico.domain.errors import Conflict
 from portico.domain.events import SandboxReset
 from portico.domain.money import price_units
 from portico.domain.products import Product
+from portico.domain.resources import RESOURCES
 from portico.domain.times import DAY
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.storage.database import Transaction, UniqueViolation
+from portico.storage.database import UniqueViolation
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -69,30 +71,25 @@ async def reset(env: Environment, by: By) -> Filled:
     """
     if env.mirror is not None:
         raise ValueError("only the sandbox is ever reset")
-    now = env.clock()
-    samples = read(SampleProduct, "products")
-    ages = range(len(samples), 0, -1)
-    products = [
-        _product(sample, now - age * DAY) for sample, age in zip(samples, ages, strict=True)
-    ]
 
-    async def work(change: Change) -> int:
-        await env.users.delete_all_but_mirrors(change.tx)
-        users = await _add_users(env, change.tx, now)
-        await env.products.delete_all(change.tx)
-        await env.products.insert_many(change.tx, products)
+    async def work(change: Change) -> dict[str, int]:
+        filled = {
+            kind.plural: await _FILLERS[kind.plural](env, change)
+            for kind in RESOURCES
+            if kind.samples
+        }
         # Whoever repeats a POST after a reset means what is there now.
-        await env.idempotency_keys.forget(change.tx, now + DAY)
-        change.note(SandboxReset(users, len(products)))
-        return users
+        await env.idempotency_keys.forget(change.tx, change.now + DAY)
+        change.note(SandboxReset(filled))
+        return filled
 
     try:
-        users = await env.change(by, work)
+        filled = await env.change(by, work)
     except UniqueViolation as error:
         raise Conflict(
             "A user with a sample's e-mail came in at the same moment; nothing was changed."
         ) from error
-    return Filled(users, len(products), len(await env.users.mirrors()))
+    return Filled(**filled, mirrors=len(await env.users.mirrors()))
 
 
 def read(shape: type[T], name: str) -> list[T]:
@@ -101,14 +98,31 @@ def read(shape: type[T], name: str) -> list[T]:
     return msgspec.json.Decoder(shape).decode_lines(file.read_bytes())
 
 
-async def _add_users(env: Environment, tx: Transaction, now: int) -> int:
+async def _fill_users(env: Environment, change: Change) -> int:
+    await env.users.delete_all_but_mirrors(change.tx)
     added = 0
-    samples = read(SampleUser, "users")
-    for sample, age in zip(samples, range(len(samples), 0, -1), strict=True):
-        if await env.users.by_email(sample.email, tx) is None:
-            await env.users.insert(tx, _user(sample, now - age * DAY))
+    for sample, at in _aged(read(SampleUser, "users"), change.now):
+        if await env.users.by_email(sample.email, change.tx) is None:
+            await env.users.insert(change.tx, _user(sample, at))
             added += 1
     return added
+
+
+async def _fill_products(env: Environment, change: Change) -> int:
+    await env.products.delete_all(change.tx)
+    samples = _aged(read(SampleProduct, "products"), change.now)
+    products = [_product(sample, at) for sample, at in samples]
+    await env.products.insert_many(change.tx, products)
+    return len(products)
+
+
+_FILLERS = {"users": _fill_users, "products": _fill_products}
+"""Empties a kind of resource and fills it with samples: `domain.resources` names the kinds."""
+
+
+def _aged(samples: Sequence[T], now: int) -> Iterator[tuple[T, int]]:
+    """Samples with the times when they were made: a day apart, the last one yesterday."""
+    return zip(samples, (now - age * DAY for age in range(len(samples), 0, -1)), strict=True)
 
 
 def _user(sample: SampleUser, at: int) -> User:
