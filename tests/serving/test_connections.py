@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import resource
 import socket
 import ssl
@@ -164,6 +165,24 @@ def loopback() -> Iterator[Loopback]:
     yield made
     made.stack.close()
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+LOCK = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+
+
+async def test_a_look_leaves_the_locks_of_files_alone(loopback: Loopback, tmp_path: Path) -> None:
+    """POSIX drops all locks of a process on a file once any of its descriptors is closed: those
+    that SQLite holds on its databases would be gone."""
+    file = tmp_path / "live.db"
+    file.touch()
+    with file.open("r+b") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        await loopback.watch(1).look()
+        other = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", LOCK, str(file)), stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await other.communicate()
+    assert b"BlockingIOError" in said
 
 
 def ended(server: socket.socket) -> bool:

@@ -18,6 +18,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from stat import S_ISSOCK
 from typing import Any, NamedTuple
 
 from granian._granian import SocketHolder
@@ -234,6 +235,10 @@ class Watch:
     def _connection(self, descriptor: int) -> _Connection | None:
         """The connection behind a descriptor, None where there is none of a listener's."""
         try:
+            # Never a file's: with a duplicate all locks of this process on the file would go, and
+            # another process would write to the database beneath a transaction of this one.
+            if not S_ISSOCK(os.fstat(descriptor).st_mode):
+                return None
             os.dup2(descriptor, self._seen.fileno(), inheritable=False)
             name = self._seen.getsockname()
             if not isinstance(name, tuple) or name[1] not in self._most:
