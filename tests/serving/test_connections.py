@@ -239,3 +239,25 @@ def test_whoever_reads_a_little_at_a_time_is_ended_too(
     loopback.now = PATIENCE.read
     asyncio.run(watch.look())
     assert ended(server) == too_slow
+
+
+def test_a_command_beside_a_server_leaves_it_its_databases(installation: Installation) -> None:
+    """Were SQLite's locks lost, the command would take itself for the last who has the database
+    open, and remove the log into which the server writes."""
+
+    def log() -> int:
+        return (installation.data / "live.db-wal").stat().st_ino
+
+    with installation.serving() as service:
+        until(lambda: service.ask("/healthz").status == 200)
+        before = log()
+        for _ in range(2):
+            installation.told("keys", "list")
+        assert log() == before
+        body = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Passw0rdd"}
+        made = service.ask("/v1/users", method="POST", key=installation.key, body=body)
+        assert made.status == 201
+        owner = ("--owner", "ada@example.com")
+        key = installation.told("keys", "create", *owner, "--type", "live", "--name", "one")["key"]
+        me = service.ask("/v1/users/me", key=key).json["data"]
+        assert me["id"] == made.json["data"]["id"]
