@@ -41,6 +41,16 @@ def somewhere(api: Api) -> InProcess:
     return InProcess(api, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1000")
 
 
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+async def waits(env: Environment) -> bool:
+    """Whether somebody waits for what a transaction holds."""
+    if env.db.engine == "sqlite":
+        return env.db.waiting() > 0
+    return await env.db.one(WAITING) is not None
+
+
 async def session_of(env: Environment, user: User) -> str:
     """The secret of a new session, straight into the database."""
     secret = mint("", env.random(32))

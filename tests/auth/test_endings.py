@@ -15,7 +15,6 @@ from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.api_keys import revoke_key
 from portico.services.clients import Registered, delete_client
-from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.services.tokens import Pair
@@ -29,6 +28,7 @@ from signing_in import (
     oauth_refused,
     session_of,
     tokens_of,
+    waits,
 )
 
 NEW = "An0therword"
@@ -316,16 +316,6 @@ async def test_of_sign_ins_that_replace_one_session_all_succeed_and_it_ends(api:
     assert len({answer.headers["set-cookie"] for answer in answers}) == 10
     assert (await visitor.me(cookie=planted)).status_code == 401
     assert len(await api.live.sessions.of_user(ada.id, api.clock())) == 10
-
-
-WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-
-
-async def waits(env: Environment) -> bool:
-    """Whether somebody waits for what a transaction holds."""
-    if env.db.engine == "sqlite":
-        return env.db.waiting() > 0
-    return await env.db.one(WAITING) is not None
 
 
 async def test_an_exchange_and_a_password_change_wait_for_each_other_in_one_order(api: Api) -> None:

@@ -19,10 +19,20 @@ from portico.services.sign_out import sign_out_everywhere
 from portico.services.users import delete_user
 from portico.storage.database import Contended
 from portico.storage.products import ProductFilter
-from signing_in import CALLBACK, COOKIE, client_of, code_of, login_of, session_of, tokens_of
+from signing_in import (
+    CALLBACK,
+    COOKIE,
+    client_of,
+    code_of,
+    login_of,
+    session_of,
+    tokens_of,
+    waits,
+)
 
 DRAFTS = ProductFilter(status="draft")
 EVE = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
+TAKEN = {**EVE, "role": "viewer"}
 PRODUCT = {"name": "Lamp", "category": "light", "price": 12.5}
 
 
@@ -72,10 +82,13 @@ async def test_a_contended_change_is_tried_again_and_at_last_given_up(api: Api) 
         await api.live.change(OPERATOR, in_vain)
 
 
-async def trickling(api: Api, caller: Caller, path: str, body: object, pause: Pause) -> int:
+async def trickling(
+    api: Api, caller: Caller, path: str, body: object, pause: Pause, **more: str
+) -> int:
     """The status of a POST while whose body comes in something else happens."""
     content = json_bytes(body)
     headers = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
+    headers += [(name.replace("_", "-"), value) for name, value in more.items()]
     answer = await InProcess(api).exchange(
         "POST", f"/v1{path}", headers, content[:5], pause, content[5:]
     )
@@ -111,6 +124,32 @@ async def test_who_is_demoted_while_the_body_comes_in_writes_nothing(api: Api) -
 
     assert await trickling(api, second, "/users", EVE, demoted) == 401
     assert await api.live.users.by_email(EVE["email"]) is None
+
+
+@pytest.mark.parametrize(("path", "body"), [("/products", PRODUCT), ("/users", TAKEN)])
+async def test_nothing_is_kept_for_who_is_deleted_while_the_body_comes_in(
+    api: Api, path: str, body: dict[str, object]
+) -> None:
+    admin = await api.caller("admin")
+    await api.account("admin", email=EVE["email"])
+
+    async def deleted() -> None:
+        await delete_user(api.live, admin.user.id, lambda _user: None, OPERATOR)
+
+    assert await trickling(api, admin, path, body, deleted, idempotency_key="order-17") == 401
+    assert (await api.state())["live idempotency_keys"] == []
+
+
+async def test_who_is_deleted_while_their_answer_is_being_kept_is_told_so(api: Api) -> None:
+    editor, env = await api.caller("editor"), api.live
+    async with env.db.transaction() as tx:
+        await env.users.delete(tx, editor.user.id)
+        headers = {"idempotency-key": "order-17"}
+        posting = asyncio.create_task(editor.post("/products", json=PRODUCT, headers=headers))
+        while not await waits(env):  # noqa: ASYNC110 - the database tells
+            await asyncio.sleep(0.001)
+    assert (await posting).status_code == 401
+    assert (await env.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
 
 
 @pytest.mark.parametrize("kind", ["session", "login", "consent"])

@@ -8,7 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from driving import Api, Caller, json_bytes, refused
+from driving import Api, Caller, InProcess, json_bytes, refused
+from portico.domain.audit import OPERATOR
+from portico.services.api_keys import revoke_key
+from signing_in import COOKIE, client_of, session_of, tokens_of
 
 EVE = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
 PRODUCT = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -96,6 +99,44 @@ async def test_a_refusal_after_validation_is_kept(api: Api) -> None:
     assert again.content == first.content
     assert again.status_code == 409
     assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_refusal_of_the_credential_binds_no_other(api: Api) -> None:
+    admin = await api.caller("admin")
+    shop = await client_of(api.live, admin.user)
+    pair = await tokens_of(api.live, shop.client, admin.user, "write:users")
+    boss = {**EVE, "role": "admin"}
+    headers = {"authorization": f"Bearer {pair.access_token}", **keyed()}
+    refused(await api.stranger().post("/users", json=boss, headers=headers), 403)
+    assert (await admin.post("/users", json=boss, headers=keyed())).status_code == 201
+
+
+async def test_a_request_whose_credential_ended_may_come_again_with_another(api: Api) -> None:
+    first = await api.caller("editor")
+    second = await api.caller(user=first.user)
+    body = json_bytes(PRODUCT)
+    sent = [("content-type", "application/json"), *keyed().items()]
+
+    async def revoked() -> None:
+        await revoke_key(api.live, first.record.id, OPERATOR)
+
+    headers = [("authorization", f"Bearer {first.key}"), *sent]
+    answer = await InProcess(api).exchange("POST", "/v1/products", headers, revoked, body)
+    refused(answer, 401)
+    again = await second.post("/products", content=body, headers=dict(sent))
+    assert (again.status_code, await total(second)) == (201, 1)
+
+
+async def test_a_session_has_no_part_in_the_rotation_of_a_key_with_the_same_id(api: Api) -> None:
+    caller = await api.caller("viewer")
+    secret = await session_of(api.live, caller.user)
+    (session,) = await api.live.sessions.of_user(caller.user.id, api.clock())
+    assert session.id == caller.record.id
+    by_session = {"cookie": f"{COOKIE}={secret}", **keyed()}
+    refused(await api.stranger().post("/api-keys/rotate", headers=by_session), 403)
+    rotated = await caller.post("/api-keys/rotate", headers=keyed())
+    assert "key" in rotated.json()["data"]
+    refused(await api.stranger().post("/api-keys/rotate", headers=by_session), 403)
 
 
 async def test_a_replayed_rotation_leaves_the_secret_out_and_keeps_none(api: Api) -> None:

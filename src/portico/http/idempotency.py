@@ -4,12 +4,17 @@ The answer is kept in the transaction of its effect, so that both happen or neit
 heard nothing may send the request again, as often as it likes, for 24 hours.
 """
 
+import msgspec
+
 from portico.domain.errors import (
+    AuthenticationRequired,
     Conflict,
     Fault,
     Internal,
     Invalid,
+    PermissionDenied,
     PorticoError,
+    RateLimited,
     Unavailable,
     Unreadable,
 )
@@ -17,13 +22,14 @@ from portico.domain.idempotency import KEY_LENGTH, Answer, Kept, KeyedRequest, i
 from portico.http.messages import Handler, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import Endpoint
-from portico.services.change import AnsweredBefore, keep_answer
+from portico.services.change import AnsweredBefore, keep_refusal
 
 HEADER = "Idempotency-Key"
 REPLAYED = ("idempotent-replayed", "true")
 
-_LOST = (Internal, Unavailable)
-"""Nothing has happened, so the next request with the key is the first."""
+_NOT_KEPT = (Internal, Unavailable, AuthenticationRequired, PermissionDenied, RateLimited)
+"""What nothing can be told from about the request itself: the next one with the key, which may come
+later or with a credential that may do it, is the first."""
 
 
 def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedRequest | None:
@@ -38,7 +44,7 @@ def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedReq
     route = endpoint.path
     if endpoint.body is None:
         # What has no body is about the credential that it comes with.
-        route += f"#{request.caller.credential_id}"
+        route += f"#{request.caller.credential}.{request.caller.credential_id}"
     return keyed(request.caller.user_id, route, key, body)
 
 
@@ -74,15 +80,18 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
         return await handler(request)
     except AnsweredBefore:
         return await _other(request, known)
-    except _LOST:
+    except _NOT_KEPT:
         raise
     except PorticoError as error:
         refusal = problem(error)
-        answer = Answer(refusal.status, refusal.headers, refusal.body)
-        if await keep_answer(request.environment, known, request.now, answer):
-            raise
-        # What refused this one may be the other's effect: its e-mail is taken by itself.
-        return await _other(request, known)
+        by = msgspec.structs.replace(request.by, request=known)
+        try:
+            answer = Answer(refusal.status, refusal.headers, refusal.body)
+            await keep_refusal(request.environment, by, answer)
+        except AnsweredBefore:
+            # What refused this one may be the other's effect: its e-mail is taken by itself.
+            return await _other(request, known)
+        raise
 
 
 async def _other(request: Request, known: KeyedRequest) -> Reply:

@@ -16,10 +16,12 @@ once: PostgreSQL may ask for a transaction to be repeated.
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import msgspec
+
 from portico.domain.audit import By
 from portico.domain.errors import AuthenticationRequired, Unavailable
 from portico.domain.events import Event
-from portico.domain.idempotency import Answer, KeyedRequest
+from portico.domain.idempotency import Answer
 from portico.storage.database import Contended, Rank, Transaction, Undo
 
 if TYPE_CHECKING:
@@ -100,17 +102,18 @@ class Change:
 
     async def finish(self, result: object) -> None:
         """Writes what the change leaves behind."""
+        for number, (by, event) in enumerate(self.notes, 1):
+            # The last line is written only where the credential holds: one statement for both.
+            still = None if self.checked or number < len(self.notes) else self.by.principal
+            if not await self._env.audit.record(self.tx, by.actor, self.now, event, still=still):
+                raise AuthenticationRequired(_ENDED)
+        # Only once it is known that the caller is there, for whom the answer is kept.
         if self.by.request is not None and self.by.answer is not None:
             answer = self.by.answer(result)
             if not await self._env.idempotency_keys.keep(
                 self.tx, self.by.request, self.now, answer
             ):
                 raise AnsweredBefore
-        for number, (by, event) in enumerate(self.notes, 1):
-            # The last line is written only where the credential holds: one statement for both.
-            still = None if self.checked or number < len(self.notes) else self.by.principal
-            if not await self._env.audit.record(self.tx, by.actor, self.now, event, still=still):
-                raise AuthenticationRequired(_ENDED)
 
 
 async def carry_out(env: "Environment", by: By, work: Callable[[Change], Awaitable[T]]) -> T:
@@ -137,8 +140,12 @@ async def _once(env: "Environment", by: By, work: Callable[[Change], Awaitable[T
     return result
 
 
-async def keep_answer(env: "Environment", request: KeyedRequest, now: int, answer: Answer) -> bool:
-    """Keeps a refusal, which has no effect to be kept with; False where another request with the
-    same key was answered before."""
-    async with env.db.transaction() as tx:
-        return await env.idempotency_keys.keep(tx, request, now, answer)
+async def keep_refusal(env: "Environment", by: By, refusal: Answer) -> None:
+    """Keeps the answer to the request of `by` where that is a refusal, which has no effect to be
+    kept with. Raises `AnsweredBefore`, and as a change does."""
+
+    async def work(change: Change) -> None:
+        await change.check()
+        change.told_elsewhere()
+
+    await carry_out(env, msgspec.structs.replace(by, answer=lambda _: refusal), work)

@@ -48,6 +48,13 @@ _OUTAGES = (
     asyncpg.PostgresSystemError,
 )
 
+# What a row refers to was there when it was read, so somebody has just deleted it.
+_GOT_IN_THE_WAY = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.ForeignKeyViolationError,
+)
+
 # Every statement here reads a page or a count. The planner guesses a tenth of the table for a
 # LIMIT that is a parameter, and would then hash the whole table or compile a plan for it.
 _PLANNER = {
@@ -90,7 +97,7 @@ def _faults() -> Iterator[None]:
         yield
     except asyncpg.UniqueViolationError as error:
         raise UniqueViolation from error
-    except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
+    except _GOT_IN_THE_WAY as error:
         raise Contended from error
     except asyncpg.DiskFullError as error:
         raise Unavailable(
