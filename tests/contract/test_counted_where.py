@@ -1,11 +1,23 @@
 """Which requests count against whom where that is not plain: OAuth, authorizing, signing out."""
 
+import pytest
+
 from driving import BASE, TINY, Api, InProcess, refused
 from portico.http.routing import PUBLIC_BODY_LIMIT
 from portico.pages.site import csrf_token
 from portico.pages.way import LOOKING
 from portico.state.callers import ACCOUNT, ACCOUNT_PAGES, ADDRESS
-from signing_in import AUTH, FORM, Visitor, client_of, named, oauth_refused, session_of
+from signing_in import (
+    AUTH,
+    FORM,
+    Visitor,
+    client_of,
+    login_of,
+    named,
+    oauth_refused,
+    session_of,
+    tokens_of,
+)
 
 DASHBOARD = "https://localhost:8443/dashboard"
 HERE = "192.0.2.1"
@@ -35,11 +47,19 @@ async def test_signing_out_works_when_the_quota_is_spent(api: Api) -> None:
     refused(await visitor.me(cookie=other), 429)
 
 
-async def test_an_api_key_cannot_use_signing_out_to_call_on(api: Api) -> None:
-    caller = await api.caller("viewer", plan=TINY)
+@pytest.mark.parametrize("kind", ["key", "login", "consent"])
+async def test_what_is_no_session_cannot_use_signing_out_to_call_on(api: Api, kind: str) -> None:
+    user = await api.account("viewer", plan=TINY)
+    if kind == "key":
+        bearer = (await api.caller(user=user)).key
+    elif kind == "login":
+        bearer = (await login_of(api.live, user)).access_token
+    else:
+        bearer = (await tokens_of(api.live, (await client_of(api.live)).client, user)).access_token
+    visitor, url = Visitor(api), f"{BASE['live']}/sessions"
     for _ in range(3):
-        refused(await caller.delete("/sessions"), 403)
-    refused(await caller.delete("/sessions"), 429)
+        refused(await visitor.send("DELETE", url, bearer=bearer), 403)
+    refused(await visitor.send("DELETE", url, bearer=bearer), 429)
 
 
 async def test_signing_out_on_pages_works_when_looking_is_spent(api: Api) -> None:

@@ -95,7 +95,7 @@ class ApiWay:
             raise
         request.caller = caller
         never_refused = (
-            endpoint is not None and endpoint.never_refused and caller.credential != "api_key"
+            endpoint is not None and endpoint.never_refused and caller.credential == "session"
         )
         await self._throttle.account(
             request, caller.user_id, caller.plan, never_refused=never_refused
