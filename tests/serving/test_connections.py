@@ -153,9 +153,7 @@ class Loopback:
 
     def watch(self, most: int, *trusted: str) -> Watch:
         networks = [ip_network(one) for one in trusted]
-        made = Watch({self.port: most}, networks, self.limit, PATIENCE, lambda: self.now)
-        self.stack.callback(made.close)
-        return made
+        return Watch({self.port: most}, networks, self.limit, PATIENCE, lambda: self.now)
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ import struct
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from stat import S_ISSOCK
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from granian._granian import SocketHolder
@@ -191,18 +190,6 @@ class Watch:
         self._clock = clock
         self._doors: set[int] = set()
         self._slow: dict[tuple[int, Any], tuple[float, int]] = {}
-        # What is looked at is duplicated behind this descriptor: so nothing else can come into its
-        # place between look and end, and a process without a descriptor to spare can still look.
-        # Its family gives room for addresses of both.
-        self._idle = socket.socket(socket.AF_UNIX)
-        self._seen = socket.socket(
-            socket.AF_INET6, socket.SOCK_STREAM, fileno=os.dup(self._idle.fileno())
-        )
-
-    def close(self) -> None:
-        """Looks no more."""
-        self._seen.close()
-        self._idle.close()
 
     async def run(self) -> None:
         """Looks again and again, until it is cancelled."""
@@ -222,34 +209,28 @@ class Watch:
         for start in range(0, len(descriptors), _SLICE):
             began = time.perf_counter()
             found += filter(None, map(self._connection, descriptors[start : start + _SLICE]))
-            self._let_go()
             spent += time.perf_counter() - began
             await asyncio.sleep(0)
         began = time.perf_counter()
         for connection in (*self._excess(found), *self._slowest(found)):
             self._end(connection)
         self._relieve(short=self._files.short(len(descriptors)))
-        self._let_go()
         return spent + time.perf_counter() - began
 
     def _connection(self, descriptor: int) -> _Connection | None:
         """The connection behind a descriptor, None where there is none of a listener's."""
-        try:
-            # Never a file's: with a duplicate all locks of this process on the file would go, and
-            # another process would write to the database beneath a transaction of this one.
-            if not S_ISSOCK(os.fstat(descriptor).st_mode):
+        with _borrowed(descriptor) as seen:
+            try:
+                name = seen.getsockname()
+                if not isinstance(name, tuple) or name[1] not in self._most:
+                    return None
+                if seen.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    self._doors.add(descriptor)
+                    return None
+                peer = seen.getpeername()
+                info = seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+            except OSError:  # no socket, not connected, or closed meanwhile
                 return None
-            os.dup2(descriptor, self._seen.fileno(), inheritable=False)
-            name = self._seen.getsockname()
-            if not isinstance(name, tuple) or name[1] not in self._most:
-                return None
-            if self._seen.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                self._doors.add(descriptor)
-                return None
-            peer = self._seen.getpeername()
-            info = self._seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-        except OSError:  # no socket, not connected, or closed meanwhile
-            return None
         info = info.ljust(_TCP_INFO.size, b"\0")  # some kernels tell less
         return _Connection(descriptor, name[1], peer, *_TCP_INFO.unpack(info))
 
@@ -257,14 +238,10 @@ class Watch:
         """While descriptors are short, nobody new comes in, and the server gets the reserve."""
         program = struct.pack("HP", len(_NO_SYN), _NO_SYN.buffer_info()[0])
         for descriptor in self._doors:
-            os.dup2(descriptor, self._seen.fileno(), inheritable=False)
             option = _ATTACH_FILTER if short else _DETACH_FILTER
-            with suppress(OSError):  # there is none to detach
-                self._seen.setsockopt(socket.SOL_SOCKET, option, program)
+            with _borrowed(descriptor) as door, suppress(OSError):  # there is none to detach
+                door.setsockopt(socket.SOL_SOCKET, option, program)
         self._files.set(pressed=short)
-
-    def _let_go(self) -> None:
-        os.dup2(self._idle.fileno(), self._seen.fileno(), inheritable=False)
 
     def _excess(self, found: Sequence[_Connection]) -> list[_Connection]:
         """What addresses have too many of: those first that were silent longest."""
@@ -301,11 +278,22 @@ class Watch:
         seen = self._connection(connection.descriptor)
         if seen is None or seen.peer != connection.peer:
             return
-        try:
-            self._seen.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            self._seen.shutdown(socket.SHUT_RDWR)
-        except OSError:  # it ended by itself
-            return
+        with _borrowed(connection.descriptor) as ending, suppress(OSError):  # it ended by itself
+            ending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            ending.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+    """A descriptor as a socket, which it may not be. It is neither duplicated nor closed: to close
+    any descriptor of a database file would take away the locks that SQLite has on it (POSIX), and
+    another process would then take the file for its own."""
+    # The family gives room for addresses of both.
+    borrowed = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
+    try:
+        yield borrowed
+    finally:
+        borrowed.detach()
 
 
 def _descriptors() -> Sequence[int]:

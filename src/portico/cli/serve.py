@@ -8,7 +8,6 @@ import socket
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +93,7 @@ async def serve(
             files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + FILES_KEPT)
             listeners = _listeners(settings, server, listening, files, patience)
             watch = _watch(settings, listeners, files, patience)
-            with closing(watch):
-                await _answer(server, listeners, watch, lifeline)
+            await _answer(server, listeners, watch, lifeline)
         finally:
             await server.stop()
     finally:
