@@ -219,8 +219,8 @@ class Watch:
 
     def _connection(self, descriptor: int) -> _Connection | None:
         """The connection behind a descriptor, None where there is none of a listener's."""
-        with _borrowed(descriptor) as seen:
-            try:
+        try:
+            with _borrowed(descriptor) as seen:
                 name = seen.getsockname()
                 if not isinstance(name, tuple) or name[1] not in self._most:
                     return None
@@ -229,8 +229,8 @@ class Watch:
                     return None
                 peer = seen.getpeername()
                 info = seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-            except OSError:  # no socket, not connected, or closed meanwhile
-                return None
+        except OSError:  # no socket, not connected, or closed meanwhile
+            return None
         info = info.ljust(_TCP_INFO.size, b"\0")  # some kernels tell less
         return _Connection(descriptor, name[1], peer, *_TCP_INFO.unpack(info))
 
@@ -239,7 +239,7 @@ class Watch:
         program = struct.pack("HP", len(_NO_SYN), _NO_SYN.buffer_info()[0])
         for descriptor in self._doors:
             option = _ATTACH_FILTER if short else _DETACH_FILTER
-            with _borrowed(descriptor) as door, suppress(OSError):  # there is none to detach
+            with suppress(OSError), _borrowed(descriptor) as door:  # there is none to detach
                 door.setsockopt(socket.SOL_SOCKET, option, program)
         self._files.set(pressed=short)
 
@@ -278,14 +278,14 @@ class Watch:
         seen = self._connection(connection.descriptor)
         if seen is None or seen.peer != connection.peer:
             return
-        with _borrowed(connection.descriptor) as ending, suppress(OSError):  # it ended by itself
+        with suppress(OSError), _borrowed(connection.descriptor) as ending:  # it ended by itself
             ending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             ending.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
 def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A descriptor as a socket, which it may not be. It is neither duplicated nor closed: to close
+    """A descriptor as a socket; raises OSError for what is none. It is neither duplicated nor closed: to close
     any descriptor of a database file would take away the locks that SQLite has on it (POSIX), and
     another process would then take the file for its own."""
     # The family gives room for addresses of both.
