@@ -285,9 +285,9 @@ class Watch:
 
 @contextmanager
 def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A descriptor as a socket; raises OSError for what is none. It is neither duplicated nor closed: to close
-    any descriptor of a database file would take away the locks that SQLite has on it (POSIX), and
-    another process would then take the file for its own."""
+    """A descriptor as a socket; raises OSError for what is none. It is neither duplicated nor
+    closed: to close any descriptor of a database file would take away the locks that SQLite has on
+    it (POSIX), and another process would then take the file for its own."""
     # The family gives room for addresses of both.
     borrowed = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
     try:
