@@ -13,6 +13,7 @@ from portico.domain.api_keys import KeyType
 from portico.domain.audit import OPERATOR
 from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.domain.users import User
+from portico.http.routing import Access
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
 from signing_in import (
@@ -101,6 +102,19 @@ AUTH_CASES: dict[tuple[str, str], Case] = {
 def test_every_route_is_in_the_matrix() -> None:
     assert CASES.keys() == {(route.method, route.path) for route in V1}
     assert AUTH_CASES.keys() == {(route.method, route.path) for route in AUTH_ROUTES}
+
+
+def test_what_needs_no_account_declares_who_calls_instead() -> None:
+    accesses: dict[str | None, str | Access] = {
+        PUBLIC: Access.ANYONE,
+        LOGINS: Access.ANYONE,
+        CLIENTS: Access.CLIENT,
+    }
+    for routes, cases in ((V1, CASES), (AUTH_ROUTES, AUTH_CASES)):
+        for route in routes:
+            needs = cases[route.method, route.path].needs
+            open_to = {Access.ANYONE, Access.CLIENT} & {route.access}
+            assert open_to == ({accesses[needs]} if needs in accesses else set()), route.path
 
 
 class Kind(NamedTuple):

@@ -34,6 +34,10 @@ class FailingWay:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
+    def serves(self, _access: str | Access) -> bool:
+        """Everybody."""
+        return True
+
     async def answer(self, *_: Any) -> Reply:
         """Fails."""
         raise self._error

@@ -87,7 +87,7 @@ ROUTES = (
         method="POST",
         path="/token",
         handler=token,
-        access=Access.ANYONE,
+        access=Access.CLIENT,
         summary="Exchange a code or a refresh token",
         description="A code holds 60 seconds and is good for one use, a refresh token holds 30 days"
         " and is good for one use. What comes a second time ends all that it bought.",
@@ -98,7 +98,7 @@ ROUTES = (
         method="POST",
         path="/revoke",
         handler=revoke,
-        access=Access.ANYONE,
+        access=Access.CLIENT,
         summary="End a token",
         description="A refresh token ends with all tokens that came of the same consent. What is"
         " unknown is left as it is.",
@@ -109,7 +109,7 @@ ROUTES = (
         method="POST",
         path="/introspect",
         handler=introspect,
-        access=Access.ANYONE,
+        access=Access.CLIENT,
         summary="Read what is to be known of a token",
         description="For confidential clients, of their own tokens.",
         form=OneTokenForm,

@@ -21,7 +21,7 @@ from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
 from portico.http.messages import NoQuery, Reply, Request
 from portico.http.problems import problem
-from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 
 CACHE = ("cache-control", "private, no-cache")
@@ -45,6 +45,10 @@ class ApiWay:
         self._throttle = throttle
         self._body_limit = body_limit
         self._repeats = Repeats()
+
+    def serves(self, access: str | Access) -> bool:
+        """Everybody but clients of OAuth as such."""
+        return access is not Access.CLIENT
 
     def problem(self, _request: Request, error: PorticoError) -> Reply:
         """The error body of specification §7."""

@@ -22,7 +22,7 @@ from portico.domain.oauth import Client, Refused
 from portico.http.api_way import nowhere
 from portico.http.messages import JSON, Reply, Request
 from portico.http.problems import problem, status_of
-from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.services.clients import Unproven, authenticate_client, note_refusal
 from portico.state.callers import CLIENT
@@ -39,6 +39,10 @@ class OAuthWay:
 
     def __init__(self, throttle: Throttle) -> None:
         self._throttle = throttle
+
+    def serves(self, access: str | Access) -> bool:
+        """Clients alone."""
+        return access is Access.CLIENT
 
     async def answer(
         self, request: Request, place: Place, endpoint: Endpoint | None, _id_text: str | None

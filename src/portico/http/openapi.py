@@ -142,7 +142,9 @@ def document(
                 **{name: _constant_header(value) for name, value in extra.items()},
             },
             "responses": {
-                **error_components([route for route in everything if not route.form], list(extra)),
+                **error_components(
+                    [route for route in everything if not _is_oauth(route)], list(extra)
+                ),
                 **oauth_components(),
             },
             "schemas": schemas,
@@ -171,7 +173,7 @@ def _paths(
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     for route in auth_part.routes:
         answer = answers.get(route.answer)
-        made = oauth_responses(route, answer) if route.form else responses(route, answer, ())
+        made = oauth_responses(route, answer) if _is_oauth(route) else responses(route, answer, ())
         operation = {**_operation(route, made), "servers": [{"url": auth_part.address}]}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return paths
@@ -192,6 +194,11 @@ def _listed(scopes: Iterable[str]) -> str:
 
 def _constant_header(value: str) -> Json:
     return {"required": True, "schema": {"type": "string", "const": value}}
+
+
+def _is_oauth(route: Route) -> bool:
+    """Whether clients call it for themselves, and are refused as RFC 6749 §5.2 has it."""
+    return route.access is Access.CLIENT
 
 
 def _tag(route: Route) -> str:
@@ -227,6 +234,7 @@ def _operation(route: Route, made: Json) -> Json:
         operation["requestBody"] = {"required": required, "content": {JSON: media}}
     if route.form is not None:
         operation["requestBody"] = oauth_body(route.form)
+    if _is_oauth(route):
         operation["security"] = [{"client": []}, {}]
     elif route.access is Access.ANYONE:
         operation["security"] = [{"bearer": []}, {}] if route.bearer_instead else []
@@ -242,7 +250,7 @@ def _operation(route: Route, made: Json) -> Json:
 def _description(route: Route) -> str:
     if route.scope:
         needs = f"Needs the scope `{route.scope}`."
-    elif route.form:
+    elif _is_oauth(route):
         needs = "Needs the client's id, and its secret if it has one."
     elif route.access is Access.ANYONE:
         needs = "Needs no credential."

@@ -25,7 +25,9 @@ class Access(Enum):
     """Who may call a route that needs no scope."""
 
     ANYONE = "anyone"
-    """Without a credential; counted against the client's address."""
+    """Without a credential; counted against the caller's address."""
+    CLIENT = "client"
+    """A client of OAuth, by its id and, unless it is public, its secret."""
     ANY_CALLER = "any caller"
     """With any valid credential."""
 
@@ -49,8 +51,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     bearer_instead: bool = False
     """Whether the body may be left out where an access token comes as a bearer credential."""
     form: type[msgspec.Struct] | None = None
-    """The parameters of an endpoint of OAuth, which takes them as a form too, and refuses as RFC
-    6749 §5.2 has it."""
+    """The parameters of an endpoint of OAuth, which takes them as a form or as JSON."""
     answer: Any = None
     errors: Sequence[type[PorticoError]] = ()
     location: bool = False
@@ -138,6 +139,10 @@ class Place(msgspec.Struct, frozen=True):
 class Way(Protocol):
     """How the requests of a mount are answered: as an API, as OAuth, as pages."""
 
+    def serves(self, access: str | Access) -> bool:
+        """Whether it can tell who calls a route of this access: no other is mounted on it."""
+        ...
+
     async def answer(
         self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
     ) -> Reply:
@@ -193,6 +198,8 @@ class Router:
     def _add(self, mount: Mount) -> None:
         host = host_name(mount.host) if self._by_host else ""
         for route in mount.routes:
+            if not mount.way.serves(route.access):
+                raise ValueError(f"{route.method} {route.path}: its way cannot tell who calls.")
             with_id = route.path.endswith(f"/{ID}")
             table = self._with_id if with_id else self._exact
             key = host + mount.prefix + route.path.removesuffix(f"/{ID}")

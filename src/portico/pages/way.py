@@ -22,7 +22,7 @@ from portico.domain.limits import Plan
 from portico.http.api_way import nowhere
 from portico.http.messages import Reply, Request
 from portico.http.problems import problem
-from portico.http.routing import PUBLIC_BODY_LIMIT, Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
 from portico.pages.html import template
@@ -62,6 +62,10 @@ class PageWay:
         self._site = site
         self._accounts = site.accounts
         self._throttle = throttle
+
+    def serves(self, access: str | Access) -> bool:
+        """Everybody but clients of OAuth as such."""
+        return access is not Access.CLIENT
 
     async def answer(
         self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
