@@ -16,7 +16,7 @@ from portico.domain.scopes import SCOPES as EVERY_SCOPE
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS
 from portico.domain.users import User
-from portico.services.authorization import Exchange, Wish, exchange_code, grant_code
+from portico.services.authorization import ConsentRequest, Exchange, exchange_code, grant_code
 from portico.services.change import Change
 from portico.services.clients import Registered, Registration, register_client
 from portico.services.environment import Environment
@@ -76,7 +76,7 @@ async def login_of(env: Environment, user: User) -> Pair:
         grant = await env.grants.insert(
             change.tx,
             user_id=user.id,
-            client_id=None,
+            client_row_id=None,
             scopes=frozenset(),
             address="127.0.0.1",
             user_agent="",
@@ -113,9 +113,9 @@ async def code_of(
     nonce: str | None = None,
 ) -> str:
     """A code, as the user's consent to these scopes gives one."""
-    wish = Wish(client, redirect_uri, frozenset(scopes.split()), nonce, challenge)
+    wanted = ConsentRequest(client, redirect_uri, frozenset(scopes.split()), nonce, challenge)
     by = By(Actor(user.id, user.email, "session"))
-    return await grant_code(env, wish, signed_in_at=env.clock(), by=by)
+    return await grant_code(env, wanted, signed_in_at=env.clock(), by=by)
 
 
 async def tokens_of(

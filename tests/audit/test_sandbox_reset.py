@@ -31,7 +31,7 @@ async def give(api: Api, user_id: int, client_id: int) -> None:
         await env.sessions.know_address(tx, user_id, "192.0.2.1", now)
         for client in (None, client_id):
             grant = await env.grants.insert(
-                tx, client_id=client, scopes=SCOPES, expires_at=now + DAY, **where
+                tx, client_row_id=client, scopes=SCOPES, expires_at=now + DAY, **where
             )
             await env.grants.issue(
                 tx,

@@ -60,7 +60,7 @@ class Signed:
             grant = await env.grants.insert(
                 tx,
                 user_id=self.user.id,
-                client_id=self.client_id,
+                client_row_id=self.client_id,
                 scopes=scopes,
                 address="192.0.2.1",
                 user_agent="",

@@ -260,14 +260,14 @@ async def test_a_good_request_is_read(api: Api) -> None:
         max_age="60",
         unknown="ignored",
     )
-    assert asked.wish.scopes == {"openid", "read:products"}
-    assert (asked.wish.nonce, asked.wish.code_challenge) == ("n", CHALLENGE)
+    assert asked.wanted.scopes == {"openid", "read:products"}
+    assert (asked.wanted.nonce, asked.wanted.code_challenge) == ("n", CHALLENGE)
     assert (asked.prompt, asked.max_age) == (frozenset({"login", "consent"}), 60)
     address = asked.answer(ISSUER, code="oac_x")
     query = {"code": "oac_x", "state": "of the client", "iss": ISSUER}
     assert dict(parse_qsl(urlsplit(address).query)) == query
     assert address.startswith(f"{CALLBACK}?")
-    assert (await ask(api, shop)).wish.scopes == shop.client.scopes
+    assert (await ask(api, shop)).wanted.scopes == shop.client.scopes
 
 
 async def test_the_query_of_a_registered_address_stays(api: Api) -> None:
@@ -353,7 +353,7 @@ async def test_a_public_client_must_prove_that_it_asked(api: Api) -> None:
     _, query = await told(api, till)
     assert query["error"] == "invalid_request"
     proof = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
-    assert (await ask(api, till, **proof)).wish.code_challenge == CHALLENGE
+    assert (await ask(api, till, **proof)).wanted.code_challenge == CHALLENGE
 
 
 async def test_a_parameter_that_comes_twice_is_told_without_its_value(api: Api) -> None:

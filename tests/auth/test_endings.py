@@ -131,13 +131,13 @@ async def end_one_session(held: Held) -> None:
 
 async def end_the_login(held: Held) -> None:
     grants = await held.api.live.grants.of_user(held.user.id, held.api.clock())
-    (login,) = [grant for grant in grants if grant.client_id is None]
+    (login,) = [grant for grant in grants if grant.client_row_id is None]
     await end_grant(held.api.live, login.id, OPERATOR)
 
 
 async def end_the_consent(held: Held) -> None:
     grants = await held.api.live.grants.of_user(held.user.id, held.api.clock())
-    (consent,) = [grant for grant in grants if grant.client_id is not None]
+    (consent,) = [grant for grant in grants if grant.client_row_id is not None]
     await end_grant(held.api.live, consent.id, OPERATOR)
 
 

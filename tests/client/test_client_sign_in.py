@@ -18,7 +18,7 @@ from oauth.authority import Authority
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.oauth import Client as OAuthClient
 from portico.domain.users import User
-from portico.services.authorization import Exchange, Wish, exchange_code, grant_code
+from portico.services.authorization import ConsentRequest, Exchange, exchange_code, grant_code
 from portico.services.clients import Registration, register_client
 from portico_client import (
     AsyncClient,
@@ -164,8 +164,8 @@ async def granted(
     """What a client got of a user."""
     application, secret = await registered(api)
     by = By(Actor(user_id=user.id))
-    wish = Wish(application, CALLBACK, application.scopes, None, None)
-    code = await grant_code(api.live, wish, signed_in_at=api.clock(), by=by)
+    wanted = ConsentRequest(application, CALLBACK, application.scopes, None, None)
+    code = await grant_code(api.live, wanted, signed_in_at=api.clock(), by=by)
     bought = await exchange_code(api.live, application, Exchange(code, CALLBACK, None), by)
     return OAuthTokens(
         bought.pair.access_token,

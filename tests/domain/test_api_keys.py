@@ -15,9 +15,9 @@ from portico.domain.api_keys import (
     KeyType,
     hint,
     key_name,
+    key_type_of,
     mint,
     usable,
-    well_formed,
 )
 from portico.domain.errors import BrokenRule
 from portico.domain.secrets import digest
@@ -34,7 +34,7 @@ in_body = st.integers(8, 8 + 43 - 1)
 def test_a_minted_key_is_well_formed_and_of_fixed_width(key_type: KeyType, random: bytes) -> None:
     key = mint(key_type, random)
     assert re.fullmatch(f"sk_{key_type}_[0-9A-Za-z]{{49}}", key)
-    assert well_formed(key) == key_type
+    assert key_type_of(key) == key_type
 
 
 @given(key_types, randoms)
@@ -53,14 +53,14 @@ def test_a_key_is_made_of_32_bytes_alone(random: bytes) -> None:
 @given(minted, st.integers(8, 8 + 49 - 1), st.sampled_from(BASE62))
 def test_a_change_of_any_single_character_is_detected(key: str, place: int, other: str) -> None:
     assume(key[place] != other)
-    assert well_formed(key[:place] + other + key[place + 1 :]) is None
+    assert key_type_of(key[:place] + other + key[place + 1 :]) is None
 
 
 @given(minted, st.integers(8, 8 + 43 - 2))
 def test_a_swap_of_two_neighbours_is_detected(key: str, place: int) -> None:
     assume(key[place] != key[place + 1])
     swapped = key[:place] + key[place + 1] + key[place] + key[place + 2 :]
-    assert well_formed(swapped) is None
+    assert key_type_of(swapped) is None
 
 
 def test_every_single_change_and_swap_in_one_key_is_detected() -> None:
@@ -69,26 +69,26 @@ def test_every_single_change_and_swap_in_one_key_is_detected() -> None:
     swapped = [
         key[:i] + key[i + 1] + key[i] + key[i + 2 :] for i in range(8, 50) if key[i] != key[i + 1]
     ]
-    assert [bad for bad in changed + swapped if well_formed(bad)] == []
+    assert [bad for bad in changed + swapped if key_type_of(bad)] == []
 
 
 @given(minted, key_types)
 def test_a_key_cannot_be_passed_off_as_another_type(key: str, other: KeyType) -> None:
     assume(not key.startswith(f"sk_{other}_"))
-    assert well_formed(f"sk_{other}_{key[8:]}") is None
+    assert key_type_of(f"sk_{other}_{key[8:]}") is None
 
 
 @given(minted, in_body)
 def test_a_key_that_lost_or_gained_a_character_is_detected(key: str, place: int) -> None:
     for bad in (key[:place] + key[place + 1 :], key + "0", key + "\n", " " + key, key.upper()):
-        assert well_formed(bad) is None
+        assert key_type_of(bad) is None
 
 
 @given(any_text, minted)
 def test_no_text_is_taken_for_a_key_or_crashes(text: str, key: str) -> None:
-    assert well_formed(text) is None
-    assert well_formed(key[:8] + text.ljust(49, "0")[:49]) is None
-    assert well_formed((key[:8] + text)[:20] + key[20:]) in (None, key[3:7])
+    assert key_type_of(text) is None
+    assert key_type_of(key[:8] + text.ljust(49, "0")[:49]) is None
+    assert key_type_of((key[:8] + text)[:20] + key[20:]) in (None, key[3:7])
 
 
 @pytest.mark.parametrize("body", ["-" * 43, "é" * 43, "a" * 42, "a" * 44, ""])
@@ -97,7 +97,7 @@ def test_a_true_checksum_does_not_make_a_key_of_another_alphabet_or_length(body:
     number = zlib.crc32(forged.encode())
     for place in reversed(range(6)):
         forged += BASE62[number // 62**place % 62]
-    assert well_formed(forged) is None
+    assert key_type_of(forged) is None
 
 
 @given(minted)

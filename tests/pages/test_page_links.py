@@ -52,7 +52,7 @@ async def inhabit(api: Api) -> User:
                 await env.grants.insert(
                     tx,
                     user_id=owner.id,
-                    client_id=grantee,
+                    client_row_id=grantee,
                     scopes=frozenset({"openid"}),
                     address="",
                     user_agent="",

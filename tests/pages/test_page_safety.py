@@ -228,7 +228,7 @@ async def test_nobody_touches_what_belongs_to_others(api: Api) -> None:
         grant = await api.live.grants.insert(
             tx,
             user_id=owner.id,
-            client_id=None,
+            client_row_id=None,
             scopes=frozenset(),
             address="",
             user_agent="",

@@ -44,7 +44,7 @@ async def _found(settings: Settings, chosen: Namespace) -> list[_SignedIn]:
             return await _owned(env, await env.sessions.all(now), await env.grants.logins(now))
         owner = await account(env, chosen.owner)
         grants = await env.grants.of_user(owner.id, now)
-        logins = [grant for grant in grants if grant.client_id is None]
+        logins = [grant for grant in grants if grant.client_row_id is None]
         return await _owned(env, await env.sessions.of_user(owner.id, now), logins)
 
 

@@ -51,7 +51,7 @@ def mint(key_type: KeyType, random: bytes) -> str:
     return checked + _checksum(checked)
 
 
-def well_formed(key: str) -> KeyType | None:
+def key_type_of(key: str) -> KeyType | None:
     """Tell the type of what looks like a key and has the right checksum, else None."""
     if len(key) != _KEY_LENGTH or not key.isascii():
         return None

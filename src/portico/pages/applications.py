@@ -14,7 +14,9 @@ async def _granted(visit: Visit) -> list[tuple[Grant, Client]]:
         return []
     clients = {client.id: client for client in await visit.env.clients.all()}
     grants = await visit.env.grants.of_user(owner.id, visit.request.now)
-    return [(grant, clients[grant.client_id]) for grant in grants if grant.client_id in clients]
+    return [
+        (grant, clients[grant.client_row_id]) for grant in grants if grant.client_row_id in clients
+    ]
 
 
 async def show(visit: Visit) -> Reply:

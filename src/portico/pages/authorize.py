@@ -48,8 +48,8 @@ async def ask(visit: Visit) -> Reply:
         return see_other(returned.address)
     except Refused as refused:
         return refusal_page(visit, refused.error, refused.message)
-    scopes = narrowed(asked.wish.scopes, ROLE_SCOPES[visit.user.role])
-    return consent_page(visit, asked.wish.client, asked.wish.redirect_uri, scopes)
+    scopes = narrowed(asked.wanted.scopes, ROLE_SCOPES[visit.user.role])
+    return consent_page(visit, asked.wanted.client, asked.wanted.redirect_uri, scopes)
 
 
 async def decide(visit: Visit) -> Reply:
@@ -65,7 +65,7 @@ async def decide(visit: Visit) -> Reply:
         if not signed_in_for(visit.env, asked, parameters, signed_in_at):
             return _sign_in(visit, asked, parameters, again="yes")
         code = await grant_code(
-            visit.env, asked.wish, signed_in_at=signed_in_at, by=visit.request.by
+            visit.env, asked.wanted, signed_in_at=signed_in_at, by=visit.request.by
         )
     except Returned as returned:
         return see_other(returned.address)

@@ -47,7 +47,7 @@ async def _devices(visit: Visit) -> list[Device]:
             current=False,
         )
         for one in await env.grants.of_user(user_id, now)
-        if one.client_id is None
+        if one.client_row_id is None
     ]
     return sorted(devices, key=lambda device: (not device.current, -device.seen))
 

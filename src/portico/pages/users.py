@@ -79,7 +79,7 @@ async def show(visit: Visit) -> Reply:
     env, now = visit.env, visit.request.now
     person = await read_user(env, visit.request.resource_id)
     keys = [one.key for one in await env.api_keys.of_user(person.id)]
-    logins = [one for one in await env.grants.of_user(person.id, now) if one.client_id is None]
+    logins = [one for one in await env.grants.of_user(person.id, now) if one.client_row_id is None]
     sessions = await env.sessions.of_user(person.id, now)
     return visit.page(
         "user.html",

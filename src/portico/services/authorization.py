@@ -32,7 +32,7 @@ from portico.storage.grants import Code, OwnedToken
 _INVALID = "This code is not valid, has expired or was used before."
 
 
-class Wish(NamedTuple):
+class ConsentRequest(NamedTuple):
     """What a client asks a user for, checked. `scopes` may go beyond the user's role."""
 
     client: Client
@@ -57,22 +57,22 @@ class Exchanged(NamedTuple):
     id_token: str | None
 
 
-async def grant_code(env: Environment, wish: Wish, *, signed_in_at: int, by: By) -> str:
+async def grant_code(env: Environment, wanted: ConsentRequest, *, signed_in_at: int, by: By) -> str:
     """A code for what the user of `by` grants: narrowed to their role. Raises `Refused`."""
     code = mint(AUTHORIZATION_CODE, env.random(32))
 
     async def work(change: Change) -> None:
         user = await change.lock(env.users, by.actor.user_id or 0)
-        client = await change.lock(env.clients, wish.client.id)
+        client = await change.lock(env.clients, wanted.client.id)
         if user is None or client is None:
             raise Refused("invalid_request", "This account or this application is gone.")
         granted = Code(
-            client_id=client.id,
+            client_row_id=client.id,
             user_id=user.id,
-            redirect_uri=wish.redirect_uri,
-            scopes=narrowed(wish.scopes, ROLE_SCOPES[user.role]),
-            nonce=wish.nonce,
-            code_challenge=wish.code_challenge,
+            redirect_uri=wanted.redirect_uri,
+            scopes=narrowed(wanted.scopes, ROLE_SCOPES[user.role]),
+            nonce=wanted.nonce,
+            code_challenge=wanted.code_challenge,
             signed_in_at=signed_in_at,
             expires_at=change.now + CODE_SECONDS * SECOND,
         )
@@ -91,7 +91,7 @@ async def exchange_code(env: Environment, client: Client, exchange: Exchange, by
     await env.signer.ready()
     code_hash = digest(exchange.code)
     found = await env.grants.code(code_hash)
-    if found is None or found.client_id != client.id:
+    if found is None or found.client_row_id != client.id:
         raise Refused("invalid_grant", _INVALID)
 
     async def work(change: Change) -> Exchanged | None:
@@ -135,7 +135,7 @@ async def _spend(
     grant = await env.grants.insert(
         change.tx,
         user_id=code.user_id,
-        client_id=client.id,
+        client_row_id=client.id,
         scopes=code.scopes,
         address=change.by.address,
         user_agent="",
@@ -170,7 +170,7 @@ async def revoke_token(env: Environment, client: Client, token: str, by: By) -> 
     token_hash = digest(token)
     refresh = await env.grants.by_refresh(token_hash)
     owned = refresh or await env.grants.by_access(token_hash)
-    if owned is None or owned.grant.client_id != client.id:
+    if owned is None or owned.grant.client_row_id != client.id:
         return
 
     async def work(change: Change) -> None:
@@ -190,12 +190,12 @@ async def introspect(env: Environment, client: Client, token: str) -> dict[str, 
     now = env.clock()
     token_hash = digest(token)
     owned = await env.grants.by_access(token_hash)
-    if owned is not None and owned.grant.client_id == client.id and living(owned, now):
+    if owned is not None and owned.grant.client_row_id == client.id and living(owned, now):
         end, scopes = owned.token.access_expires_at, owned.token.scopes
         facts = _facts(env, client, owned, end, scopes)
         return {"active": True, "token_type": "Bearer", **facts}
     owned = await env.grants.by_refresh(token_hash)
-    if owned is None or owned.grant.client_id != client.id or owned.token.used_at is not None:
+    if owned is None or owned.grant.client_row_id != client.id or owned.token.used_at is not None:
         return {"active": False}
     if not refreshable(env, owned, now):
         return {"active": False}

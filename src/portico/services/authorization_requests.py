@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from portico.domain.oauth import Refused, asked_scopes, code_challenge, redirect_allowed
-from portico.services.authorization import Wish
+from portico.services.authorization import ConsentRequest
 from portico.services.environment import Environment
 
 MAX_LENGTH = 2_000
@@ -29,7 +29,7 @@ class Returned(Refused):
 class AuthorizationRequest(NamedTuple):
     """A good request. `max_age` is in seconds."""
 
-    wish: Wish
+    wanted: ConsentRequest
     state: str | None
     prompt: frozenset[str]
     max_age: int | None
@@ -46,7 +46,7 @@ class AuthorizationRequest(NamedTuple):
 
     def answer(self, issuer: str, **parameters: str) -> str:
         """The address that takes the browser back, with the issuer (RFC 9207)."""
-        return _address(self.wish.redirect_uri, self.state, issuer, parameters)
+        return _address(self.wanted.redirect_uri, self.state, issuer, parameters)
 
     def refusal(self, issuer: str, error: str, message: str) -> Returned:
         """A refusal that the client is told of."""
@@ -72,7 +72,7 @@ async def read_request(
     state = _single(parameters, "state")
     try:
         _check(parameters, first)
-        wish = Wish(
+        wanted = ConsentRequest(
             client=client,
             redirect_uri=redirect_uri,
             scopes=asked_scopes(client, first.get("scope")),
@@ -83,7 +83,7 @@ async def read_request(
                 required=client.public,
             ),
         )
-        return AuthorizationRequest(wish, state, _prompt(first), _max_age(first))
+        return AuthorizationRequest(wanted, state, _prompt(first), _max_age(first))
     except Refused as refused:
         told = {"error": refused.error, "error_description": refused.message}
         address = _address(redirect_uri, state, issuer, told)

@@ -6,7 +6,7 @@ data's version stays, so whatever ends a credential ends it at the very next req
 
 import msgspec
 
-from portico.domain.api_keys import usable, well_formed
+from portico.domain.api_keys import key_type_of, usable
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.oauth import OPENID_SCOPES
@@ -164,7 +164,7 @@ class Credentials:
             self._sessions.clear()  # what is lost is at most half a second of idle time
 
     async def _api_key(self, key: str, now: int) -> Principal:
-        key_type = well_formed(key)
+        key_type = key_type_of(key)
         if key_type is None:
             raise AuthenticationRequired("This is not an API key: check for a typo.")
         if where := self._env.foreign.get(key_type):
@@ -201,7 +201,7 @@ class Credentials:
         owned = await self._env.grants.by_access(digest(token))
         if owned is None or not living(owned, now):
             raise AuthenticationRequired(_INVALID_TOKEN)
-        granted = None if owned.grant.client_id is None else owned.token.scopes
+        granted = None if owned.grant.client_row_id is None else owned.token.scopes
         openid = owned.token.scopes.intersection(OPENID_SCOPES)
         return Principal(
             user_id=owned.grant.user_id,

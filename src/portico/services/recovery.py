@@ -18,7 +18,7 @@ from portico.domain.limits import Plan
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import HOUR, SECOND
 from portico.domain.users import User, email_key
-from portico.domain.users import email as well_formed
+from portico.domain.users import email as normalised
 from portico.mail.protocol import Letter
 from portico.services.change import Change
 from portico.services.environment import Environment
@@ -66,7 +66,7 @@ async def ask_reset(env: Environment, email: str, by: By) -> None:
     account gets at most three mails an hour. Raises `Unavailable` where too many mails wait.
     """
     try:
-        address = well_formed(email)
+        address = normalised(email)
     except BrokenRule:
         return
     env.mail_queue.post("reset", partial(_write_reset, env, address, by))

@@ -10,7 +10,7 @@ from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.sign_in import Attempt, check_password, note_sign_in, still
+from portico.services.sign_in import Attempt, check_password, lock_proven_user, note_sign_in
 
 USER_AGENT_LENGTH = 300
 
@@ -33,7 +33,7 @@ async def open_session(
     replaced = await env.sessions.by_hash(digest(instead_of)) if instead_of else None
 
     async def work(change: Change) -> Opened:
-        current = await still(env, change, user)
+        current = await lock_proven_user(env, change, user)
         if replaced is not None:
             await env.sessions.delete(change.tx, replaced.session.id)
         session = await env.sessions.insert(

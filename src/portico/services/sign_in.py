@@ -54,7 +54,7 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     return user
 
 
-async def still(env: Environment, change: Change, user: User) -> User:
+async def lock_proven_user(env: Environment, change: Change, user: User) -> User:
     """The user whose password was checked, as it now is; nobody changes it until the change ends.
 
     Raises `AuthenticationRequired` for one who was deleted, or whose password changed, meanwhile.

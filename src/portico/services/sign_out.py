@@ -44,7 +44,7 @@ async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | N
             or not await env.grants.revoke(change.tx, grant_id, change.now)
         ):
             raise NotFound(f"There is no grant {grant_id}.")
-        change.note(GrantRevoked(grant_id, grant.user_id, {"client_id": grant.client_id}))
+        change.note(GrantRevoked(grant_id, grant.user_id, {"client_id": grant.client_row_id}))
 
     await env.change(by, work)
 
@@ -77,7 +77,7 @@ async def log_out(
         await env.grants.by_refresh(digest(refresh_token)) if refresh_token else None,
     ]
     for owned in found:
-        if owned is None or owned.grant.client_id is not None:
+        if owned is None or owned.grant.client_row_id is not None:
             continue
         grant = owned.grant
         whose = by.alone.named(

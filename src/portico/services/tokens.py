@@ -23,7 +23,7 @@ from portico.domain.times import DAY, SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.sessions import USER_AGENT_LENGTH
-from portico.services.sign_in import Attempt, check_password, note_sign_in, still
+from portico.services.sign_in import Attempt, check_password, lock_proven_user, note_sign_in
 from portico.storage.grants import Grant, OwnedToken
 
 USED = "This refresh token is not valid, has expired or was used before."
@@ -43,11 +43,11 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
     await env.signer.ready()
 
     async def work(change: Change) -> Pair:
-        current = await still(env, change, user)
+        current = await lock_proven_user(env, change, user)
         grant = await env.grants.insert(
             change.tx,
             user_id=user.id,
-            client_id=None,
+            client_row_id=None,
             scopes=frozenset(),
             address=attempt.address,
             user_agent=user_agent[:USER_AGENT_LENGTH],
@@ -65,7 +65,7 @@ async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:
     """Rotates the refresh token of a login. Raises `AuthenticationRequired`."""
     owned = await env.grants.by_refresh(digest(refresh_token))
     now = env.clock()
-    if owned is None or owned.grant.client_id is not None or not refreshable(env, owned, now):
+    if owned is None or owned.grant.client_row_id is not None or not refreshable(env, owned, now):
         raise AuthenticationRequired(USED)
     await env.signer.ready()
     access_token = login_token(env, owned.grant.user_id, owned.name, owned.role, now)
@@ -85,7 +85,7 @@ async def refresh(
     """
     owned = await env.grants.by_refresh(digest(refresh_token))
     now = env.clock()
-    if owned is None or owned.grant.client_id != client.id or not refreshable(env, owned, now):
+    if owned is None or owned.grant.client_row_id != client.id or not refreshable(env, owned, now):
         raise Refused("invalid_grant", USED)
     scopes = owned.grant.scopes
     if asked:

@@ -13,7 +13,7 @@ from portico.domain.errors import BrokenRule
 from portico.settings.addresses import following
 from portico.settings.composed import SETTINGS, Settings
 from portico.settings.declaring import Setting, SettingError
-from portico.settings.values import hint, plans, redacted
+from portico.settings.values import plans, redacted, suggestion
 
 CONFIG_VARIABLE = "PORTICO_CONFIG"
 
@@ -72,7 +72,7 @@ def _from_file(document: Mapping[str, object], file: Path) -> Iterator[_Given]:
     for name, value in document.items():
         setting = _BY_NAME.get(name)
         if setting is None:
-            raise SettingError(f"{name!r} in {file} is not a setting{hint(name, _BY_NAME)}")
+            raise SettingError(f"{name!r} in {file} is not a setting{suggestion(name, _BY_NAME)}")
         yield _Given(setting, value, str(file))
 
 
@@ -86,7 +86,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
                 f"{variable} is not a setting; where Kubernetes made it for a Service named"
                 " portico, set enableServiceLinks: false"
             )
-        raise SettingError(f"{variable} is not a setting{hint(variable, known, 'PORTICO_')}")
+        raise SettingError(f"{variable} is not a setting{suggestion(variable, known, 'PORTICO_')}")
     for variable, setting in _BY_VARIABLE.items():
         if variable in environ:
             yield _Given(setting, environ[variable], variable)

@@ -173,7 +173,9 @@ def plans(tables: object) -> Mapping[str, Plan]:
             raise BrokenRule(f"plans.{name} must be a table with per_minute and per_day")
         for key, value in table.items():
             if key not in _PLAN_LIMITS:
-                raise BrokenRule(f"{key!r} is not a limit of plans.{name}{hint(key, _PLAN_LIMITS)}")
+                raise BrokenRule(
+                    f"{key!r} is not a limit of plans.{name}{suggestion(key, _PLAN_LIMITS)}"
+                )
             if type(value) is not int or not 1 <= value <= 10**9:
                 raise BrokenRule(
                     f"plans.{name}.{key} must be a whole number from 1 to {10**9}, not {value!r}"
@@ -186,7 +188,7 @@ def plans(tables: object) -> Mapping[str, Plan]:
     return merged
 
 
-def hint(name: str, known: Collection[str], prefix: str = "") -> str:
+def suggestion(name: str, known: Collection[str], prefix: str = "") -> str:
     """The end of a sentence that says that `name` is unknown: what to do about it.
 
     `prefix` begins all of them, and is not what makes two of them alike.

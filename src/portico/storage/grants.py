@@ -16,7 +16,7 @@ class Grant(msgspec.Struct, frozen=True):
 
     id: int
     user_id: int
-    client_id: int | None
+    client_row_id: int | None
     scopes: frozenset[str]
     address: str
     user_agent: str
@@ -48,7 +48,7 @@ class OwnedToken(Owner, frozen=True, kw_only=True):
 class Code(msgspec.Struct, frozen=True):
     """An authorization code; `grant_id` is what it was exchanged for."""
 
-    client_id: int
+    client_row_id: int
     user_id: int
     redirect_uri: str
     scopes: frozenset[str]
@@ -74,7 +74,7 @@ SELECT {GRANTS.columns} FROM grants
 WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
 _ALL = f"""
 SELECT {GRANTS.columns} FROM grants
-WHERE client_id IS NULL AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
+WHERE client_row_id IS NULL AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
 _REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
 _REVOKE_OF_USER = """
 UPDATE grants SET revoked_at = :now WHERE user_id = :user_id AND revoked_at IS NULL RETURNING id"""
@@ -93,7 +93,7 @@ UPDATE tokens SET access_expires_at = :now WHERE id = :id AND access_expires_at 
 _CODE = f"SELECT {CODES.columns} FROM authorization_codes WHERE code_hash = :hash"
 _SPEND_CODE = """
 UPDATE authorization_codes SET grant_id = :grant_id
-WHERE code_hash = :hash AND grant_id IS NULL RETURNING client_id"""
+WHERE code_hash = :hash AND grant_id IS NULL RETURNING client_row_id"""
 _FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
 
 
@@ -141,7 +141,7 @@ class Grants:
         tx: Transaction,
         *,
         user_id: int,
-        client_id: int | None,
+        client_row_id: int | None,
         scopes: frozenset[str],
         address: str,
         user_agent: str,
@@ -152,7 +152,7 @@ class Grants:
         grant = Grant(
             id=0,
             user_id=user_id,
-            client_id=client_id,
+            client_row_id=client_row_id,
             scopes=scopes,
             address=address,
             user_agent=user_agent,
