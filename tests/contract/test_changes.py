@@ -1,6 +1,7 @@
 """The unit of work: what holds of every change, whoever makes it and on either engine."""
 
 import asyncio
+from urllib.parse import urlencode
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from portico.domain.errors import NotFound, Unavailable
 from portico.domain.events import SignedOut
 from portico.domain.oauth import Client, Refused
 from portico.domain.users import User
+from portico.pages.site import csrf_token
 from portico.services.api_keys import Rotation, renew_key, revoke_key
 from portico.services.authorization import Exchange, Exchanged, exchange_code
 from portico.services.change import TRIES, Change
@@ -22,6 +24,7 @@ from portico.storage.products import ProductFilter
 from signing_in import (
     CALLBACK,
     COOKIE,
+    FORM,
     client_of,
     code_of,
     login_of,
@@ -174,6 +177,38 @@ async def test_no_credential_that_ended_while_the_body_came_in_writes(api: Api, 
     )
     assert answer.status_code == 401
     assert (await api.live.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
+
+
+SANDBOX_FORMS = {
+    "/keys": {"name": "A key", "type": "test", "expiry": "never"},
+    "/clients/new": {"name": "Shop", "kind": "public", "redirect_uris": CALLBACK},
+}
+
+
+@pytest.mark.parametrize("path", SANDBOX_FORMS)
+@pytest.mark.parametrize("how", ["ended", "demoted"])
+async def test_no_session_that_ended_while_a_form_came_in_reaches_the_sandbox(
+    api: Api, path: str, how: str
+) -> None:
+    admin = await api.account("admin")
+    other = await api.caller("admin")
+    secret = await session_of(api.live, admin)
+
+    async def pause() -> None:
+        if how == "ended":
+            await sign_out_everywhere(api.live, admin.id, OPERATOR)
+        else:
+            await other.patch(f"/users/{admin.id}", json={"role": "viewer"})
+
+    headers = [("cookie", f"{COOKIE}={secret}"), ("content-type", FORM)]
+    form = urlencode({"csrf": csrf_token(secret), **SANDBOX_FORMS[path]}).encode()
+    answer = await InProcess(api).exchange(
+        "POST", f"/dashboard/sandbox{path}", headers, form[:5], pause, form[5:]
+    )
+    if how == "ended":
+        assert answer.headers["location"].startswith("/dashboard/sign-in?")
+        assert await api.sandbox.api_keys.all() == []
+    assert await api.sandbox.clients.all() == []
 
 
 async def test_rotations_beside_the_deletion_of_their_owner_end_one_way_or_the_other(

@@ -356,7 +356,7 @@ async def test_signing_in_is_slowed_down_on_its_own_page(api: Api) -> None:
         answer = await stranger.send("/sign-in", {"email": user.email, "password": "Wrong-1"})
     assert answer.status_code == 429
     assert answer.headers["retry-after"]
-    assert "Too many attempts to sign in" in said(answer)
+    assert "Too many failed attempts" in said(answer)
     assert faults(answer) == {}
     assert user.email in answer.text
     assert "Wrong-1" not in answer.text

@@ -93,10 +93,14 @@ class PageWay:
         self._check_origin(request)
         body = await request.read_body(PUBLIC_BODY_LIMIT if endpoint.public else BODY_LIMIT)
         form = read_form(request.header("content-type"), body)
-        if not endpoint.public and not compare_digest(
-            form.text("csrf").encode(), csrf_token(cookie or "").encode()
-        ):
-            raise PermissionDenied("This form is not from your session: load the page again.")
+        if not endpoint.public:
+            # While the form came in, the session may have ended, or the role have changed.
+            caller = await self._caller(cookie, self._accounts.environment.clock())
+            if caller is None:
+                return self._to_sign_in(request, place, cookie)
+            require(caller, endpoint.scope, request.method)
+            request.caller = caller
+            _check_token(form, cookie)
         request.body = form
         return await self._submit(request, place, endpoint, form)
 
@@ -183,3 +187,9 @@ class PageWay:
             reply.status = 422 if shown.status == 401 else shown.status
             reply.headers += [field for field in shown.headers if field[0] == "retry-after"]
             return reply
+
+
+def _check_token(form: Form, cookie: str | None) -> None:
+    """Raises `PermissionDenied` for a form that no page of this session has sent."""
+    if not compare_digest(form.text("csrf").encode(), csrf_token(cookie or "").encode()):
+        raise PermissionDenied("This form is not from your session: load the page again.")
