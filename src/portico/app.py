@@ -43,10 +43,11 @@ from portico.pages.files import PAGE_ASSETS, Files
 from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
 from portico.services.credentials import Credentials
-from portico.services.environment import Addresses, Engines, Environment, Wiring
+from portico.services.environment import Environment
 from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
 from portico.services.vault import Vault
+from portico.services.wiring import Addresses, Engines, Wiring
 from portico.settings import SettingError, Settings
 from portico.state.memory import MemoryLimiter
 from portico.state.protocol import Limiter

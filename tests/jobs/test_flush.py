@@ -16,7 +16,8 @@ from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.jobs.flush import Flush
 from portico.services.credentials import Credentials
-from portico.services.environment import Engines, Environment, Wiring
+from portico.services.environment import Environment
+from portico.services.wiring import Engines, Wiring
 from portico.state.memory import MemoryLimiter
 from portico.storage.database import Database
 from portico.storage.migrate import migrate

@@ -19,12 +19,12 @@ from portico.domain.scopes import SCOPES
 from portico.http.authenticate import bearer
 from portico.http.messages import Handler, Reply, Request, json_reply
 from portico.http.routing import Access, Route
-from portico.services.environment import Addresses
 from portico.services.sign_in import Attempt
 from portico.services.sign_out import log_out
 from portico.services.signing import ALGORITHM, PUBLISHED_SECONDS
 from portico.services.tokens import Pair, log_in, refresh_login
 from portico.services.users import read_user
+from portico.services.wiring import Addresses
 
 _NO_STORE = ("cache-control", "no-store")
 _PUBLISHED = (

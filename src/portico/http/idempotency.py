@@ -22,7 +22,7 @@ from portico.domain.idempotency import KEY_LENGTH, Answer, Kept, KeyedRequest, i
 from portico.http.messages import Handler, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import Endpoint
-from portico.services.change import AnsweredBefore, keep_refusal
+from portico.services.change import AnsweredBefore
 
 HEADER = "Idempotency-Key"
 REPLAYED = ("idempotent-replayed", "true")
@@ -87,7 +87,7 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
         by = msgspec.structs.replace(request.by, request=known)
         try:
             answer = Answer(refusal.status, refusal.headers, refusal.body)
-            await keep_refusal(request.environment, by, answer)
+            await request.environment.change.keep_refusal(by, answer)
         except AnsweredBefore:
             # What refused this one may be the other's effect: its e-mail is taken by itself.
             return await _other(request, known)

@@ -14,7 +14,7 @@ once: PostgreSQL may ask for a transaction to be repeated.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -22,10 +22,9 @@ from portico.domain.audit import By
 from portico.domain.errors import AuthenticationRequired, Unavailable
 from portico.domain.events import Event
 from portico.domain.idempotency import Answer
-from portico.storage.database import Contended, Rank, Transaction, Undo
-
-if TYPE_CHECKING:
-    from portico.services.environment import Environment
+from portico.domain.times import Clock
+from portico.storage.database import Contended, Database, Rank, Transaction, Undo
+from portico.storage.stores import Stores
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -53,11 +52,11 @@ class Lockable(Protocol[R_co]):
 class Change:
     """A change under way. `now` is in epoch milliseconds."""
 
-    def __init__(self, env: "Environment", tx: Transaction, by: By) -> None:
-        self._env = env
+    def __init__(self, stores: Stores, tx: Transaction, by: By, now: int) -> None:
+        self._stores = stores
         self.tx = tx
         self.by = by
-        self.now = env.clock()
+        self.now = now
         self.notes: list[tuple[By, Event]] = []
         self._told_elsewhere = False
         self.checked = by.principal is None
@@ -96,7 +95,9 @@ class Change:
         Every change is checked at its very end; one that ends its own credential does it first.
         """
         principal = self.by.principal
-        if principal is not None and not await self._env.audit.holds(self.tx, principal, self.now):
+        if principal is not None and not await self._stores.audit.holds(
+            self.tx, principal, self.now
+        ):
             raise AuthenticationRequired(_ENDED)
         self.checked = True
 
@@ -105,47 +106,58 @@ class Change:
         for number, (by, event) in enumerate(self.notes, 1):
             # The last line is written only where the credential holds: one statement for both.
             still = None if self.checked or number < len(self.notes) else self.by.principal
-            if not await self._env.audit.record(self.tx, by.actor, self.now, event, still=still):
+            if not await self._stores.audit.record(self.tx, by.actor, self.now, event, still=still):
                 raise AuthenticationRequired(_ENDED)
         # Only once it is known that the caller is there, for whom the answer is kept.
         if self.by.request is not None and self.by.answer is not None:
             answer = self.by.answer(result)
-            if not await self._env.idempotency_keys.keep(
+            if not await self._stores.idempotency_keys.keep(
                 self.tx, self.by.request, self.now, answer
             ):
                 raise AnsweredBefore
 
 
-async def carry_out(env: "Environment", by: By, work: Callable[[Change], Awaitable[T]]) -> T:
-    """Does `work` in one transaction; returns once that is on disk. See `Environment.change`."""
-    for left in reversed(range(TRIES)):
+class Changes:
+    """Carries out the changes of one environment."""
+
+    def __init__(self, db: Database, stores: Stores, clock: Clock) -> None:
+        self._db = db
+        self._stores = stores
+        self._clock = clock
+
+    async def __call__(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
+        """Changes something on behalf of `by`: does `work` in one transaction, with what it leaves
+        behind. Returns what `work` returned, once that is on disk.
+
+        Raises what `work` raises, after undoing all of it; `AuthenticationRequired` where the
+        caller's credential has ended, `UniqueViolation`, `AnsweredBefore`, and `Unavailable`.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                return await self._once(by, work)
+            except Contended as error:
+                if not left:
+                    raise Unavailable("The database is busy; nothing was changed.", 2) from error
+        raise AssertionError  # the last try has returned or raised
+
+    async def keep_refusal(self, by: By, refusal: Answer) -> None:
+        """Keeps the answer to the request of `by` where that is a refusal, which has no effect to
+        be kept with. Raises `AnsweredBefore`, and as a change does."""
+
+        async def work(change: Change) -> None:
+            await change.check()
+            change.told_elsewhere()
+
+        await self(msgspec.structs.replace(by, answer=lambda _: refusal), work)
+
+    async def _once(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
         try:
-            return await _once(env, by, work)
-        except Contended as error:
-            if not left:
-                raise Unavailable("The database is busy; nothing was changed.", 2) from error
-    raise AssertionError  # the last try has returned or raised
-
-
-async def _once(env: "Environment", by: By, work: Callable[[Change], Awaitable[T]]) -> T:
-    try:
-        async with env.db.transaction() as tx:
-            change = Change(env, tx, by)
-            result = await work(change)
-            if not change.noted:
-                raise Undo  # noqa: TRY301 - undoing is what a transaction does with an exception
-            await change.finish(result)
-    except Undo:
-        pass
-    return result
-
-
-async def keep_refusal(env: "Environment", by: By, refusal: Answer) -> None:
-    """Keeps the answer to the request of `by` where that is a refusal, which has no effect to be
-    kept with. Raises `AnsweredBefore`, and as a change does."""
-
-    async def work(change: Change) -> None:
-        await change.check()
-        change.told_elsewhere()
-
-    await carry_out(env, msgspec.structs.replace(by, answer=lambda _: refusal), work)
+            async with self._db.transaction() as tx:
+                change = Change(self._stores, tx, by, self._clock())
+                result = await work(change)
+                if not change.noted:
+                    raise Undo  # noqa: TRY301 - undoing is what a transaction does with an exception
+                await change.finish(result)
+        except Undo:
+            pass
+        return result

@@ -5,7 +5,7 @@ fetch it, and the keys before it stay published until the last token that they s
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -18,11 +18,8 @@ from portico.domain.audit import SYSTEM, By
 from portico.domain.events import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.times import SECOND
-from portico.services.change import Change
-from portico.storage.signing_keys import SigningKey
-
-if TYPE_CHECKING:
-    from portico.services.environment import Environment
+from portico.services.change import Change, Changes
+from portico.storage.signing_keys import SigningKey, SigningKeys
 
 ALGORITHM = "RS256"
 KEY_BITS = 2048
@@ -47,8 +44,14 @@ class Signer:
     Keys that another installation's secret encrypted are published like one's own, and sign there.
     """
 
-    def __init__(self, env: "Environment") -> None:
-        self._env = env
+    def __init__(
+        self, wiring: Wiring, engines: Engines, keys: SigningKeys, change: Changes
+    ) -> None:
+        self._wiring = wiring
+        self._db = engines.db
+        self._vault = engines.vault
+        self._keys = keys
+        self._change = change
         self._version = -1
         self._rows: list[SigningKey] = []
         self._public: dict[str, RSAKey] = {}
@@ -62,11 +65,11 @@ class Signer:
         pair = self._generate()
 
         async def work(change: Change) -> None:
-            self._take(await self._env.signing_keys.locked(change.tx))
+            self._take(await self._keys.locked(change.tx))
             if self._signing() is None:
                 await self._add(change, pair, change.now)
 
-        await self._env.change(SYSTEM, work)
+        await self._change(SYSTEM, work)
         await self._refresh()
 
     def sign(self, claims: dict[str, Any], now: int) -> str:
@@ -77,7 +80,7 @@ class Signer:
         if row is None or key is None:
             raise RuntimeError("there is no key to sign with")
         issued = now // SECOND
-        own = {"iss": self._env.addresses.auth, "iat": issued, "exp": issued + ACCESS_SECONDS}
+        own = {"iss": self._wiring.addresses.auth, "iat": issued, "exp": issued + ACCESS_SECONDS}
         header = {"alg": ALGORITHM, "typ": "JWT", "kid": row.kid}
         return jwt.encode(header, {**own, **claims}, key, algorithms=[ALGORITHM])
 
@@ -95,15 +98,15 @@ class Signer:
             claims = msgspec.json.decode(signed.payload, type=_Claims)
         except (JoseError, ValueError):
             return False
-        own = claims.iss == self._env.addresses.auth and claims.aud == audience
+        own = claims.iss == self._wiring.addresses.auth and claims.aud == audience
         return own and now < claims.exp * SECOND
 
     async def published(self) -> list[dict[str, Any]]:
         """The public keys as JWKs (RFC 7517), those that sign or will sign first."""
         await self.ready()
-        return [msgspec.json.decode(row.public_key) for row in self._published(self._env.clock())][
-            ::-1
-        ]
+        return [
+            msgspec.json.decode(row.public_key) for row in self._published(self._wiring.clock())
+        ][::-1]
 
     async def rotate(self, by: By, *, at_once: bool = False) -> SigningKey:
         """Makes the next key and lets the present ones run out.
@@ -113,7 +116,7 @@ class Signer:
         pair = self._generate()
 
         async def work(change: Change) -> SigningKey:
-            keys, now = self._env.signing_keys, change.now
+            keys, now = self._keys, change.now
             await keys.locked(change.tx)
             signs_at = now if at_once else now + PUBLISHED_SECONDS * SECOND
             made = await self._add(change, pair, signs_at)
@@ -121,17 +124,17 @@ class Signer:
             await keys.retire_others(change.tx, made.id, last)
             return made
 
-        return await self._env.change(by, work)
+        return await self._change(by, work)
 
     def _generate(self) -> _Pair:
         key = RSAKey.generate_key(KEY_BITS, private=True)
-        kid = urlsafe_b64encode(self._env.random(12)).decode()
+        kid = urlsafe_b64encode(self._wiring.random(12)).decode()
         public = {**key.as_dict(private=False), "kid": kid, "use": "sig", "alg": ALGORITHM}
-        sealed = self._env.vault.seal(key.as_pem(private=True), kid)
+        sealed = self._vault.seal(key.as_pem(private=True), kid)
         return _Pair(kid, msgspec.json.encode(public).decode(), sealed)
 
     async def _add(self, change: Change, pair: _Pair, signs_at: int) -> SigningKey:
-        made = await self._env.signing_keys.insert(
+        made = await self._keys.insert(
             change.tx,
             kid=pair.kid,
             public_key=pair.public_key,
@@ -143,9 +146,9 @@ class Signer:
         return made
 
     async def _refresh(self) -> None:
-        version = self._env.db.version()
+        version = self._db.version()
         if version != self._version:
-            self._take(await self._env.signing_keys.all())
+            self._take(await self._keys.all())
             self._version = version
 
     def _take(self, rows: list[SigningKey]) -> None:
@@ -160,7 +163,7 @@ class Signer:
     def _signing(self) -> SigningKey | None:
         """The newest key whose time to sign has come, that can be decrypted here, and that stays
         published for as long as what it signs is valid."""
-        now = self._env.clock()
+        now = self._wiring.clock()
         for row in reversed(self._published(now + ACCESS_SECONDS * SECOND - 1)):
             if row.signs_at <= now and self._unsealed(row) is not None:
                 return row
@@ -168,7 +171,7 @@ class Signer:
 
     def _unsealed(self, row: SigningKey) -> RSAKey | None:
         if row.kid not in self._private:
-            pem = self._env.vault.open(row.private_key, row.kid)
+            pem = self._vault.open(row.private_key, row.kid)
             self._private[row.kid] = None if pem is None else _private_key(pem)
         return self._private[row.kid]
 

@@ -1,0 +1,50 @@
+"""What an environment is made of before it runs: what is settled, and what it runs on."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from portico.domain.limits import Plan
+from portico.domain.secrets import Random
+from portico.domain.times import Clock
+from portico.services.mail_queue import MailQueue
+from portico.services.passwords import Passwords
+from portico.services.vault import Vault
+from portico.state.protocol import Limiter
+from portico.storage.database import Database
+
+
+class Addresses(msgspec.Struct, frozen=True):
+    """The public addresses of one environment."""
+
+    base: str
+    auth: str
+    dashboard: str
+    cookie_domain: str | None = None
+    """The domain whose hosts share the session cookie."""
+
+
+class Wiring(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled of an environment before it runs.
+
+    `foreign` tells where the key types and issuers that do not belong here do: to which address.
+    A family of refresh tokens ends after `refresh_family_days`.
+    """
+
+    name: str
+    addresses: Addresses
+    foreign: Mapping[str, str]
+    plans: Mapping[str, Plan]
+    refresh_family_days: int
+    clock: Clock
+    random: Random
+
+
+class Engines(msgspec.Struct, frozen=True, kw_only=True):
+    """What an environment runs on; the last three serve both environments."""
+
+    db: Database
+    limiter: Limiter
+    passwords: Passwords
+    vault: Vault
+    mail_queue: MailQueue
