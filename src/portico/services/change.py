@@ -94,10 +94,8 @@ class Change:
 
         Every change is checked at its very end; one that ends its own credential does it first.
         """
-        principal = self.by.principal
-        if principal is not None and not await self._stores.audit.holds(
-            self.tx, principal, self.now
-        ):
+        principal, audit = self.by.principal, self._stores.audit
+        if principal is not None and not await audit.holds(self.tx, principal, self.now):
             raise AuthenticationRequired(_ENDED)
         self.checked = True
 

@@ -19,6 +19,7 @@ from portico.domain.events import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.times import SECOND
 from portico.services.change import Change, Changes
+from portico.services.wiring import Engines, Wiring
 from portico.storage.signing_keys import SigningKey, SigningKeys
 
 ALGORITHM = "RS256"
@@ -104,9 +105,8 @@ class Signer:
     async def published(self) -> list[dict[str, Any]]:
         """The public keys as JWKs (RFC 7517), those that sign or will sign first."""
         await self.ready()
-        return [
-            msgspec.json.decode(row.public_key) for row in self._published(self._wiring.clock())
-        ][::-1]
+        rows = reversed(self._published(self._wiring.clock()))
+        return [msgspec.json.decode(row.public_key) for row in rows]
 
     async def rotate(self, by: By, *, at_once: bool = False) -> SigningKey:
         """Makes the next key and lets the present ones run out.
