@@ -235,7 +235,7 @@ class Api:
     def beside(self) -> "Api":
         """The same stores as another process serves them, with a memory of its own."""
         other = copy(self)
-        other.application = Server(self.portico)
+        other.application = Server(self.portico).pipeline
         return other
 
     async def start(self) -> None:
@@ -249,7 +249,8 @@ class Api:
             passwords=Passwords(memory_kib=8, iterations=1),  # what tests ask takes no strength
         )
         await self.portico.open()
-        self.application = self.server = Server(self.portico)
+        self.server = Server(self.portico)
+        self.application = self.server.pipeline
         await self.server.start()
 
     async def stop(self) -> None:

@@ -1,7 +1,5 @@
 """The only place that wires: engines, environments, routes, and where time and chance come from."""
 
-import asyncio
-import itertools
 import logging
 import os
 import sys
@@ -9,23 +7,24 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from portico.api import api_keys, oauth, products, sessions, sign_in, users
-from portico.domain.errors import MethodNotAllowed, PermissionDenied, Unavailable
+from portico.domain.errors import Unavailable
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.api_way import ApiWay
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, session_cookie
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
-from portico.http.messages import Reply, Scope
 from portico.http.oauth_way import OAuthWay
+from portico.http.open_way import OpenWay, PlainWay
 from portico.http.operations import SHARE_PERIOD, Operations
-from portico.http.peers import Origin, Peers, is_within, plain_http
+from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
-from portico.http.problems import problem
 from portico.http.routing import Mount, Route, Router, Way
 from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
@@ -38,8 +37,8 @@ from portico.mail.protocol import Outlet
 from portico.mail.smtp import SmtpOutlet
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
-from portico.pages.docs import add_docs
-from portico.pages.files import PAGE_ASSETS, Files
+from portico.pages.docs import docs_routes
+from portico.pages.files import PAGE_ASSETS, asset_routes
 from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
 from portico.services.credentials import Credentials
@@ -57,7 +56,6 @@ from portico.storage.sqlite import SqliteDatabase
 
 LIVE = "live"
 SANDBOX = "sandbox"
-OPERATIONS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 V1: tuple[Route, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES, *sessions.ROUTES)
 AUTH: tuple[Route, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
@@ -202,9 +200,6 @@ class Server:
     def __init__(self, portico: Portico, sheets: Sheets | None = None) -> None:
         """`sheets` are those of the server's workers, None where this process is the only one."""
         settings = portico.settings
-        self._metrics_allow = settings.metrics_allow
-        self._base_url = settings.base_url
-        self._peers = Peers(settings.trusted_proxies, own_certificate=settings.tls_cert is not None)
         self._log = RequestLog(sys.stderr) if settings.log_requests else None
         measure = Measure(self._log)
         credentials = {env.name: Credentials(env) for env in portico.environments}
@@ -225,26 +220,22 @@ class Server:
             portico.environments, portico.passwords, measure, sheets, self._runner.runs
         )
         served = _served(portico, credentials, Throttle(measure))
-        self._files = Files(served.mounts)
-        for mount in served.bases:
-            add_docs(self._files, mount, AUTH, settings.plans)
-        for mount in served.pages:
-            self._files.add_assets(mount, *PAGE_ASSETS)
-        self._outside = OPERATIONS | self._files.paths
+        open_way = OpenWay(settings.metrics_allow)
+        operations = Mount("", "", None, self._operations.routes(), "", open_way)
+        refusal = Mount("", "", None, (), "", PlainWay(settings.base_url))
         pipeline = partial(
             Pipeline,
-            Router(served.mounts),
+            peers=Peers(settings.trusted_proxies, own_certificate=settings.tls_cert is not None),
             measure=measure,
             clock=portico.clock,
             random=portico.random,
-            secure_address=settings.base_url,
         )
-        self._pipeline = pipeline(peers=self._peers)
-        # Where no proxy is trusted, nobody who speaks plain HTTP gets further than the refusal.
-        self._plain = pipeline(peers=Peers(()))
-        self._request_ids = map(f"req_{portico.random(6).hex()}{{:08x}}".format, itertools.count(1))
-        self._under_way = 0
-        self._quiet: asyncio.Event | None = None
+        self.pipeline = pipeline(
+            Router([*served.mounts, *_files(served, settings, open_way), operations]),
+            Router([refusal, operations]),
+        )
+        # On the port of plain HTTP there is nothing but the refusal.
+        self.plain = pipeline(Router([refusal]), Router([refusal]))
 
     async def start(self) -> None:
         """Takes up what the last run left, and begins to keep it."""
@@ -268,60 +259,9 @@ class Server:
         if self._log is not None:
             yield Job("", "request_log", LOG_PERIOD, self._log.run, last=True)
 
-    @property
-    def under_way(self) -> int:
-        """How many requests are being answered."""
-        return self._under_way
-
-    async def answered(self) -> None:
-        """Waits until no request is under way."""
-        if self._under_way:
-            self._quiet = asyncio.Event()
-            await self._quiet.wait()
-
     async def stop(self) -> None:
         """Writes what has gathered, after the last request."""
         await self._runner.stop()
-
-    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
-        """Answers one request of granian's (RSGI)."""
-        self._under_way += 1
-        try:
-            origin = self._peers.origin(scope) if scope.path in self._outside else None
-            reply = await self._beside(scope, origin) if origin is not None else None
-            if origin is not None and reply is not None:
-                reply.headers.extend(origin.headers)
-                reply.headers.append(("x-request-id", next(self._request_ids)))
-                proto.response_bytes(reply.status, reply.headers, reply.body)
-            else:
-                await self._pipeline.handle(scope, proto)
-        finally:
-            self._under_way -= 1
-            if self._quiet is not None and not self._under_way:
-                self._quiet.set()
-
-    async def refuse(self, scope: Scope, proto: Any) -> None:
-        """Answers one request of the plain-HTTP listener: 403, whatever it asks."""
-        await self._plain.handle(scope, proto)
-
-    async def _beside(self, scope: Scope, origin: Origin) -> Reply | None:
-        """What is outside the limits and versions; None where a path is the API's after all."""
-        file = self._files.file(scope)
-        if file is None and scope.path not in OPERATIONS:
-            return None
-        if scope.method not in ("GET", "HEAD"):
-            return problem(MethodNotAllowed("Use GET.", ["GET", "HEAD"]))
-        if file is not None:
-            if not origin.secure:
-                return problem(plain_http(self._base_url))
-            return file.reply(scope.headers.get("if-none-match"))
-        if scope.path == "/healthz":
-            return self._operations.health()
-        if scope.path == "/readyz":
-            return await self._operations.readiness()
-        if not (origin.known and is_within(origin.address, self._metrics_allow)):
-            return problem(PermissionDenied("Metrics are not open to this address."))
-        return self._operations.metrics()
 
 
 class _Served(NamedTuple):
@@ -359,6 +299,14 @@ def _served(
             authorize_mount(sandbox, f"{home}/{SANDBOX}", "", throttle),
         ],
     )
+
+
+def _files(served: _Served, settings: Settings, way: Way) -> Iterator[Mount]:
+    """The reference of each version, and what pages need."""
+    for mount in served.bases:
+        yield replace(mount, routes=docs_routes(mount, AUTH, settings.plans), way=way)
+    for mount in served.pages:
+        yield replace(mount, routes=asset_routes(PAGE_ASSETS), way=way)
 
 
 def _base(environment: Environment, way: Way) -> Mount:

@@ -63,17 +63,18 @@ class BothVersions:
             Mount(host, "/v1", api.live, V1, "v1", way, news),
             Mount(host, "/v2", api.live, V2, "v2", way),
         ]
+        router = Router(mounts)
         self._pipeline = Pipeline(
-            Router(mounts),
+            router,
+            router,
             Peers(()),
             measure,
             clock=api.clock,
             random=api.portico.random,
-            secure_address=api.settings.base_url,
         )
 
     async def __rsgi__(self, scope: Any, proto: Any) -> None:
-        await self._pipeline.handle(scope, proto)
+        await self._pipeline.__rsgi__(scope, proto)
 
 
 async def ask(api: Api, method: str, target: str, caller: Caller | None = None) -> httpx.Response:

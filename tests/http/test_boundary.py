@@ -65,13 +65,14 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
         return Reply(200)
 
     route = Route(method="GET", path="/x", handler=handler, access=Access.ANYONE, summary="X")
+    router = Router([Mount("localhost", "/v1", environment, [route], "v1", FailingWay(error))])
     pipeline = Pipeline(
-        Router([Mount("localhost", "/v1", environment, [route], "v1", FailingWay(error))]),
+        router,
+        router,
         Peers(()),
         Measure(None),
         clock=lambda: 0,
         random=bytes,
-        secure_address="https://localhost/v1",
     )
     scope: Any = SimpleNamespace(
         client="192.0.2.1:1",
@@ -82,7 +83,7 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
         headers={},
     )
     proto = Proto()
-    await pipeline.handle(scope, proto)
+    await pipeline.__rsgi__(scope, proto)
     status, headers, body = proto.told
     assert status == 500
     assert b'"code":"INTERNAL_ERROR"' in body

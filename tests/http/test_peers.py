@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.http.peers import Origin, Peers
+from portico.http.messages import Origin
+from portico.http.peers import Peers
 
 PROXY = "10.0.0.1"
 CLIENT = "198.51.100.7"

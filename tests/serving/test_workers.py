@@ -47,12 +47,10 @@ def from_each(service: Service, path: str, key: str | None = None) -> dict[str, 
 
 
 def requests_counted(service: Service) -> set[int]:
-    """How many requests the metrics of each worker tell of."""
+    """How many requests to the live API the metrics of each worker tell of."""
     answers = from_each(service, "/metrics").values()
-    counts = [
-        re.findall(r"portico_http_request_duration_seconds_count\{.*\} (\S+)", answer.text)
-        for answer in answers
-    ]
+    pattern = r'portico_http_request_duration_seconds_count\{environment="live".*\} (\S+)'
+    counts = [re.findall(pattern, answer.text) for answer in answers]
     return {int(sum(map(float, found))) for found in counts}
 
 

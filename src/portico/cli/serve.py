@@ -116,7 +116,9 @@ async def _answer(
     try:
         await asyncio.wait_for(_drain(server, serving), DRAIN_SECONDS)
     except TimeoutError:
-        log.warning("%d requests were cut off after %.0f s", server.under_way, DRAIN_SECONDS)
+        log.warning(
+            "%d requests were cut off after %.0f s", server.pipeline.under_way, DRAIN_SECONDS
+        )
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
 
@@ -137,9 +139,9 @@ async def _drain(server: Server, serving: Sequence[asyncio.Future[None]]) -> Non
     """Waits for the requests under way, and not for the senders of half a request."""
     pending: set[asyncio.Future[None]] = set(serving)
     while pending:
-        await server.answered()
+        await server.pipeline.answered()
         _, pending = await asyncio.wait(pending, timeout=LINGER_SECONDS)
-        if not server.under_way:
+        if not server.pipeline.under_way:
             return
 
 
@@ -222,7 +224,7 @@ def _listeners(
     if settings.http_port is not None:
         listeners.append(
             Listener(
-                _Application(server.refuse, lambda: None),
+                _Application(server.plain.__rsgi__, lambda: None),
                 port=settings.http_port,
                 backpressure=PLAIN_CONNECTIONS,
                 http1_settings=_http1(keep_alive=False),
@@ -232,7 +234,7 @@ def _listeners(
     # Last, so that once it listens, all do.
     listeners.append(
         Listener(
-            _Application(server.__rsgi__, listening),
+            _Application(server.pipeline.__rsgi__, listening),
             port=settings.port,
             backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT, 1),
             http1_settings=_http1(keep_alive=True),

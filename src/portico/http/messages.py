@@ -38,6 +38,18 @@ class Scope(Protocol):
     headers: Any
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Where a request came from, and how."""
+
+    address: str
+    known: bool
+    """False where a proxy named no address: then `address` is the proxy's."""
+    secure: bool
+    """Whether the whole way from there was HTTPS."""
+    headers: tuple[tuple[str, str], ...]
+    """What goes back with every response on that way."""
+
+
 class NoQuery(msgspec.Struct, frozen=True):
     """The query of a route that takes none."""
 
@@ -78,6 +90,7 @@ class Request:
         "keyed",
         "method",
         "now",
+        "origin",
         "path",
         "query",
         "query_string",
@@ -90,6 +103,7 @@ class Request:
     query: Any
     body: Any
     client: Client
+    origin: Origin
     address: str
 
     def __init__(self, scope: Scope, proto: Any, request_id: str) -> None:

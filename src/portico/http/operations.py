@@ -16,7 +16,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from portico.contract.envelope import encode
 from portico.domain.errors import Unavailable
 from portico.http.measure import BUCKETS, Measure
-from portico.http.messages import JSON, Reply
+from portico.http.messages import JSON, Handler, Reply, Request
+from portico.http.routing import Access, Route
 from portico.http.tally import Sheet, Sheets, sheet, total
 from portico.jobs.runner import Runs
 from portico.services.environment import Environment
@@ -53,11 +54,19 @@ class Operations(Collector):
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
-    def health(self) -> Reply:
+    def routes(self) -> tuple[Route, ...]:
+        """The endpoints."""
+        return (
+            _get("/healthz", self.health, "Whether the process serves"),
+            _get("/readyz", self.readiness, "Whether all stores answer"),
+            _get("/metrics", self.metrics, "What Prometheus reads", Access.OPERATOR),
+        )
+
+    async def health(self, _request: Request) -> Reply:
         """GET /healthz: the process serves."""
         return Reply(200, encode({"status": "ok"}), [("content-type", JSON)])
 
-    async def readiness(self) -> Reply:
+    async def readiness(self, _request: Request) -> Reply:
         """GET /readyz: 200 when every store answers, else 503 with those that do not."""
         silent: list[str] = []
         for environment in self._environments:
@@ -76,7 +85,7 @@ class Operations(Collector):
             return Reply(503, body, [("content-type", JSON), ("retry-after", "1")])
         return Reply(200, encode({"status": "ready"}), [("content-type", JSON)])
 
-    def metrics(self) -> Reply:
+    async def metrics(self, _request: Request) -> Reply:
         """GET /metrics: Prometheus text."""
         return Reply(200, generate_latest(self._registry), [("content-type", CONTENT_TYPE_LATEST)])
 
@@ -114,6 +123,10 @@ class Operations(Collector):
     def _own(self) -> Sheet:
         now = sheet(self._measure, self._environments, self._passwords, self._runs)
         return now if self._earlier is None else total([self._earlier, now])
+
+
+def _get(path: str, handler: Handler, summary: str, access: Access = Access.ANYONE) -> Route:
+    return Route(method="GET", path=path, handler=handler, access=access, summary=summary)
 
 
 def _jobs(everyone: Sequence[Runs]) -> Iterator[Metric]:

@@ -5,10 +5,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
-import msgspec
-
-from portico.domain.errors import PermissionDenied
-from portico.http.messages import Scope
+from portico.http.messages import Origin, Scope
 
 Network = IPv4Network | IPv6Network
 
@@ -18,18 +15,6 @@ _NOT_KEPT = ("strict-transport-security", "max-age=0")
 
 UNSECURED = (_NOSNIFF,)
 """Headers of every response, where its way was not encrypted; else one more (RFC 6797 §7.2)."""
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Where a request came from, and how."""
-
-    address: str
-    known: bool
-    """False where a proxy named no address: then `address` is the proxy's."""
-    secure: bool
-    """Whether the whole way from there was HTTPS."""
-    headers: tuple[tuple[str, str], ...]
-    """What goes back with every response on that way."""
 
 
 class Peers:
@@ -106,13 +91,6 @@ def is_within(peer: str, networks: Sequence[Network]) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return any((mapped or address) in network for network in networks)
-
-
-def plain_http(secure_address: str) -> PermissionDenied:
-    """The refusal of plain HTTP. It never redirects: the credential has leaked already."""
-    return PermissionDenied(
-        f"Plain HTTP is refused; use {secure_address}. If you sent a credential, replace it."
-    )
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,10 @@
 """The way of every request, in order.
 
-request id → error boundary → HTTPS → route → the route's own way (`api_way`, `oauth_way`,
-`pages.way`) → encode → measure
+request id → error boundary → route, by HTTPS or without → the route's own way (`api_way`,
+`oauth_way`, `open_way`, `pages.way`) → encode → measure
 """
 
+import asyncio
 import itertools
 import logging
 import time
@@ -15,7 +16,7 @@ from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.measure import Measure
 from portico.http.messages import JSON, Reply, Request, Scope
-from portico.http.peers import UNSECURED, Peers, limited_as, plain_http
+from portico.http.peers import UNSECURED, Peers, limited_as
 from portico.http.problems import FAILED, problem
 from portico.http.routing import Endpoint, Router, Way
 
@@ -23,29 +24,37 @@ log = logging.getLogger(__name__)
 
 
 class Pipeline:
-    """Walks a request through every step and sends its reply."""
+    """Walks a request through every step and sends its reply: an application as RSGI has it."""
 
     def __init__(
         self,
-        router: Router,
+        secure: Router,
+        plain: Router,
         peers: Peers,
         measure: Measure,
         *,
         clock: Clock,
         random: Random,
-        secure_address: str,
     ) -> None:
-        """`secure_address` is what callers over plain HTTP are told."""
-        self._router = router
+        """`secure` finds the routes of what came over HTTPS, `plain` of what did not."""
+        self._secure = secure
+        self._plain = plain
         self._peers = peers
         self._measure = measure
         self._clock = clock
-        self._secure_address = secure_address
         self._id_prefix = f"req_{random(6).hex()}"
         self._count = itertools.count(1)
+        self._quiet: asyncio.Event | None = None
+        self.under_way = 0
 
-    async def handle(self, scope: Scope, proto: Any) -> None:
-        """Answers one request of the server's (RSGI)."""
+    async def answered(self) -> None:
+        """Waits until no request is under way."""
+        if self.under_way:
+            self._quiet = asyncio.Event()
+            await self._quiet.wait()
+
+    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
+        """Answers one request of the server's."""
         started = time.perf_counter()
         request = Request(scope, proto, f"{self._id_prefix}{next(self._count):08x}")
         endpoint: Endpoint | None = None
@@ -53,32 +62,37 @@ class Pipeline:
         extra_headers: Sequence[tuple[str, str]] = ()
         security: Sequence[tuple[str, str]] = UNSECURED
         request.now = self._clock()
+        self.under_way += 1
         try:
-            origin = self._peers.origin(scope)
-            security = origin.headers
-            request.address = limited_as(origin.address)
-            if not origin.secure:
-                raise plain_http(self._secure_address)  # noqa: TRY301 - one boundary, one renderer
-            place, id_text = self._router.find(request.path, request.headers)
-            way = place.way
-            request.environment = place.environment
-            extra_headers = place.extra_headers
-            endpoint = place.methods.get(request.method)
-            reply = await way.answer(request, place, endpoint, id_text)
-        except Exception as error:  # noqa: BLE001 - this is the one boundary
-            reply = _refusal(request, way, error)
-        headers = reply.headers
-        headers.extend(security)
-        headers.append(("x-request-id", request.id))
-        if extra_headers:
-            headers.extend(extra_headers)
-        verdict = request.verdict
-        if verdict is not None:
-            headers.append(("x-ratelimit-limit", str(verdict.limit)))
-            headers.append(("x-ratelimit-remaining", str(verdict.remaining)))
-            headers.append(("x-ratelimit-reset", str(verdict.reset)))
-        proto.response_bytes(reply.status, headers, reply.body)
-        self._measure.record(request, endpoint, reply.status, time.perf_counter() - started)
+            try:
+                request.origin = origin = self._peers.origin(scope)
+                security = origin.headers
+                request.address = limited_as(origin.address)
+                router = self._secure if origin.secure else self._plain
+                place, id_text = router.find(request.path, request.headers)
+                way = place.way
+                request.environment = place.environment
+                extra_headers = place.extra_headers
+                endpoint = place.methods.get(request.method)
+                reply = await way.answer(request, place, endpoint, id_text)
+            except Exception as error:  # noqa: BLE001 - this is the one boundary
+                reply = _refusal(request, way, error)
+            headers = reply.headers
+            headers.extend(security)
+            headers.append(("x-request-id", request.id))
+            if extra_headers:
+                headers.extend(extra_headers)
+            verdict = request.verdict
+            if verdict is not None:
+                headers.append(("x-ratelimit-limit", str(verdict.limit)))
+                headers.append(("x-ratelimit-remaining", str(verdict.remaining)))
+                headers.append(("x-ratelimit-reset", str(verdict.reset)))
+            proto.response_bytes(reply.status, headers, reply.body)
+            self._measure.record(request, endpoint, reply.status, time.perf_counter() - started)
+        finally:
+            self.under_way -= 1
+            if self._quiet is not None and not self.under_way:
+                self._quiet.set()
 
 
 def _refusal(request: Request, way: Way | None, error: Exception) -> Reply:

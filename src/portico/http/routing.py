@@ -28,6 +28,8 @@ class Access(Enum):
     """Without a credential; counted against the caller's address."""
     CLIENT = "client"
     """A client of OAuth, by its id and, unless it is public, its secret."""
+    OPERATOR = "operator"
+    """From an address of `metrics_allow`."""
     ANY_CALLER = "any caller"
     """With any valid credential."""
 
@@ -157,8 +159,9 @@ class Way(Protocol):
 class Mount(msgspec.Struct, frozen=True):
     """Routes at a base address: `host` (with port where it is not 443) and path `prefix`.
 
-    `name` is the version, or what stands in its place. `extra_headers` stand on every response: a
-    superseded version's `Deprecation` and `Sunset`.
+    What has no host is at every one, and what has no environment belongs to none. `name` is the
+    version, or what stands in its place. `extra_headers` stand on every response: a superseded
+    version's `Deprecation` and `Sunset`.
     """
 
     host: str
@@ -187,10 +190,11 @@ class Router:
     def __init__(self, mounts: Sequence[Mount]) -> None:
         """The first mount's environment answers for paths that belong to none."""
         self._mounts = mounts
-        hosts = {host_name(mount.host) for mount in mounts}
+        hosts = {host_name(mount.host) for mount in mounts if mount.host}
         # One host for all: its name is not looked at, so that any address of the server works.
         self._by_host = len(hosts) > 1
         self._exact: dict[str, Place] = {}
+        self._everywhere: dict[str, Place] = {}
         self._with_id: dict[str, Place] = {}
         for mount in mounts:
             self._add(mount)
@@ -201,12 +205,14 @@ class Router:
             if not mount.way.serves(route.access):
                 raise ValueError(f"{route.method} {route.path}: its way cannot tell who calls.")
             with_id = route.path.endswith(f"/{ID}")
-            table = self._with_id if with_id else self._exact
+            table = self._with_id if with_id else self._exact if mount.host else self._everywhere
             key = host + mount.prefix + route.path.removesuffix(f"/{ID}")
             place = table.setdefault(
                 key, Place(mount.environment, mount.way, {}, mount.extra_headers)
             )
-            endpoint = Endpoint(route, mount.environment.name, f"/{mount.name}{route.path}")
+            environment = mount.environment.name if mount.environment else ""
+            name = f"/{mount.name}" if mount.name else ""
+            endpoint = Endpoint(route, environment, name + route.path)
             place.methods[route.method] = endpoint
             if route.method == "GET":
                 place.methods["HEAD"] = endpoint
@@ -221,13 +227,13 @@ class Router:
         place = self._with_id.get(parent)
         if place is not None and last:
             return place, last
-        return self._nowhere(where), None
+        return self._everywhere.get(path) or self._nowhere(where), None
 
     def _nowhere(self, where: str) -> Place:
         """The innermost mount around a path that leads nowhere."""
         best = self._mounts[0]
         longest = -1
-        for mount in self._mounts:
+        for mount in filter(lambda mount: mount.host, self._mounts):
             base = (host_name(mount.host) if self._by_host else "") + mount.prefix
             if len(base) > longest and (where == base or where.startswith(f"{base}/")):
                 best, longest = mount, len(base)

@@ -9,23 +9,25 @@ from portico.domain.limits import Plan
 from portico.http.messages import JSON
 from portico.http.openapi import Part, document
 from portico.http.routing import Mount, Route
-from portico.pages.files import HTML, REVALIDATED, File, Files
+from portico.pages.files import HTML, REVALIDATED, File, asset_routes, file_route
 from portico.pages.reference import page
 
 DOCS_ASSETS = ("docs.css", "icon.svg")
 
 
-def add_docs(
-    files: Files, mount: Mount, auth_routes: Sequence[Route], plans: Mapping[str, Plan]
-) -> None:
-    """Serves `openapi.json`, `docs` and what the page needs below a mount of the API.
+def docs_routes(
+    mount: Mount, auth_routes: Sequence[Route], plans: Mapping[str, Plan]
+) -> tuple[Route, ...]:
+    """The routes of `openapi.json`, `docs` and what the page needs, below a mount of the API.
 
     `auth_routes` are the authorization server's, `plans` what the limits allow.
     """
     made = cache(partial(_document, mount, auth_routes, plans))
-    files.add(mount, "openapi.json", partial(_json, made))
-    files.add(mount, "docs", partial(_page, made))
-    files.add_assets(mount, *DOCS_ASSETS)
+    return (
+        file_route("openapi.json", partial(_json, made)),
+        file_route("docs", partial(_page, made)),
+        *asset_routes(DOCS_ASSETS),
+    )
 
 
 def _document(

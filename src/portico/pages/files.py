@@ -6,8 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from portico.http.conditions import entity_tag, matches
-from portico.http.messages import Reply, Scope
-from portico.http.routing import Mount, host_name
+from portico.http.messages import Reply, Request
+from portico.http.routing import Access, Route
 
 HTML = "text/html; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
@@ -57,34 +57,21 @@ class File:
         return Reply(200, self.body, [self.content_type, *self.headers])
 
 
-class Files:
-    """Every file, by host and path."""
+def file_route(name: str, make: Callable[[], File]) -> Route:
+    """The route of what `make` makes, once, at a path below a mount."""
+    made = cache(make)
 
-    def __init__(self, mounts: Sequence[Mount]) -> None:
-        """`mounts` are all that the server has: at one host, its name is not looked at."""
-        self._by_host = len({host_name(mount.host) for mount in mounts}) > 1
-        self._made: dict[tuple[str, str], Callable[[], File]] = {}
+    async def serve(request: Request) -> Reply:
+        return made().reply(request.header("if-none-match"))
 
-    def add(self, mount: Mount, name: str, make: Callable[[], File]) -> None:
-        """Serves what `make` makes at a path below a mount."""
-        host = host_name(mount.host) if self._by_host else ""
-        self._made[host, f"{mount.prefix}/{name}"] = cache(make)
+    return Route(
+        method="GET", path=f"/{name}", handler=serve, access=Access.ANYONE, summary="A file"
+    )
 
-    def add_assets(self, mount: Mount, *names: str) -> None:
-        """Serves these of `ASSETS` below a mount, at their `asset_path`."""
-        for name in names:
-            self.add(mount, asset_path(name), partial(_asset, name))
 
-    @property
-    def paths(self) -> frozenset[str]:
-        """The paths that may be one of these files."""
-        return frozenset(path for _, path in self._made)
-
-    def file(self, scope: Scope) -> File | None:
-        """The file that a request asks for, None where its host has none at this path."""
-        host = host_name(scope.headers.get("host") or "") if self._by_host else ""
-        make = self._made.get((host, scope.path))
-        return make() if make else None
+def asset_routes(names: Sequence[str]) -> tuple[Route, ...]:
+    """The routes of these of `ASSETS`, at their `asset_path`."""
+    return tuple(file_route(asset_path(name), partial(_asset, name)) for name in names)
 
 
 @cache

@@ -1,0 +1,72 @@
+"""What is outside the API goes through the same door: operators' paths, files, plain HTTP."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from driving import Api, InProcess, refused, settings_for
+
+HOSTS = {
+    "PORTICO_BASE_URL": "https://api.test/v1",
+    "PORTICO_SANDBOX_URL": "https://try.test/v1",
+    "PORTICO_AUTH_URL": "https://auth.test",
+    "PORTICO_DASHBOARD_URL": "https://dash.test",
+}
+OPERATIONS = ("/healthz", "/readyz", "/metrics")
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+async def test_operators_ask_at_any_host_and_without_https(tmp_path: Path, scheme: str) -> None:
+    api = Api(settings_for(tmp_path, HOSTS))
+    await api.start()
+    for host in ("api.test", "TRY.test:443", "dash.test", "10.0.0.7:8443", ""):
+        for path in OPERATIONS:
+            answer = await InProcess(api).exchange("GET", path, [("host", host)], scheme=scheme)
+            assert answer.status_code == 200, (host, path)
+            assert "x-ratelimit-limit" not in answer.headers
+    await api.stop()
+
+
+async def test_a_file_is_at_its_own_host_alone(tmp_path: Path) -> None:
+    api = Api(settings_for(tmp_path, HOSTS))
+    await api.start()
+    found = {
+        host: (await InProcess(api).exchange("GET", "/v1/docs", [("host", host)])).status_code
+        for host in ("api.test", "try.test", "dash.test", "10.0.0.7")
+    }
+    assert found == {"api.test": 200, "try.test": 200, "dash.test": 404, "10.0.0.7": 401}
+    await api.stop()
+
+
+async def test_what_leads_nowhere_is_counted_though_operators_are_not(api: Api) -> None:
+    nowhere = await api.stranger().get("https://localhost:8443/healthz/x")
+    assert nowhere.headers["x-ratelimit-remaining"] == "29"
+    refused(nowhere, 401)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "FOO"])
+async def test_over_plain_http_everything_else_is_refused_alike(api: Api, method: str) -> None:
+    for path in ("/", "/v1/users/me", "/v1/docs", "/auth/token", "/dashboard/sign-in", "/x"):
+        answer = await InProcess(api).exchange(method, path, [], scheme="http")
+        refused(answer, 403, "PERMISSION_DENIED")
+
+
+async def test_files_and_health_are_measured_and_logged_like_everything_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = Api(replace(settings_for(tmp_path, {}), log_requests=True))
+    await api.start()
+    await api.stranger().get("https://localhost:8443/healthz")
+    await api.stranger().get("/docs")
+    metrics = (await api.stranger().get("https://localhost:8443/metrics")).text
+    for where in (
+        'environment="",method="GET",route="/healthz"',
+        'environment="live",method="GET",route="/v1/docs"',
+    ):
+        name = "portico_http_request_duration_seconds_count"
+        assert f'{name}{{{where},status="200"}} 1.0' in metrics
+    await api.stop()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["path"] for line in lines] == ["/healthz", "/v1/docs", "/metrics"]
