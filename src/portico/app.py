@@ -25,7 +25,7 @@ from portico.http.open_way import OpenWay, PlainWay
 from portico.http.operations import SHARE_PERIOD, Operations
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
-from portico.http.routing import Mount, Route, Router, Way
+from portico.http.routing import AnyRoute, Mount, Router, Way
 from portico.http.tally import Sheets
 from portico.http.throttle import Throttle
 from portico.jobs.flush import FLUSH_PERIOD, Flush
@@ -57,8 +57,8 @@ from portico.storage.sqlite import SqliteDatabase
 LIVE = "live"
 SANDBOX = "sandbox"
 
-V1: tuple[Route, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES, *sessions.ROUTES)
-AUTH: tuple[Route, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
+V1: tuple[AnyRoute, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES, *sessions.ROUTES)
+AUTH: tuple[AnyRoute, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
 
 log = logging.getLogger(__name__)
 

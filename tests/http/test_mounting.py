@@ -7,14 +7,14 @@ import pytest
 from portico.api import oauth, products
 from portico.http.measure import Measure
 from portico.http.oauth_way import OAuthWay
-from portico.http.routing import Mount, Route, Router
+from portico.http.routing import AnyRoute, Mount, Router
 from portico.http.throttle import Throttle
 
 LIVE = SimpleNamespace(name="live")
 
 
-def mounted(*routes: Route) -> Router:
-    """Routes on the way of clients."""
+def mounted(*routes: AnyRoute) -> Router:
+    """AnyRoutes on the way of clients."""
     way = OAuthWay(Throttle(Measure(None)))
     return Router([Mount("localhost", "/auth", LIVE, routes, "auth", way)])
 

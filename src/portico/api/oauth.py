@@ -1,64 +1,63 @@
 """The endpoints that OAuth clients call for themselves: token, revocation, introspection."""
 
-from collections.abc import Mapping
-
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from portico.contract.oauth import Ended, IssuedTokens, OneTokenForm, TokenFacts, TokenForm
 from portico.domain.oauth import ACCESS_SECONDS, Refused, spelled
-from portico.http.messages import Reply, Request, json_reply
-from portico.http.routing import Access, Route
+from portico.http.messages import BodyRequest, Reply, json_reply
+from portico.http.oauth_way import left_out
+from portico.http.routing import Access, FormRoute
 from portico.services import authorization
 from portico.services.authorization import Exchange, exchange_code
 from portico.services.tokens import Pair, refresh
 
 
-async def token(request: Request) -> Reply:
+async def token(request: BodyRequest[TokenForm]) -> Reply:
     """POST /token (RFC 6749 §4.1.3 and §6)."""
-    parameters: Mapping[str, str] = request.body
-    grant_type = _required(parameters, "grant_type")
-    if grant_type == "authorization_code":
-        return await _exchange(request, parameters)
-    if grant_type == "refresh_token":
-        return await _refresh(request, parameters)
+    if request.body.grant_type == "authorization_code":
+        return await _exchange(request)
+    if request.body.grant_type == "refresh_token":
+        return await _refresh(request)
     raise Refused(
         "unsupported_grant_type", "grant_type must be authorization_code or refresh_token."
     )
 
 
-async def _exchange(request: Request, parameters: Mapping[str, str]) -> Reply:
+async def _exchange(request: BodyRequest[TokenForm]) -> Reply:
+    form = request.body
     exchange = Exchange(
-        _required(parameters, "code"),
-        _required(parameters, "redirect_uri"),
-        parameters.get("code_verifier"),
+        _required("code", form.code),
+        _required("redirect_uri", form.redirect_uri),
+        form.code_verifier or None,
     )
     bought = await exchange_code(request.environment, request.client, exchange, request.by)
     return _tokens(bought.pair, bought.id_token)
 
 
-async def _refresh(request: Request, parameters: Mapping[str, str]) -> Reply:
+async def _refresh(request: BodyRequest[TokenForm]) -> Reply:
+    form = request.body
     pair = await refresh(
         request.environment,
         request.client,
-        _required(parameters, "refresh_token"),
-        parameters.get("scope"),
+        _required("refresh_token", form.refresh_token),
+        form.scope or None,
         request.by,
     )
     return _tokens(pair)
 
 
-async def revoke(request: Request) -> Reply:
+async def revoke(request: BodyRequest[OneTokenForm]) -> Reply:
     """POST /revoke (RFC 7009)."""
-    asked = _required(request.body, "token")
+    asked = request.body.token
     await authorization.revoke_token(request.environment, request.client, asked, request.by)
     return json_reply(200, Ended())
 
 
-async def introspect(request: Request) -> Reply:
+async def introspect(request: BodyRequest[OneTokenForm]) -> Reply:
     """POST /introspect (RFC 7662)."""
     if request.client.public:
         raise Refused("invalid_client", "Introspection is for clients with a secret.")
-    asked = _required(request.body, "token")
+    asked = request.body.token
     facts = await authorization.introspect(request.environment, request.client, asked)
     return json_reply(200, TokenFacts(**facts))
 
@@ -75,15 +74,14 @@ def _tokens(pair: Pair, id_token: str | None = None) -> Reply:
     return json_reply(200, tokens)
 
 
-def _required(parameters: Mapping[str, str], name: str) -> str:
-    value = parameters.get(name)
-    if value is None:
-        raise Refused("invalid_request", f"Send {name}.")
+def _required(name: str, value: str | UnsetType) -> str:
+    if value is UNSET:
+        raise left_out(name)
     return value
 
 
 ROUTES = (
-    Route(
+    FormRoute(
         method="POST",
         path="/token",
         handler=token,
@@ -94,7 +92,7 @@ ROUTES = (
         form=TokenForm,
         answer=IssuedTokens,
     ),
-    Route(
+    FormRoute(
         method="POST",
         path="/revoke",
         handler=revoke,
@@ -105,7 +103,7 @@ ROUTES = (
         form=OneTokenForm,
         answer=Ended,
     ),
-    Route(
+    FormRoute(
         method="POST",
         path="/introspect",
         handler=introspect,

@@ -15,8 +15,8 @@ from portico.domain.errors import Invalid, NotFound, PreconditionFailed
 from portico.domain.products import Product
 from portico.domain.search import query_words
 from portico.http.conditions import require_match
-from portico.http.messages import Reply, Request, json_reply
-from portico.http.routing import Route
+from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
+from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import products
 from portico.storage.products import ProductFilter
 
@@ -31,9 +31,9 @@ def _expected(request: Request) -> products.Check:
     return check
 
 
-async def list_products(request: Request) -> Reply:
+async def list_products(request: QueryRequest[ListProducts]) -> Reply:
     """GET /products."""
-    query: ListProducts = request.query
+    query = request.query
     chosen = ProductFilter(
         status=query.status,
         category=query.category,
@@ -59,7 +59,7 @@ async def read_product(request: Request) -> Reply:
     return json_reply(200, Single(product_body(product)))
 
 
-async def create_product(request: Request) -> Reply:
+async def create_product(request: BodyRequest[CreateProduct]) -> Reply:
     """POST /products."""
     base = request.environment.addresses.base
 
@@ -72,7 +72,7 @@ async def create_product(request: Request) -> Reply:
     return reply(await products.create_product(request.environment, values, by))
 
 
-async def change_product(request: Request) -> Reply:
+async def change_product(request: BodyRequest[ChangeProduct]) -> Reply:
     """PATCH /products/{id}."""
     product = await products.change_product(
         request.environment,
@@ -93,7 +93,7 @@ async def delete_product(request: Request) -> Reply:
 
 
 ROUTES = (
-    Route(
+    QueryRoute(
         method="GET",
         path="/products",
         handler=list_products,
@@ -113,7 +113,7 @@ ROUTES = (
         answer=Single[ProductBody],
         errors=(NotFound,),
     ),
-    Route(
+    BodyRoute(
         method="POST",
         path="/products",
         handler=create_product,
@@ -126,7 +126,7 @@ ROUTES = (
         location=True,
         repeatable=True,
     ),
-    Route(
+    BodyRoute(
         method="PATCH",
         path="/products/{id}",
         handler=change_product,

@@ -4,15 +4,15 @@ from portico.contract.envelope import Created
 from portico.contract.sign_in import SessionBody, SignIn, session_body
 from portico.domain.errors import AuthenticationRequired, PermissionDenied
 from portico.http.cookies import session_cookie
-from portico.http.messages import Reply, Request, json_reply
-from portico.http.routing import Access, Route
+from portico.http.messages import BodyRequest, Reply, Request, json_reply
+from portico.http.routing import Access, BodyRoute, Route
 from portico.services.sessions import close_session, open_session
 from portico.services.sign_in import Attempt
 
 
-async def create_session(request: Request) -> Reply:
+async def create_session(request: BodyRequest[SignIn]) -> Reply:
     """POST /sessions."""
-    body: SignIn = request.body
+    body = request.body
     cookie = session_cookie(request.environment.addresses.cookie_domain)
     opened = await open_session(
         request.environment,
@@ -38,7 +38,7 @@ async def delete_session(request: Request) -> Reply:
 
 
 ROUTES = (
-    Route(
+    BodyRoute(
         method="POST",
         path="/sessions",
         handler=create_session,

@@ -17,8 +17,8 @@ from portico.domain.errors import AuthenticationRequired, PermissionDenied
 from portico.domain.oauth import ACCESS_SECONDS, OPENID_SCOPES
 from portico.domain.scopes import SCOPES
 from portico.http.authenticate import bearer
-from portico.http.messages import Handler, Reply, Request, json_reply
-from portico.http.routing import Access, Route
+from portico.http.messages import BodyRequest, Handler, Reply, Request, json_reply
+from portico.http.routing import Access, AnyRoute, BodyOrBearerRoute, BodyRoute, Route
 from portico.services.sign_in import Attempt
 from portico.services.sign_out import log_out
 from portico.services.signing import ALGORITHM, PUBLISHED_SECONDS
@@ -33,9 +33,9 @@ _PUBLISHED = (
 )
 
 
-async def login(request: Request) -> Reply:
+async def login(request: BodyRequest[SignIn]) -> Reply:
     """POST /login."""
-    body: SignIn = request.body
+    body = request.body
     pair = await log_in(
         request.environment,
         Attempt(body.email, body.password, request.by),
@@ -44,15 +44,15 @@ async def login(request: Request) -> Reply:
     return _tokens(pair)
 
 
-async def refresh(request: Request) -> Reply:
+async def refresh(request: BodyRequest[Refresh]) -> Reply:
     """POST /refresh."""
-    body: Refresh = request.body
-    return _tokens(await refresh_login(request.environment, body.refresh_token, request.by))
+    token = request.body.refresh_token
+    return _tokens(await refresh_login(request.environment, token, request.by))
 
 
-async def logout(request: Request) -> Reply:
+async def logout(request: BodyRequest[LogOut | None]) -> Reply:
     """POST /logout."""
-    body: LogOut | None = request.body
+    body = request.body
     await log_out(
         request.environment,
         access_token=bearer(request.headers),
@@ -145,8 +145,8 @@ _METADATA = {
     "oauth-authorization-server": read_oauth_metadata,
 }
 
-ROUTES = (
-    Route(
+ROUTES: tuple[AnyRoute, ...] = (
+    BodyRoute(
         method="POST",
         path="/login",
         handler=login,
@@ -159,7 +159,7 @@ ROUTES = (
         same_origin=True,
         no_store=True,
     ),
-    Route(
+    BodyRoute(
         method="POST",
         path="/refresh",
         handler=refresh,
@@ -171,7 +171,7 @@ ROUTES = (
         errors=(AuthenticationRequired,),
         no_store=True,
     ),
-    Route(
+    BodyOrBearerRoute(
         method="POST",
         path="/logout",
         handler=logout,
@@ -181,7 +181,6 @@ ROUTES = (
         " body. A login that is not known, or has ended, is answered alike.",
         status=204,
         body=LogOut,
-        bearer_instead=True,
         errors=(AuthenticationRequired,),
     ),
     _published("/.well-known/jwks.json", read_keys, "Read the public signing keys", KeySet),

@@ -14,8 +14,8 @@ from portico.contract.users import (
 from portico.domain.errors import Conflict, Duplicate, Invalid, NotFound, PreconditionFailed
 from portico.domain.users import User
 from portico.http.conditions import require_match
-from portico.http.messages import Reply, Request, json_reply
-from portico.http.routing import Access, Route
+from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
+from portico.http.routing import Access, BodyRoute, QueryRoute, Route
 from portico.services import users
 from portico.storage.listing import Order
 from portico.storage.users import SORTS
@@ -31,9 +31,9 @@ def _expected(request: Request) -> users.Check:
     return check
 
 
-async def list_users(request: Request) -> Reply:
+async def list_users(request: QueryRequest[ListUsers]) -> Reply:
     """GET /users."""
-    query: ListUsers = request.query
+    query = request.query
     page = await request.environment.users.page(
         role=query.role,
         order=Order(SORTS[query.sort], descending=query.order == "desc"),
@@ -56,9 +56,9 @@ async def read_me(request: Request) -> Reply:
     return json_reply(200, Single(user_body(user)))
 
 
-async def create_user(request: Request) -> Reply:
+async def create_user(request: BodyRequest[CreateUser]) -> Reply:
     """POST /users."""
-    body: CreateUser = request.body
+    body = request.body
     base = request.environment.addresses.base
 
     def reply(user: User) -> Reply:
@@ -76,17 +76,17 @@ async def create_user(request: Request) -> Reply:
     return reply(user)
 
 
-async def change_user(request: Request) -> Reply:
+async def change_user(request: BodyRequest[ChangeUser]) -> Reply:
     """PATCH /users/{id}."""
     return await _change(request, request.resource_id)
 
 
-async def change_me(request: Request) -> Reply:
+async def change_me(request: BodyRequest[ChangeUser]) -> Reply:
     """PATCH /users/me."""
     return await _change(request, request.caller.user_id)
 
 
-async def _change(request: Request, user_id: int) -> Reply:
+async def _change(request: BodyRequest[ChangeUser], user_id: int) -> Reply:
     user = await users.change_user(
         request.environment,
         request.caller,
@@ -107,7 +107,7 @@ async def delete_user(request: Request) -> Reply:
 
 
 ROUTES = (
-    Route(
+    QueryRoute(
         method="GET",
         path="/users",
         handler=list_users,
@@ -124,7 +124,7 @@ ROUTES = (
         summary="Read the calling user",
         answer=Single[UserBody],
     ),
-    Route(
+    BodyRoute(
         method="PATCH",
         path="/users/me",
         handler=change_me,
@@ -145,7 +145,7 @@ ROUTES = (
         answer=Single[UserBody],
         errors=(NotFound,),
     ),
-    Route(
+    BodyRoute(
         method="POST",
         path="/users",
         handler=create_user,
@@ -158,7 +158,7 @@ ROUTES = (
         location=True,
         repeatable=True,
     ),
-    Route(
+    BodyRoute(
         method="PATCH",
         path="/users/{id}",
         handler=change_user,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ from portico.domain.oauth import Client
 from portico.services.environment import Environment
 
 T = TypeVar("T")
+Q_co = TypeVar("Q_co", covariant=True)
+B_co = TypeVar("B_co", covariant=True)
 
 BODY_SECONDS = 20.0
 """How long a body may take to arrive."""
@@ -71,8 +73,9 @@ def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> 
     return Reply(status, encode(body), [_JSON_TYPE, *headers])
 
 
-class Request:
-    """One request on its way through the pipeline.
+class TypedRequest(Generic[Q_co, B_co]):
+    """One request on its way through the pipeline, its query and its body read as the route
+    declares them.
 
     `environment`, `caller`, `client` (of OAuth), `query`, `body` and `id` are there once the way
     has passed the step that makes them.
@@ -100,8 +103,8 @@ class Request:
 
     environment: Environment
     caller: Principal
-    query: Any
-    body: Any
+    query: Q_co
+    body: B_co
     client: Client
     origin: Origin
     address: str
@@ -181,6 +184,12 @@ class Request:
             ) from error
         return b"".join(chunks)
 
+
+Request = TypedRequest[object, object]
+"""A request of any route, to those who do not look at its query and body."""
+
+QueryRequest = TypedRequest[Q_co, object]
+BodyRequest = TypedRequest[object, B_co]
 
 Handler = Callable[[Request], Awaitable[Reply]]
 

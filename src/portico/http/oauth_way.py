@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from portico.contract.envelope import encode
 from portico.contract.oauth import OAuthError
-from portico.contract.reading import fields, read_json, text_fault
+from portico.contract.reading import fields, read_json, required, text_fault
 from portico.domain.errors import (
     PorticoError,
     RateLimited,
@@ -47,7 +47,7 @@ class OAuthWay:
     async def answer(
         self, request: Request, place: Place, endpoint: Endpoint | None, _id_text: str | None
     ) -> Reply:
-        """Everything between the route and the reply. `request.body` is the parameters."""
+        """Everything between the route and the reply. `request.body` is the form."""
         if endpoint is None:
             await self._throttle.address(request)
             raise nowhere(request, place)
@@ -68,7 +68,7 @@ class OAuthWay:
             raise
         if named is None:
             await self._count(request, client)
-        request.body = parameters
+        request.body = _form_of(endpoint.route.form, parameters)
         request.client = client
         reply = await endpoint.handler(request)
         reply.headers.extend(NO_STORE)
@@ -130,6 +130,11 @@ class OAuthWay:
         await self._throttle.caller(request, (CLIENT, client.id), env.plan("free"))
 
 
+def left_out(name: str) -> Refused:
+    """The refusal of a request without a parameter that it needs."""
+    return Refused("invalid_request", f"Send {name}.")
+
+
 def refusal(error: PorticoError) -> Reply:
     """The error body of RFC 6749 §5.2, with the status and headers of any other."""
     kind, status = _kind(error)
@@ -186,6 +191,15 @@ def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> di
             raise Refused("invalid_request", "A parameter holds a character that cannot be text.")
         parameters[name] = value
     return {name: value for name, value in parameters.items() if value and name in known}
+
+
+def _form_of(shape: type[Struct] | None, parameters: Mapping[str, str]) -> Struct | None:
+    """The parameters in their shape. Raises `Refused` where one is left out that it needs."""
+    if shape is None:
+        return None
+    for name in sorted(required(shape) - parameters.keys()):
+        raise left_out(name)
+    return shape(**parameters)
 
 
 def _form(body: bytes) -> list[tuple[str, str]]:

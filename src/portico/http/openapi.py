@@ -32,7 +32,7 @@ from portico.http.openapi_responses import (
     responses,
 )
 from portico.http.problems import STATUS
-from portico.http.routing import ID, Access, Route
+from portico.http.routing import ID, Access, AnyRoute
 
 GUIDE = Path(__file__).with_name("guide.md")
 
@@ -104,7 +104,7 @@ class Part(NamedTuple):
     """Routes at an address."""
 
     address: str
-    routes: Sequence[Route]
+    routes: Sequence[AnyRoute]
 
 
 def document(
@@ -196,12 +196,12 @@ def _constant_header(value: str) -> Json:
     return {"required": True, "schema": {"type": "string", "const": value}}
 
 
-def _is_oauth(route: Route) -> bool:
+def _is_oauth(route: AnyRoute) -> bool:
     """Whether clients call it for themselves, and are refused as RFC 6749 §5.2 has it."""
     return route.access is Access.CLIENT
 
 
-def _tag(route: Route) -> str:
+def _tag(route: AnyRoute) -> str:
     first = route.path.split("/")[1]
     return first if first in TAGS else AUTH
 
@@ -211,12 +211,12 @@ def _described(tag: str) -> Json:
     return {"name": tag, "x-title": title, "description": description}
 
 
-def operation_id(route: Route) -> str:
+def operation_id(route: AnyRoute) -> str:
     """The name of a route in generated clients: that of its handler."""
     return route.handler.__name__
 
 
-def _operation(route: Route, made: Json) -> Json:
+def _operation(route: AnyRoute, made: Json) -> Json:
     operation: Json = {
         "tags": [_tag(route)],
         "operationId": operation_id(route),
@@ -247,7 +247,7 @@ def _operation(route: Route, made: Json) -> Json:
     return operation
 
 
-def _description(route: Route) -> str:
+def _description(route: AnyRoute) -> str:
     if route.scope:
         needs = f"Needs the scope `{route.scope}`."
     elif _is_oauth(route):
@@ -259,7 +259,7 @@ def _description(route: Route) -> str:
     return f"{route.description} {needs}".strip()
 
 
-def _parameters(route: Route) -> list[Json]:
+def _parameters(route: AnyRoute) -> list[Json]:
     parameters: list[Json] = [_ID] if route.path.endswith(ID) else []
     for item in msgspec.structs.fields(route.query) if route.query else ():
         schema = dict(fields(route.query)[item.name].schema())
@@ -278,7 +278,7 @@ def _parameters(route: Route) -> list[Json]:
     return parameters
 
 
-def _links(route: Route, routes: Sequence[Route]) -> Json:
+def _links(route: AnyRoute, routes: Sequence[AnyRoute]) -> Json:
     """Where an answer leads: from what was made or read to that one resource."""
     single = f"{route.path}/{ID}" if route.location else route.path
     links: Json = {}
@@ -297,7 +297,7 @@ def _links(route: Route, routes: Sequence[Route]) -> Json:
     return links
 
 
-def _answers(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
+def _answers(routes: Sequence[AnyRoute]) -> tuple[dict[Any, Json], Json]:
     """The media type objects of all answers by shape, and every schema of the document."""
     shapes = list(dict.fromkeys(route.answer for route in routes if route.answer is not None))
     refs, found = msgspec.json.schema_components(

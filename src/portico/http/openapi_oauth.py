@@ -21,7 +21,7 @@ from portico.http.openapi_responses import (
     meaning,
     refs,
 )
-from portico.http.routing import Route
+from portico.http.routing import AnyRoute
 
 ERROR = "OAuthError"
 
@@ -59,7 +59,7 @@ def oauth_components() -> Json:
     return {name: _component(told, examples) for name, (told, examples) in _ANSWERS.items()}
 
 
-def oauth_responses(route: Route, answer: Json | None) -> Json:
+def oauth_responses(route: AnyRoute, answer: Json | None) -> Json:
     """The responses of one route by status, see `openapi_responses.responses`."""
     headers = {**refs(*ALWAYS, "Pragma"), "Cache-Control": NO_STORE}
     success: Json = {"description": "It worked.", "headers": headers}

@@ -9,7 +9,7 @@ from portico.domain import errors
 from portico.domain.errors import Fault, PorticoError
 from portico.http.messages import JSON
 from portico.http.problems import problem, status_of
-from portico.http.routing import ID, Access, Route
+from portico.http.routing import ID, Access, AnyRoute
 
 Json = dict[str, Any]
 
@@ -109,7 +109,7 @@ _SUCCESS = {200: "It worked.", 201: "It was created.", 204: "It is gone."}
 _NOT_MODIFIED = "What the caller has is current: the `ETag` is one of `If-None-Match`."
 
 
-def possible_errors(route: Route) -> list[type[PorticoError]]:
+def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
     """Every error that a route can answer: its own, and those of the pipeline before it."""
     found: list[type[PorticoError]] = [errors.Unreadable, errors.NotAcceptable]
     if route.access is not Access.ANYONE:
@@ -133,7 +133,7 @@ def possible_errors(route: Route) -> list[type[PorticoError]]:
     return sorted(set(found), key=lambda error: (status_of(error), error.__name__))
 
 
-def responses(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
+def responses(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json:
     """The responses of one route by status. `answer` is the media type object of its success,
     `extra` the names of headers on every response."""
     shown: dict[int, Json] = {route.status: _success(route, answer, extra)}
@@ -144,7 +144,7 @@ def responses(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
     return {str(status): shown[status] for status in sorted(shown)}
 
 
-def _success(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
+def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json:
     headers = refs(*ALWAYS, *extra)
     if route.tagged:
         headers |= refs(*_TAGGED)
@@ -166,7 +166,7 @@ def _success(route: Route, answer: Json | None, extra: Sequence[str]) -> Json:
     return success
 
 
-def by_status(route: Route) -> dict[int, tuple[type[PorticoError], ...]]:
+def by_status(route: AnyRoute) -> dict[int, tuple[type[PorticoError], ...]]:
     """A route's errors by status."""
     found: dict[int, tuple[type[PorticoError], ...]] = {}
     for error in possible_errors(route):
@@ -185,7 +185,7 @@ def component_name(kinds: Sequence[type[PorticoError]]) -> str:
     return "Or".join(kind.__name__ for kind in kinds)
 
 
-def error_components(routes: Sequence[Route], extra: Sequence[str]) -> Json:
+def error_components(routes: Sequence[AnyRoute], extra: Sequence[str]) -> Json:
     """Every error response of the routes, and of paths that none of them serves."""
     wanted = {kinds for route in routes for kinds in by_status(route).values()}
     wanted |= {(errors.MethodNotAllowed,), (errors.NotFound,)}

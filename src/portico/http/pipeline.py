@@ -15,7 +15,7 @@ from portico.domain.errors import Internal, PorticoError
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.measure import Measure
-from portico.http.messages import JSON, Reply, Request, Scope
+from portico.http.messages import JSON, Reply, Request, Scope, TypedRequest
 from portico.http.peers import UNSECURED, Peers, limited_as
 from portico.http.problems import FAILED, problem
 from portico.http.routing import Endpoint, Router, Way
@@ -56,7 +56,7 @@ class Pipeline:
     async def __rsgi__(self, scope: Scope, proto: Any) -> None:
         """Answers one request of the server's."""
         started = time.perf_counter()
-        request = Request(scope, proto, f"{self._id_prefix}{next(self._count):08x}")
+        request: Request = TypedRequest(scope, proto, f"{self._id_prefix}{next(self._count):08x}")
         endpoint: Endpoint | None = None
         way: Way | None = None
         extra_headers: Sequence[tuple[str, str]] = ()

@@ -3,17 +3,21 @@
 Dispatch, access, validation and the OpenAPI document all come from it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
 from portico.domain.errors import PorticoError
 from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.scopes import SCOPES
-from portico.http.messages import Handler, Reply, Request
+from portico.http.messages import BodyRequest, Handler, QueryRequest, Reply, Request
+
+Q = TypeVar("Q", bound=msgspec.Struct)
+B = TypeVar("B", bound=msgspec.Struct)
+F = TypeVar("F")
 
 ID = "{id}"
 
@@ -34,8 +38,9 @@ class Access(Enum):
     """With any valid credential."""
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One endpoint. `path` is relative to its base and may end in `/{id}`.
+class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One endpoint: a `Route`, or one that reads a query or a body, which the type of its handler's
+    request names. `path` is relative to its base and may end in `/{id}`.
 
     `access` is a scope or an `Access`: a route cannot be declared without saying who may call it.
     `answer` is the shape of a success's body, None for an empty one.
@@ -43,17 +48,17 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
-    handler: Handler
+    handler: Callable[[Any], Awaitable[Reply]]
     access: str | Access
     summary: str
     description: str = ""
     status: int = 200
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
-    bearer_instead: bool = False
+    bearer_instead: ClassVar = False
     """Whether the body may be left out where an access token comes as a bearer credential."""
-    form: type[msgspec.Struct] | None = None
-    """The parameters of an endpoint of OAuth, which takes them as a form or as JSON."""
+    form: type | None = None
+    """What is read as a form: of OAuth's endpoints, which take JSON too, their parameters."""
     answer: Any = None
     errors: Sequence[type[PorticoError]] = ()
     location: bool = False
@@ -94,6 +99,41 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         return self.method == "GET" and not self.no_store and not self.public_seconds
 
 
+class Route(AnyRoute, frozen=True, kw_only=True):
+    """One that reads neither query nor body."""
+
+    handler: Handler
+
+
+class QueryRoute(AnyRoute, Generic[Q], frozen=True, kw_only=True):
+    """One that reads its query."""
+
+    handler: Callable[[QueryRequest[Q]], Awaitable[Reply]]
+    query: type[Q]
+
+
+class BodyRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
+    """One that reads a JSON body."""
+
+    handler: Callable[[BodyRequest[B]], Awaitable[Reply]]
+    body: type[B]
+
+
+class BodyOrBearerRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
+    """One that reads a JSON body, or takes a bearer credential instead: then the body is None."""
+
+    handler: Callable[[BodyRequest[B | None]], Awaitable[Reply]]
+    body: type[B]
+    bearer_instead: ClassVar = True
+
+
+class FormRoute(AnyRoute, Generic[F], frozen=True, kw_only=True):
+    """One that reads a form."""
+
+    handler: Callable[[BodyRequest[F]], Awaitable[Reply]]
+    form: type[F]
+
+
 class Endpoint:
     """A route where it is mounted, ready for the pipeline."""
 
@@ -109,7 +149,7 @@ class Endpoint:
         "scope",
     )
 
-    def __init__(self, route: Route, environment: str, path: str) -> None:
+    def __init__(self, route: AnyRoute, environment: str, path: str) -> None:
         """`environment` and `path`, the pattern with its version, name the endpoint in metrics."""
         self.route = route
         self.environment = environment
@@ -167,7 +207,7 @@ class Mount(msgspec.Struct, frozen=True):
     host: str
     prefix: str
     environment: Any
-    routes: Sequence[Route]
+    routes: Sequence[AnyRoute]
     name: str
     way: Way
     extra_headers: Sequence[tuple[str, str]] = ()

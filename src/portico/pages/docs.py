@@ -8,7 +8,7 @@ import msgspec
 from portico.domain.limits import Plan
 from portico.http.messages import JSON
 from portico.http.openapi import Part, document
-from portico.http.routing import Mount, Route
+from portico.http.routing import AnyRoute, Mount
 from portico.pages.files import HTML, REVALIDATED, File, asset_routes, file_route
 from portico.pages.reference import page
 
@@ -16,8 +16,8 @@ DOCS_ASSETS = ("docs.css", "icon.svg")
 
 
 def docs_routes(
-    mount: Mount, auth_routes: Sequence[Route], plans: Mapping[str, Plan]
-) -> tuple[Route, ...]:
+    mount: Mount, auth_routes: Sequence[AnyRoute], plans: Mapping[str, Plan]
+) -> tuple[AnyRoute, ...]:
     """The routes of `openapi.json`, `docs` and what the page needs, below a mount of the API.
 
     `auth_routes` are the authorization server's, `plans` what the limits allow.
@@ -31,7 +31,7 @@ def docs_routes(
 
 
 def _document(
-    mount: Mount, auth_routes: Sequence[Route], plans: Mapping[str, Plan]
+    mount: Mount, auth_routes: Sequence[AnyRoute], plans: Mapping[str, Plan]
 ) -> dict[str, object]:
     addresses = mount.environment.addresses
     version_part = Part(addresses.base, mount.routes)

@@ -12,8 +12,8 @@ from portico.domain.errors import NotFound
 from portico.domain.ids import parse_id
 from portico.domain.users import User
 from portico.http.cookies import Origins, SessionCookie
-from portico.http.messages import Headers, Reply, Request
-from portico.http.routing import Access, Route
+from portico.http.messages import BodyRequest, Headers, Reply, Request
+from portico.http.routing import Access, AnyRoute, FormRoute
 from portico.pages.files import HTML
 from portico.pages.forms import Form
 from portico.pages.html import template
@@ -71,15 +71,16 @@ class Page(NamedTuple):
     """These two: see `Route`."""
 
 
-def routes(site: Site, pages: Sequence[Page]) -> tuple[Route, ...]:
+def routes(site: Site, pages: Sequence[Page]) -> tuple[AnyRoute, ...]:
     """Pages as the routes of a mount."""
     return tuple(
-        Route(
+        FormRoute(
             method=page.method,
             path=page.path,
             handler=partial(_visit, site, page.handler),
             access=page.access,
             summary="A page",
+            form=Form,
             never_refused=page.never_refused,
             on_address=page.on_address,
         )
@@ -87,7 +88,7 @@ def routes(site: Site, pages: Sequence[Page]) -> tuple[Route, ...]:
     )
 
 
-async def _visit(site: Site, handler: Handler, request: Request) -> Reply:
+async def _visit(site: Site, handler: Handler, request: BodyRequest[Form]) -> Reply:
     user = None
     if request.caller is not None:
         user = await site.accounts.environment.users.get(request.caller.user_id)
@@ -109,12 +110,12 @@ def csrf_token(cookie: str) -> str:
 class Visit:
     """One request for a page."""
 
-    def __init__(self, site: Site, request: Request, user: User | None) -> None:
+    def __init__(self, site: Site, request: BodyRequest[Form], user: User | None) -> None:
         """`user` is the account that is signed in."""
         self.site = site
         self.request = request
         self.env = site.environment
-        self.form: Form = request.body
+        self.form = request.body
         self._user = user
         pairs = parse_qsl(request.query_string)
         self._query = {name: value for name, value in pairs if not text_fault(value)}
