@@ -226,6 +226,23 @@ async def test_rotations_beside_the_deletion_of_their_owner_end_one_way_or_the_o
         assert await api.live.users.get(user.id) is None
 
 
+async def test_last_uses_are_stored_beside_whatever_holds_their_keys(api: Api) -> None:
+    env, user = api.live, await api.account("viewer")
+    first, second = [(await api.caller(user=user)).record.id for _ in range(2)]
+
+    async def store() -> None:
+        async with env.db.transaction() as tx:
+            await env.api_keys.record_use(tx, {first: api.clock(), second: api.clock()})
+
+    async with env.db.transaction() as tx:
+        await env.api_keys.get(second, tx)
+        storing = asyncio.create_task(store())
+        while not storing.done() and not await waits(env):  # noqa: ASYNC110 - the database tells
+            await asyncio.sleep(0.001)
+        await env.api_keys.get(first, tx)
+    await storing
+
+
 async def test_codes_are_exchanged_beside_the_deletion_of_their_client(api: Api) -> None:
     for _ in range(5):
         user = await api.account("viewer")

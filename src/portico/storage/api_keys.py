@@ -29,10 +29,16 @@ UPDATE api_keys SET rotated_at = :now,
 WHERE id = :id AND rotated_at IS NULL AND revoked_at IS NULL
 RETURNING expires_at"""
 _REVOKE = "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL"
-_USED = (
-    "UPDATE api_keys SET last_used_at = :at WHERE id = :id"
-    " AND (last_used_at IS NULL OR last_used_at < :at)"
-)
+# Whoever holds a row that this wants may want another that this holds; so it waits for none.
+_USED = {
+    "sqlite": """
+UPDATE api_keys SET last_used_at = :at
+WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at)""",
+    "postgres": """
+UPDATE api_keys SET last_used_at = :at WHERE id = (
+    SELECT id FROM api_keys WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at)
+    FOR UPDATE SKIP LOCKED)""",
+}
 
 
 def _owned(row: Row) -> OwnedKey:
@@ -110,4 +116,5 @@ class ApiKeys:
 
     async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
         """Moves the last-used times of keys forward: key id to milliseconds."""
-        await tx.run_many(_USED, [{"id": key, "at": at} for key, at in sorted(used.items())])
+        uses = [{"id": key, "at": at} for key, at in used.items()]
+        await tx.run_many(_USED[self._db.engine], uses)
