@@ -354,28 +354,30 @@ async def test_permission_is_refused_before_the_body_is_looked_at(api: Api) -> N
         refused(await api.stranger().post("/products", content=huge), 401)
 
 
-NO_CREDENTIALS = [
-    "",
-    "Bearer",
-    "Bearer ",
-    "Basic YTpi",
-    "bearer x",
-    "Bearer x y",
-    "Token x",
-    "Bearer \u00e9",
-    "Bearer " + "x" * 10_000,
-]
+UNKNOWN = 'Bearer error="invalid_token"'
+NO_CREDENTIALS = {
+    "": "Bearer",
+    "Bearer": UNKNOWN,
+    "Bearer ": UNKNOWN,
+    "Basic YTpi": "Bearer",
+    "bearer x": UNKNOWN,
+    "Bearer x y": UNKNOWN,
+    "Token x": "Bearer",
+    "Bearer \u00e9": 'Bearer error="invalid_request"',
+    "Bearer " + "x" * 10_000: UNKNOWN,
+}
+"""Headers that authenticate nobody, and the challenges that answer them."""
 
 
 async def test_without_a_valid_credential_it_is_401(api: Api) -> None:
     async with api.unchanged():
-        for number, header in enumerate(NO_CREDENTIALS):
+        for number, (header, challenge) in enumerate(NO_CREDENTIALS.items()):
             transport = InProcess(api, f"192.0.2.{number}:1")
             headers = [("authorization", header)] if header else []
             for method, path in (("GET", "/users/me"), ("POST", "/users"), ("GET", "/nowhere")):
                 answer = await transport.exchange(method, f"/v1{path}", headers, b"{}")
                 refused(answer, 401, "AUTHENTICATION_REQUIRED")
-                assert answer.headers["www-authenticate"] == "Bearer", header
+                assert answer.headers["www-authenticate"] == challenge, header
 
 
 async def test_the_scheme_of_a_credential_is_read_in_any_case(api: Api) -> None:
