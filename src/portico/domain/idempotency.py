@@ -1,5 +1,8 @@
 """Requests that may come again: the key that a client gives one, and what is kept of its answer."""
 
+import hmac
+from hashlib import sha256
+
 import msgspec
 
 KEPT_SECONDS = 86_400
@@ -9,9 +12,8 @@ KEY_LENGTH = (1, 255)
 class KeyedRequest(msgspec.Struct, frozen=True):
     """A request with an `Idempotency-Key`. It belongs to an account and a route.
 
-    `key_hash` is the key's SHA-256. `body_hash` is a code of key and body that takes the
-    installation's secret: a body may hold a password, which a bare digest would give away, and so
-    would a code under the key alone, since many a client's keys can be guessed.
+    `key_hash` is the key's SHA-256. `body_hash` is the body's HMAC under the key, which is stored
+    nowhere: a body may hold a password, which a bare digest would give away.
     """
 
     user_id: int
@@ -38,3 +40,9 @@ class Kept(msgspec.Struct, frozen=True):
 def is_key(text: str) -> bool:
     """Tell whether a text can be a key: 1 to 255 visible ASCII characters."""
     return KEY_LENGTH[0] <= len(text) <= KEY_LENGTH[1] and all("!" <= c <= "~" for c in text)
+
+
+def keyed(user_id: int, route: str, key: str, body: bytes) -> KeyedRequest:
+    """The request of an account for a route, with this key and body."""
+    raw = key.encode()
+    return KeyedRequest(user_id, route, sha256(raw).digest(), hmac.digest(raw, body, "sha256"))

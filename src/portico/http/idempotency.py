@@ -4,8 +4,6 @@ The answer is kept in the transaction of its effect, so that both happen or neit
 heard nothing may send the request again, as often as it likes, for 24 hours.
 """
 
-from hashlib import sha256
-
 import msgspec
 
 from portico.domain.errors import (
@@ -20,7 +18,7 @@ from portico.domain.errors import (
     Unavailable,
     Unreadable,
 )
-from portico.domain.idempotency import KEY_LENGTH, Answer, Kept, KeyedRequest, is_key
+from portico.domain.idempotency import KEY_LENGTH, Answer, Kept, KeyedRequest, is_key, keyed
 from portico.http.messages import Handler, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import Endpoint
@@ -47,9 +45,7 @@ def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedReq
     if endpoint.body is None:
         # What has no body is about the credential that it comes with.
         route += f"#{request.caller.credential}.{request.caller.credential_id}"
-    raw = key.encode()
-    code = request.environment.vault.authenticate(b"idempotency %b %b" % (raw, body))
-    return KeyedRequest(request.caller.user_id, route, sha256(raw).digest(), code)
+    return keyed(request.caller.user_id, route, key, body)
 
 
 class Repeats:

@@ -1,6 +1,5 @@
 """What the installation's secret is for: encryption of what the database keeps and must be able to
-read again (private signing keys), and codes that prove that a text came from here, or is the same
-as before.
+read again (private signing keys), and codes that prove that a text came from here.
 """
 
 from collections.abc import Callable
@@ -38,10 +37,7 @@ class Vault:
         return HKDF(SHA256(), 32, salt=None, info=purpose).derive(self._secret())
 
     def authenticate(self, text: bytes) -> bytes:
-        """The code (HMAC-SHA256) that nobody without the secret can make for `text`.
-
-        The text begins with a word that tells what the code is for.
-        """
+        """The code (HMAC-SHA256) that nobody without the secret can make for `text`."""
         return digest(self._code_key, text, "sha256")
 
     def seal(self, text: bytes, name: str) -> bytes:
