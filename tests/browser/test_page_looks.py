@@ -81,8 +81,9 @@ def lived(desk: Desk) -> Iterator[dict[str, int]]:
             )
         for grant_client, agent in ((ids["client"], ""), (None, "curl/8.5")):
             ids["grant" if grant_client else "login"] = row(
-                "INSERT INTO grants (user_id, client_id, scopes, address, user_agent, created_at,"
-                " last_used_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                "INSERT INTO grants (user_id, client_row_id, scopes, address, user_agent,"
+                " created_at, last_used_at, expires_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
                 desk.admin.id, grant_client, "openid read:users", "203.0.113.9", agent,
                 now - 9 * 86_400_000, now - 3_600_000, now + 86_400_000,
             )  # fmt: skip

@@ -27,12 +27,12 @@ ROWS: dict[Aging, tuple[str, int]] = {
             "INSERT INTO tokens (grant_id, refresh_hash, access_hash, scopes, created_at,"
             " access_expires_at, refresh_expires_at) VALUES (:grant, :hash, :hash, '', 0, 0, :at)"
         ),
-        NOON,
+        NOON - HOUR,
     ),
     Aging.CODES: (
         (
-            "INSERT INTO authorization_codes (code_hash, client_id, user_id, redirect_uri, scopes,"
-            " signed_in_at, expires_at) VALUES (:hash, :client, :user, '', '', 0, :at)"
+            "INSERT INTO authorization_codes (code_hash, client_row_id, user_id, redirect_uri,"
+            " scopes, signed_in_at, expires_at) VALUES (:hash, :client, :user, '', '', 0, :at)"
         ),
         NOON - DAY,
     ),

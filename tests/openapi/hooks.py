@@ -25,11 +25,11 @@ SAID_BY_NO_SCHEMA = {
     # Nobody but its owner knows the current password.
     ("PATCH", "/users/me", 422): {
         ("current_password", "This is not the current password."),
-        ("current_password", "Send the current password together with a new one."),
+        ("current_password", "Send the current password too"),
     },
     ("PATCH", "/users/{id}", 422): {
         ("current_password", "This is not the current password."),
-        ("current_password", "Send the current password together with a new one."),
+        ("current_password", "Send the current password too"),
     },
 }
 

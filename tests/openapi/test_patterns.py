@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from portico.contract import patterns
 from portico.contract.facts import facts
-from portico.contract.reading import text_fault
 from portico.domain import products, users
 from portico.domain.errors import BrokenRule
+from portico.domain.text import text_fault
 
 SPACES = "".join(c for c in map(chr, range(0x110000)) if c.isspace())
 EXACT: dict[str, tuple[str, Callable[[str], str]]] = {

@@ -4,9 +4,9 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
 
-from portico.contract.reading import text_fault
 from portico.domain.errors import BrokenRule, NotFound
 from portico.domain.ids import parse_id
+from portico.domain.text import text_fault
 
 SESSION, LOGIN = "session", "login"
 

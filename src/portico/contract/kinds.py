@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from portico.contract.facts import facts
-from portico.contract.reading import Faults, printable, read_object, required, text_fault
+from portico.contract.reading import Faults, printable, read_object, required
 from portico.contract.reading import fields as fields_of
 from portico.domain.errors import BrokenRule
+from portico.domain.text import text_fault
 
 
 def _ruled(rule: Callable[[Any], Any], value: Any, path: str, faults: Faults) -> Any:

@@ -16,6 +16,7 @@ import msgspec
 
 from portico.contract.facts import facts
 from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
+from portico.domain.text import text_fault
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -150,17 +151,6 @@ def _is_crowded(body: bytes) -> bool:
         return True
     outside = b"".join(plain.split(b'"')[::2])
     return sum(map(outside.count, (b",", b"[", b"{"))) > MOST_VALUES
-
-
-def text_fault(text: str) -> str | None:
-    """Why a string cannot be stored, if so."""
-    if "\0" in text:
-        return "must not contain the NUL character"
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return "must not contain lone surrogates"
-    return None
 
 
 def decode(shape: type[S], body: bytes) -> S:

@@ -18,6 +18,17 @@ _WEB_URL = re.compile(
 )
 
 
+def text_fault(text: str) -> str | None:
+    """Why a string cannot be stored, if so."""
+    if "\0" in text:
+        return "must not contain the NUL character"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "must not contain lone surrogates"
+    return None
+
+
 def measured(text: str, low: int, high: int) -> str:
     """Accept text of `low` to `high` code points; anything else raises `BrokenRule`."""
     if low <= len(text) <= high:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from portico.contract.envelope import encode
 from portico.contract.oauth import OAuthError
-from portico.contract.reading import fields, read_json, required, text_fault
+from portico.contract.reading import fields, read_json, required
 from portico.domain.errors import (
     PorticoError,
     RateLimited,
@@ -19,6 +19,7 @@ from portico.domain.errors import (
     UnsupportedMediaType,
 )
 from portico.domain.oauth import Client, Refused
+from portico.domain.text import text_fault
 from portico.http.api_way import nowhere
 from portico.http.messages import JSON, Reply, Request
 from portico.http.problems import problem, status_of

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from portico.contract.reading import text_fault
 from portico.domain.errors import (
     BrokenRule,
     Fault,
@@ -13,6 +12,7 @@ from portico.domain.errors import (
     Unreadable,
     UnsupportedMediaType,
 )
+from portico.domain.text import text_fault
 
 T = TypeVar("T")
 

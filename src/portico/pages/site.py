@@ -6,10 +6,10 @@ from hmac import digest
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from portico.contract.reading import text_fault
 from portico.domain.audit import By
 from portico.domain.errors import NotFound
 from portico.domain.ids import parse_id
+from portico.domain.text import text_fault
 from portico.domain.users import User
 from portico.http.cookies import Origins, SessionCookie
 from portico.http.messages import BodyRequest, Headers, Reply, Request
