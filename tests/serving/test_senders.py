@@ -92,6 +92,29 @@ def test_a_sender_of_10_mib_is_told_and_takes_no_memory(service: Service) -> Non
     assert service.memory() - before < 8 * MIB
 
 
+@pytest.mark.parametrize(
+    ("path", "credential", "error"),
+    [
+        ("/v1/products", b"", (413, "PAYLOAD_TOO_LARGE")),
+        ("/v1/nothing", b"", (404, "RESOURCE_NOT_FOUND")),
+        ("/v1/products", b"no ", (401, "AUTHENTICATION_REQUIRED")),
+    ],
+)
+def test_who_sends_a_whole_body_before_reading_gets_the_answer(
+    service: Service, path: str, credential: bytes, error: tuple[int, str]
+) -> None:
+    size = 8 * MIB
+    begun = head(service, JSON, f"content-length: {size}", path=path)
+    begun = begun.replace(b"Bearer ", b"Bearer " + credential)
+    with service.connect() as connection:
+        connection.sendall(begun)
+        for _ in range(8):
+            connection.sendall(b" " * MIB)
+        assert read_answer(connection).error == error
+        connection.sendall(head(service, method="GET", path="/v1/users/me"))
+        assert read_answer(connection).status == 200, "the connection holds"
+
+
 def test_chunks_without_an_end_are_refused_at_the_limit(service: Service) -> None:
     before = service.memory()
     begun = head(service, JSON, "transfer-encoding: chunked")

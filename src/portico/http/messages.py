@@ -1,7 +1,8 @@
 """A request as the pipeline sees it, and the reply that it makes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -21,6 +22,10 @@ B_co = TypeVar("B_co", covariant=True)
 
 BODY_SECONDS = 20.0
 """How long a body may take to arrive."""
+
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 16 << 20
+"""For how long, and how much, of a body is taken in that nobody reads any more."""
 
 JSON = "application/json"
 
@@ -82,6 +87,7 @@ class TypedRequest(Generic[Q_co, B_co]):
     """
 
     __slots__ = (
+        "_chunks",
         "_proto",
         "address",
         "body",
@@ -112,6 +118,7 @@ class TypedRequest(Generic[Q_co, B_co]):
     def __init__(self, scope: Scope, proto: Any, request_id: str) -> None:
         """`scope` and `proto` are the server's (RSGI)."""
         self._proto = proto
+        self._chunks: AsyncIterator[bytes] | None = None
         self.id = request_id
         self.method = scope.method
         self.path = scope.path
@@ -171,9 +178,10 @@ class TypedRequest(Generic[Q_co, B_co]):
             raise _too_large(limit)
         chunks: list[bytes] = []
         size = 0
+        self._chunks = _chunks(self._proto)
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                async for chunk in self._proto:
+                async for chunk in self._chunks:
                     size += len(chunk)
                     if size > limit:
                         raise _too_large(limit)
@@ -184,6 +192,19 @@ class TypedRequest(Generic[Q_co, B_co]):
             ) from error
         return b"".join(chunks)
 
+    async def discard_body(self) -> None:
+        """Takes in, within bounds, what nobody has read of the body, once it is answered: a sender
+        that finds its connection closed meanwhile may never see the answer."""
+        if "content-length" not in self.headers and "transfer-encoding" not in self.headers:
+            return
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                async for chunk in self._chunks or self._proto:
+                    size += len(chunk)
+                    if size > LINGER_BYTES:
+                        break
+
 
 Request = TypedRequest[object, object]
 """A request of any route, to those who do not look at its query and body."""
@@ -192,6 +213,12 @@ QueryRequest = TypedRequest[Q_co, object]
 BodyRequest = TypedRequest[object, B_co]
 
 Handler = Callable[[Request], Awaitable[Reply]]
+
+
+async def _chunks(proto: Any) -> AsyncIterator[bytes]:
+    """A body as it comes. Unlike the server's own iterator, it can be left and taken up again."""
+    async for chunk in proto:
+        yield chunk
 
 
 def _too_large(limit: int) -> PayloadTooLarge:

@@ -93,6 +93,7 @@ class Pipeline:
             self.under_way -= 1
             if self._quiet is not None and not self.under_way:
                 self._quiet.set()
+        await request.discard_body()
 
 
 def _refusal(request: Request, way: Way | None, error: Exception) -> Reply:
