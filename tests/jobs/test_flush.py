@@ -15,6 +15,7 @@ from driving import EXAMPLES, NOON, Api, settings_for
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.jobs.flush import Flush
+from portico.jobs.lease import Lease
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.wiring import Engines, Wiring
@@ -147,3 +148,15 @@ async def test_what_was_counted_while_the_server_stops_is_stored_once(api: Api) 
         await api.start()
         use = await api.live.daily_use.of_user(caller.user.id, TODAY)
         assert use == {TODAY: 10 * stops}
+
+
+async def test_a_lease_that_is_stored_and_not_heard_of_is_given_back(
+    faulty: tuple[Faulty, Sequence[Environment]],
+) -> None:
+    database, (one, other) = faulty
+    database.fault = "stored, and cancelled"
+    with pytest.raises(asyncio.CancelledError):
+        async with Lease(one, "mirrors", "one").held():
+            pytest.fail("it never came so far")
+    async with Lease(other, "mirrors", "another").held() as mine:
+        assert mine

@@ -33,10 +33,11 @@ class Lease:
     @asynccontextmanager
     async def held(self) -> AsyncIterator[bool]:
         """Takes the lease, and gives it back at the end; tells whether it was free."""
-        async with self._env.db.transaction() as tx:
-            mine = await self.renewed(tx)
+        mine = False
         try:
+            async with self._env.db.transaction() as tx:
+                mine = await self.renewed(tx)
             yield mine
         finally:
-            if mine:
+            if mine:  # also where the server stops before it is known to be stored
                 await self._env.leases.release(self._name, self._holder)
