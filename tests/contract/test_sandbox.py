@@ -104,6 +104,18 @@ async def test_a_mirror_follows_role_and_plan(api: Api) -> None:
     assert (await caller.get("/users/me")).json()["data"]["name"] == caller.user.name
 
 
+async def test_a_role_that_mirrors_a_live_account_is_changed_there_alone(api: Api) -> None:
+    boss, viewer = await api.caller("admin", "test"), await api.caller("viewer", "test")
+    own = await api.account("viewer", env=api.sandbox)
+    mirrored = viewer.record.user_id
+    refused(await boss.patch(f"/users/{mirrored}", json={"role": "admin"}), 409, "CONFLICT")
+    for user_id, values in (
+        (mirrored, {"role": "viewer", "name": "Eve"}),
+        (own.id, {"role": "editor"}),
+    ):
+        assert (await boss.patch(f"/users/{user_id}", json=values)).status_code == 200
+
+
 async def test_a_deleted_account_takes_its_mirror_and_sandbox_keys_along(api: Api) -> None:
     admin = await api.caller("admin")
     caller = await api.caller("editor", "test")
