@@ -16,17 +16,17 @@ from portico.api import api_keys, oauth, products, sessions, sign_in, users
 from portico.domain.errors import Unavailable
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
-from portico.http.api_way import ApiWay
+from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, session_cookie
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
-from portico.http.oauth_way import OAuthWay
-from portico.http.open_way import OpenWay, PlainWay
+from portico.http.oauth_responder import OAuthResponder
+from portico.http.open_responder import OpenResponder, PlainHttpResponder
 from portico.http.operations import SHARE_PERIOD, Operations
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
-from portico.http.routing import AnyRoute, Mount, Router, Way
-from portico.http.tally import Sheets
+from portico.http.routing import AnyRoute, Mount, Responder, Router
+from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
 from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
@@ -197,8 +197,8 @@ class Portico:
 class Server:
     """Portico as a web application."""
 
-    def __init__(self, portico: Portico, sheets: Sheets | None = None) -> None:
-        """`sheets` are those of the server's workers, None where this process is the only one."""
+    def __init__(self, portico: Portico, shared: SharedMetrics | None = None) -> None:
+        """`shared` are those of the server's workers, None where this process is the only one."""
         settings = portico.settings
         self._log = RequestLog(sys.stderr) if settings.log_requests else None
         measure = Measure(self._log)
@@ -217,12 +217,12 @@ class Server:
         ]
         self._runner = Runner(portico.clock)
         self._operations = Operations(
-            portico.environments, portico.passwords, measure, sheets, self._runner.runs
+            portico.environments, portico.passwords, measure, shared, self._runner.runs
         )
         served = _served(portico, credentials, Throttle(measure))
-        open_way = OpenWay(settings.metrics_allow)
-        operations = Mount("", "", None, self._operations.routes(), "", open_way)
-        refusal = Mount("", "", None, (), "", PlainWay(settings.base_url))
+        open_responder = OpenResponder(settings.metrics_allow)
+        operations = Mount("", "", None, self._operations.routes(), "", open_responder)
+        refusal = Mount("", "", None, (), "", PlainHttpResponder(settings.base_url))
         pipeline = partial(
             Pipeline,
             peers=Peers(settings.trusted_proxies, own_certificate=settings.tls_cert is not None),
@@ -231,7 +231,7 @@ class Server:
             random=portico.random,
         )
         self.pipeline = pipeline(
-            Router([*served.mounts, *_files(served, settings, open_way), operations]),
+            Router([*served.mounts, *_files(served, settings, open_responder), operations]),
             Router([refusal, operations]),
         )
         # On the port of plain HTTP there is nothing but the refusal.
@@ -284,15 +284,15 @@ def _served(
     origins = Origins(settings.addresses)
     cookie = session_cookie(settings.cookie_domain)
     authenticators = Authenticators(credentials, cookie, origins)
-    api = ApiWay(authenticators, origins, throttle, body_limit=settings.body_limit)
-    oauth_way = OAuthWay(throttle)
+    api = ApiResponder(authenticators, origins, throttle, body_limit=settings.body_limit)
+    oauth_responder = OAuthResponder(throttle)
     live, sandbox = (
         Accounts(env, credentials[env.name], cookie, origins) for env in portico.environments
     )
     home = settings.dashboard_url
     return _Served(
         bases=[_base(env, api) for env in portico.environments],
-        auths=[mount for env in portico.environments for mount in _auth(env, api, oauth_way)],
+        auths=[mount for env in portico.environments for mount in _auth(env, api, oauth_responder)],
         pages=[
             *dashboard_mounts(live, home, throttle),
             authorize_mount(live, home, f"{home}/forgot", throttle),
@@ -301,22 +301,22 @@ def _served(
     )
 
 
-def _files(served: _Served, settings: Settings, way: Way) -> Iterator[Mount]:
+def _files(served: _Served, settings: Settings, responder: Responder) -> Iterator[Mount]:
     """The reference of each version, and what pages need."""
     for mount in served.bases:
-        yield replace(mount, routes=docs_routes(mount, AUTH, settings.plans), way=way)
+        yield replace(mount, routes=docs_routes(mount, AUTH, settings.plans), responder=responder)
     for mount in served.pages:
-        yield replace(mount, routes=asset_routes(PAGE_ASSETS), way=way)
+        yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
 
 
-def _base(environment: Environment, way: Way) -> Mount:
+def _base(environment: Environment, responder: Responder) -> Mount:
     base = urlsplit(environment.addresses.base)
-    return Mount(base.netloc, base.path, environment, V1, "v1", way)
+    return Mount(base.netloc, base.path, environment, V1, "v1", responder)
 
 
-def _auth(environment: Environment, api: Way, oauth_way: Way) -> Iterator[Mount]:
+def _auth(environment: Environment, api: Responder, oauth_responder: Responder) -> Iterator[Mount]:
     """The authorization server of an environment."""
     auth = urlsplit(environment.addresses.auth)
     yield Mount(auth.netloc, auth.path, environment, sign_in.ROUTES, "auth", api)
-    yield Mount(auth.netloc, auth.path, environment, oauth.ROUTES, "auth", oauth_way)
+    yield Mount(auth.netloc, auth.path, environment, oauth.ROUTES, "auth", oauth_responder)
     yield Mount(auth.netloc, "", environment, sign_in.inserted(auth.path), "", api)

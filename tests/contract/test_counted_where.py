@@ -4,8 +4,8 @@ import pytest
 
 from driving import BASE, TINY, Api, InProcess, refused
 from portico.http.routing import PUBLIC_BODY_LIMIT
+from portico.pages.responder import LOOKING
 from portico.pages.site import csrf_token
-from portico.pages.way import LOOKING
 from portico.state.callers import ACCOUNT, ACCOUNT_PAGES, ADDRESS
 from signing_in import (
     AUTH,

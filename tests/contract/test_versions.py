@@ -9,7 +9,7 @@ import pytest
 from driving import UNMETERED, Api, Caller, InProcess, refused
 from portico.app import V1
 from portico.contract.envelope import Single
-from portico.http.api_way import ApiWay
+from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, SessionCookie
 from portico.http.measure import Measure
@@ -53,7 +53,7 @@ class BothVersions:
         news = superseded(SINCE, UNTIL, "https://localhost:8443/v2")
         host = "localhost:8443"
         measure = Measure(None)
-        way = ApiWay(
+        way = ApiResponder(
             Authenticators({"live": Credentials(api.live)}, SessionCookie(None), Origins(())),
             Origins(()),
             Throttle(measure),

@@ -8,7 +8,7 @@ import pytest
 from portico.domain.errors import Conflict, PermissionDenied, PorticoError
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request
-from portico.http.oauth_way import refusal
+from portico.http.oauth_responder import refusal
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
 from portico.http.problems import problem

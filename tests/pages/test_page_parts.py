@@ -16,7 +16,7 @@ from portico.pages.chart import DAYS, HEIGHT, WIDTH, chart
 from portico.pages.filters import ago, duration, facts, in_order, number, scope_words, when
 from portico.pages.forms import Form, read_form
 from portico.pages.notices import NOTICES
-from portico.pages.way import TITLES
+from portico.pages.responder import TITLES
 
 FORM = "application/x-www-form-urlencoded"
 MOZILLA = "Mozilla/5.0"

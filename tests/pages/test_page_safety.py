@@ -10,7 +10,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.http.routing import Access
 from portico.pages.dashboard import ACCOUNT, SHOWING
-from portico.pages.site import Page
+from portico.pages.site import PageRoute
 from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
 
@@ -20,12 +20,12 @@ PLACES = [
 ]
 
 
-def named(place: tuple[str, Page]) -> str:
+def named(place: tuple[str, PageRoute]) -> str:
     base, page = place
     return f"{page.method} {base}{page.path}"
 
 
-def chosen(method: str, *, admin: bool | None = None) -> list[tuple[str, Page]]:
+def chosen(method: str, *, admin: bool | None = None) -> list[tuple[str, PageRoute]]:
     """The pages of a method that are not for everybody."""
     return [
         (base, page)
@@ -36,7 +36,7 @@ def chosen(method: str, *, admin: bool | None = None) -> list[tuple[str, Page]]:
     ]
 
 
-def path_of(place: tuple[str, Page]) -> str:
+def path_of(place: tuple[str, PageRoute]) -> str:
     return place[0] + place[1].path.replace("{id}", "1")
 
 
@@ -126,7 +126,7 @@ async def test_a_browser_without_an_origin_is_held_to_where_it_says_it_comes_fro
 
 async def test_every_page_forbids_what_it_does_not_need(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
-    for place in [*chosen("GET"), ("", Page("GET", "/nothing", None))]:  # type: ignore[arg-type]
+    for place in [*chosen("GET"), ("", PageRoute("GET", "/nothing", None))]:  # type: ignore[arg-type]
         answer = await admin.get(f"{path_of(place)}?id=1")
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'self';")

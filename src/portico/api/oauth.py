@@ -5,7 +5,7 @@ from msgspec import UNSET, UnsetType
 from portico.contract.oauth import Ended, IssuedTokens, OneTokenForm, TokenFacts, TokenForm
 from portico.domain.oauth import ACCESS_SECONDS, Refused, spelled
 from portico.http.messages import BodyRequest, Reply, json_reply
-from portico.http.oauth_way import left_out
+from portico.http.oauth_responder import left_out
 from portico.http.routing import Access, FormRoute
 from portico.services import authorization
 from portico.services.authorization import Exchange, exchange_code

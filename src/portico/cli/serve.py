@@ -23,7 +23,7 @@ from portico.cli.initialise import local_certificates, prepare, welcome
 from portico.cli.lock import only_server
 from portico.cli.output import CommandError, say
 from portico.cli.supervise import supervise
-from portico.http.tally import Sheets
+from portico.http.shared_metrics import SharedMetrics
 from portico.settings import SettingError, Settings
 
 IDLE_SECONDS = 75
@@ -75,19 +75,19 @@ async def serve(
     settings: Settings,
     listening: Callable[[], None],
     *,
-    sheets: Sheets | None = None,
+    shared: SharedMetrics | None = None,
     lifeline: int | None = None,
     patience: Patience = PATIENCE,
 ) -> None:
     """Serves in this process, and calls `listening` once it does.
 
-    `sheets` are those of the server's workers. Reaching the end of the file `lifeline` stops the
+    `shared` are those of the server's workers. Reaching the end of the file `lifeline` stops the
     server as SIGTERM does.
     """
     portico = Portico(settings)
     await portico.open()
     try:
-        server = Server(portico, sheets)
+        server = Server(portico, shared)
         await server.start()
         try:
             files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + FILES_KEPT)

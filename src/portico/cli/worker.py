@@ -9,7 +9,7 @@ from portico import logs
 from portico.cli.outcome import outcome
 from portico.cli.serve import serve
 from portico.cli.supervise import RUN
-from portico.http.tally import Sheets
+from portico.http.shared_metrics import SharedMetrics
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
     serving = serve(
         settings,
         _listening,
-        sheets=Sheets(settings.data / RUN, number),
+        shared=SharedMetrics(settings.data / RUN, number),
         lifeline=sys.stdin.fileno(),
     )
     return outcome(lambda: uvloop.run(serving))

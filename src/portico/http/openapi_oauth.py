@@ -9,7 +9,7 @@ from portico.domain import errors
 from portico.domain.errors import PorticoError
 from portico.domain.oauth import Refused
 from portico.http.messages import JSON
-from portico.http.oauth_way import FORM, refusal
+from portico.http.oauth_responder import FORM, refusal
 from portico.http.openapi_responses import (
     ALWAYS,
     EXAMPLES,

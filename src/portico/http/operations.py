@@ -18,7 +18,7 @@ from portico.domain.errors import Unavailable
 from portico.http.measure import BUCKETS, Measure
 from portico.http.messages import JSON, Handler, Reply, Request
 from portico.http.routing import Access, Route
-from portico.http.tally import Sheet, Sheets, sheet, total
+from portico.http.shared_metrics import SharedMetrics, Snapshot, snapshot, total
 from portico.jobs.runner import Runs
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
@@ -40,17 +40,17 @@ class Operations(Collector):
         environments: Sequence[Environment],
         passwords: Passwords,
         measure: Measure,
-        sheets: Sheets | None,
+        shared: SharedMetrics | None,
         runs: Sequence[Runs],
     ) -> None:
-        """`sheets` are those of the server's workers, None where this process is the only one;
+        """`shared` are those of the server's workers, None where this process is the only one;
         `runs` are the jobs' of this process."""
         self._environments = environments
         self._passwords = passwords
         self._measure = measure
-        self._sheets = sheets
+        self._shared = shared
         self._runs = runs
-        self._earlier = None if sheets is None else sheets.earlier()
+        self._earlier = None if shared is None else shared.earlier()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -91,12 +91,12 @@ class Operations(Collector):
 
     async def share(self) -> None:
         """Shows the other workers what was counted here."""
-        if self._sheets is not None:
-            self._sheets.keep(self._own())
+        if self._shared is not None:
+            self._shared.keep(self._own())
 
     def collect(self) -> Iterator[Metric]:
         """See `prometheus_client.registry.Collector`. The numbers are those of all workers."""
-        everyone = total([self._own(), *(self._sheets.others() if self._sheets else ())])
+        everyone = total([self._own(), *(self._shared.others() if self._shared else ())])
         yield _latency(everyone)
         refusals = CounterMetricFamily(
             "portico_limiter_refusals", "Requests over a limit.", labels=("environment",)
@@ -120,8 +120,8 @@ class Operations(Collector):
         build.add_metric((version("portico"),), 1)
         yield build
 
-    def _own(self) -> Sheet:
-        now = sheet(self._measure, self._environments, self._passwords, self._runs)
+    def _own(self) -> Snapshot:
+        now = snapshot(self._measure, self._environments, self._passwords, self._runs)
         return now if self._earlier is None else total([self._earlier, now])
 
 
@@ -146,7 +146,7 @@ def _jobs(everyone: Sequence[Runs]) -> Iterator[Metric]:
     yield from (succeeded, failures)
 
 
-def _latency(everyone: Sheet) -> Metric:
+def _latency(everyone: Snapshot) -> Metric:
     latency = HistogramMetricFamily(
         "portico_http_request_duration_seconds",
         "Requests, and the seconds until each was answered.",

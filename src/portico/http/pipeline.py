@@ -1,7 +1,7 @@
 """The way of every request, in order.
 
-request id → error boundary → route, by HTTPS or without → the route's own way (`api_way`,
-`oauth_way`, `open_way`, `pages.way`) → encode → measure
+request id → error boundary → route, by HTTPS or without → its responder (`api_responder`,
+`oauth_responder`, `open_responder`, `pages/responder.py`) → encode → measure
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from portico.http.measure import Measure
 from portico.http.messages import JSON, Reply, Request, Scope, TypedRequest
 from portico.http.peers import UNSECURED, Peers, limited_as
 from portico.http.problems import FAILED, problem
-from portico.http.routing import Endpoint, Router, Way
+from portico.http.routing import Endpoint, Responder, Router
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Pipeline:
         started = time.perf_counter()
         request: Request = TypedRequest(scope, proto, f"{self._id_prefix}{next(self._count):08x}")
         endpoint: Endpoint | None = None
-        way: Way | None = None
+        responder: Responder | None = None
         extra_headers: Sequence[tuple[str, str]] = ()
         security: Sequence[tuple[str, str]] = UNSECURED
         request.now = self._clock()
@@ -70,13 +70,13 @@ class Pipeline:
                 request.address = limited_as(origin.address)
                 router = self._secure if origin.secure else self._plain
                 place, id_text = router.find(request.path, request.headers)
-                way = place.way
+                responder = place.responder
                 request.environment = place.environment
                 extra_headers = place.extra_headers
                 endpoint = place.methods.get(request.method)
-                reply = await way.answer(request, place, endpoint, id_text)
+                reply = await responder.answer(request, place, endpoint, id_text)
             except Exception as error:  # noqa: BLE001 - this is the one boundary
-                reply = _refusal(request, way, error)
+                reply = _refusal(request, responder, error)
             headers = reply.headers
             headers.extend(security)
             headers.append(("x-request-id", request.id))
@@ -96,13 +96,13 @@ class Pipeline:
         await request.discard_body()
 
 
-def _refusal(request: Request, way: Way | None, error: Exception) -> Reply:
+def _refusal(request: Request, responder: Responder | None, error: Exception) -> Reply:
     """An error as a reply; a plain one where even that fails."""
     try:
         if not isinstance(error, PorticoError):
             log.error("unexpected error", exc_info=error, extra={"request_id": request.id})
             error = Internal("Something went wrong here; the log has it by request id.")
-        return way.problem(request, error) if way else problem(error)
+        return responder.problem(request, error) if responder else problem(error)
     except Exception:
         log.exception("an error could not be shown", extra={"request_id": request.id})
         return Reply(500, FAILED, [("content-type", JSON)])

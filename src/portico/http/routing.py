@@ -166,19 +166,19 @@ Methods = dict[str, Endpoint]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a path leads: an environment, the way that its requests go, the methods there, and the
+    """Where a path leads: an environment, what answers its requests, the methods there, and the
     headers of every response.
 
     `methods` is empty where there is nothing.
     """
 
     environment: Any
-    way: "Way"
+    responder: "Responder"
     methods: Methods
     extra_headers: Sequence[tuple[str, str]] = ()
 
 
-class Way(Protocol):
+class Responder(Protocol):
     """How the requests of a mount are answered: as an API, as OAuth, as pages."""
 
     def serves(self, access: str | Access) -> bool:
@@ -209,7 +209,7 @@ class Mount(msgspec.Struct, frozen=True):
     environment: Any
     routes: Sequence[AnyRoute]
     name: str
-    way: Way
+    responder: Responder
     extra_headers: Sequence[tuple[str, str]] = ()
 
 
@@ -242,13 +242,15 @@ class Router:
     def _add(self, mount: Mount) -> None:
         host = host_name(mount.host) if self._by_host else ""
         for route in mount.routes:
-            if not mount.way.serves(route.access):
-                raise ValueError(f"{route.method} {route.path}: its way cannot tell who calls.")
+            if not mount.responder.serves(route.access):
+                raise ValueError(
+                    f"{route.method} {route.path}: its responder cannot tell who calls."
+                )
             with_id = route.path.endswith(f"/{ID}")
             table = self._with_id if with_id else self._exact if mount.host else self._everywhere
             key = host + mount.prefix + route.path.removesuffix(f"/{ID}")
             place = table.setdefault(
-                key, Place(mount.environment, mount.way, {}, mount.extra_headers)
+                key, Place(mount.environment, mount.responder, {}, mount.extra_headers)
             )
             environment = mount.environment.name if mount.environment else ""
             name = f"/{mount.name}" if mount.name else ""
@@ -277,4 +279,6 @@ class Router:
             base = (host_name(mount.host) if self._by_host else "") + mount.prefix
             if len(base) > longest and (where == base or where.startswith(f"{base}/")):
                 best, longest = mount, len(base)
-        return Place(best.environment, best.way, {}, best.extra_headers if longest >= 0 else ())
+        return Place(
+            best.environment, best.responder, {}, best.extra_headers if longest >= 0 else ()
+        )

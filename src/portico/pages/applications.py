@@ -3,7 +3,7 @@
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
 from portico.http.messages import Reply
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 from portico.services.sign_out import end_grant
 from portico.storage.grants import Grant
 
@@ -49,7 +49,7 @@ async def revoke(visit: Visit) -> Reply:
 
 
 PAGES = (
-    Page("GET", "/applications", show),
-    Page("GET", "/applications/revoke", ask_revoke),
-    Page("POST", "/applications/revoke", revoke),
+    PageRoute("GET", "/applications", show),
+    PageRoute("GET", "/applications/revoke", ask_revoke),
+    PageRoute("POST", "/applications/revoke", revoke),
 )

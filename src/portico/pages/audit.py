@@ -3,7 +3,7 @@
 from urllib.parse import urlencode
 
 from portico.http.messages import Reply
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 
 _PER_PAGE = 50
 _NOBODY = -1
@@ -45,4 +45,4 @@ async def show(visit: Visit) -> Reply:
     )
 
 
-PAGES = (Page("GET", "/audit", show, "admin"),)
+PAGES = (PageRoute("GET", "/audit", show, "admin"),)

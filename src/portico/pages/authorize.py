@@ -13,8 +13,8 @@ from portico.http.routing import Access, Mount
 from portico.http.throttle import Throttle
 from portico.pages import sign_in
 from portico.pages.consent import consent_page, refusal_page
-from portico.pages.site import Accounts, Page, Site, Visit, routes, see_other
-from portico.pages.way import PageWay
+from portico.pages.responder import PageResponder
+from portico.pages.site import Accounts, PageRoute, Site, Visit, routes, see_other
 from portico.services.authorization import grant_code
 from portico.services.authorization_requests import AuthorizationRequest, Returned, read_request
 from portico.services.fresh_sign_in import (
@@ -109,8 +109,8 @@ def _sign_in(
 
 
 PAGES = (
-    Page("GET", "/authorize", ask, Access.ANYONE, on_address=True),
-    Page("POST", "/authorize", decide),
+    PageRoute("GET", "/authorize", ask, Access.ANYONE, on_address=True),
+    PageRoute("POST", "/authorize", decide),
 )
 
 
@@ -121,4 +121,6 @@ def authorize_mount(accounts: Accounts, home: str, forgot: str, throttle: Thrott
     at = urlsplit(env.addresses.auth)
     site = Site(env, accounts, at.path, home=home, sign_in=at.path, forgot=forgot, dashboards=())
     pages = (*PAGES, *sign_in.PAGES)
-    return Mount(at.netloc, at.path, env, routes(site, pages), "auth", PageWay(site, throttle))
+    return Mount(
+        at.netloc, at.path, env, routes(site, pages), "auth", PageResponder(site, throttle)
+    )

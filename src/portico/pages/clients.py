@@ -6,7 +6,7 @@ from portico.domain.rules import OneOf
 from portico.domain.scopes import SCOPES
 from portico.http.messages import Reply
 from portico.pages.filters import scope_words
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 from portico.services.clients import (
     Registration,
     change_client,
@@ -120,13 +120,13 @@ async def delete(visit: Visit) -> Reply:
 
 
 PAGES = (
-    Page("GET", "/clients", show_all, "admin"),
-    Page("GET", "/clients/new", show_new, "admin"),
-    Page("POST", "/clients/new", register, "admin"),
-    Page("GET", "/clients/{id}", show, "admin"),
-    Page("POST", "/clients/{id}", change, "admin"),
-    Page("GET", "/clients/secret", ask_secret, "admin"),
-    Page("POST", "/clients/secret", new_secret, "admin"),
-    Page("GET", "/clients/delete", ask_delete, "admin"),
-    Page("POST", "/clients/delete", delete, "admin"),
+    PageRoute("GET", "/clients", show_all, "admin"),
+    PageRoute("GET", "/clients/new", show_new, "admin"),
+    PageRoute("POST", "/clients/new", register, "admin"),
+    PageRoute("GET", "/clients/{id}", show, "admin"),
+    PageRoute("POST", "/clients/{id}", change, "admin"),
+    PageRoute("GET", "/clients/secret", ask_secret, "admin"),
+    PageRoute("POST", "/clients/secret", new_secret, "admin"),
+    PageRoute("GET", "/clients/delete", ask_delete, "admin"),
+    PageRoute("POST", "/clients/delete", delete, "admin"),
 )

@@ -17,10 +17,10 @@ from portico.pages import (
     sign_in,
     users,
 )
-from portico.pages.site import Accounts, Dashboard, Page, Site, routes
-from portico.pages.way import PageWay
+from portico.pages.responder import PageResponder
+from portico.pages.site import Accounts, Dashboard, PageRoute, Site, routes
 
-SHOWING: tuple[Page, ...] = (
+SHOWING: tuple[PageRoute, ...] = (
     *overview.PAGES,
     *keys.PAGES,
     *applications.PAGES,
@@ -29,7 +29,7 @@ SHOWING: tuple[Page, ...] = (
 )
 """What every environment shows."""
 
-ACCOUNT: tuple[Page, ...] = (
+ACCOUNT: tuple[PageRoute, ...] = (
     *sign_in.PAGES,
     *recovery.PAGES,
     *profile.PAGES,
@@ -58,5 +58,5 @@ def dashboard_mounts(accounts: Accounts, address: str, throttle: Throttle) -> It
             forgot=f"{at.path}/forgot",
             dashboards=dashboards,
         )
-        way = PageWay(site, throttle)
-        yield Mount(at.netloc, base, env, routes(site, pages), "dashboard", way)
+        responder = PageResponder(site, throttle)
+        yield Mount(at.netloc, base, env, routes(site, pages), "dashboard", responder)

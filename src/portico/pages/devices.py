@@ -5,7 +5,7 @@ from typing import NamedTuple
 from portico.domain.errors import NotFound
 from portico.http.messages import Reply
 from portico.pages.agents import agent_words
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 
 
@@ -107,9 +107,9 @@ async def end_others(visit: Visit) -> Reply:
 
 
 PAGES = (
-    Page("GET", "/devices", show),
-    Page("GET", "/devices/end", ask_end),
-    Page("POST", "/devices/end", end),
-    Page("GET", "/devices/end-others", ask_end_others),
-    Page("POST", "/devices/end-others", end_others),
+    PageRoute("GET", "/devices", show),
+    PageRoute("GET", "/devices/end", ask_end),
+    PageRoute("POST", "/devices/end", end),
+    PageRoute("GET", "/devices/end-others", ask_end_others),
+    PageRoute("POST", "/devices/end-others", end_others),
 )

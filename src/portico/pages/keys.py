@@ -7,7 +7,7 @@ from portico.domain.durations import parse_duration
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.rules import OneOf
 from portico.http.messages import Reply
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key, revoke_key
 
@@ -164,10 +164,10 @@ async def revoke(visit: Visit) -> Reply:
 
 
 PAGES = (
-    Page("GET", "/keys", show),
-    Page("POST", "/keys", create),
-    Page("GET", "/keys/rotate", ask_rotate),
-    Page("POST", "/keys/rotate", rotate),
-    Page("GET", "/keys/revoke", ask_revoke),
-    Page("POST", "/keys/revoke", revoke),
+    PageRoute("GET", "/keys", show),
+    PageRoute("POST", "/keys", create),
+    PageRoute("GET", "/keys/rotate", ask_rotate),
+    PageRoute("POST", "/keys/rotate", rotate),
+    PageRoute("GET", "/keys/revoke", ask_revoke),
+    PageRoute("POST", "/keys/revoke", revoke),
 )

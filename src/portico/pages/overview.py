@@ -4,7 +4,7 @@ from portico.domain.api_keys import usable
 from portico.domain.times import DAY, MINUTE
 from portico.http.messages import Reply
 from portico.pages.chart import DAYS, chart
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 from portico.state.callers import ACCOUNT
 
 
@@ -35,4 +35,4 @@ async def show(visit: Visit) -> Reply:
     )
 
 
-PAGES = (Page("GET", "", show), Page("GET", "/", show))
+PAGES = (PageRoute("GET", "", show), PageRoute("GET", "/", show))

@@ -4,7 +4,7 @@ from typing import Any
 
 from portico.domain import users
 from portico.http.messages import Reply
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 from portico.services.users import change_user
 
 _THEMES = (("system", "As the system"), ("light", "Light"), ("dark", "Dark"))
@@ -56,8 +56,8 @@ async def change_password(visit: Visit) -> Reply:
 
 
 PAGES = (
-    Page("GET", "/profile", show),
-    Page("POST", "/profile", change),
-    Page("GET", "/password", show_password),
-    Page("POST", "/password", change_password),
+    PageRoute("GET", "/profile", show),
+    PageRoute("POST", "/profile", change),
+    PageRoute("GET", "/password", show_password),
+    PageRoute("POST", "/password", change_password),
 )

@@ -3,7 +3,7 @@
 from portico.domain.users import password
 from portico.http.messages import Reply
 from portico.http.routing import Access
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 from portico.services.recovery import ask_reset, ask_verification, reset_password, verify_email
 
 
@@ -66,13 +66,13 @@ async def send_verification(visit: Visit) -> Reply:
 
 
 PAGES = (
-    Page("GET", "/forgot", show_forgot, Access.ANYONE),
-    Page("POST", "/forgot", forgot, Access.ANYONE),
-    Page("GET", "/forgot/sent", show_sent, Access.ANYONE),
-    Page("GET", "/reset", show_reset, Access.ANYONE),
-    Page("POST", "/reset", reset, Access.ANYONE),
-    Page("GET", "/verify", show_verify, Access.ANYONE),
-    Page("POST", "/verify", verify, Access.ANYONE),
-    Page("GET", "/verified", show_verified, Access.ANYONE),
-    Page("POST", "/profile/verification", send_verification),
+    PageRoute("GET", "/forgot", show_forgot, Access.ANYONE),
+    PageRoute("POST", "/forgot", forgot, Access.ANYONE),
+    PageRoute("GET", "/forgot/sent", show_sent, Access.ANYONE),
+    PageRoute("GET", "/reset", show_reset, Access.ANYONE),
+    PageRoute("POST", "/reset", reset, Access.ANYONE),
+    PageRoute("GET", "/verify", show_verify, Access.ANYONE),
+    PageRoute("POST", "/verify", verify, Access.ANYONE),
+    PageRoute("GET", "/verified", show_verified, Access.ANYONE),
+    PageRoute("POST", "/profile/verification", send_verification),
 )

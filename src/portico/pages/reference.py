@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from portico.http.oauth_way import FORM
+from portico.http.oauth_responder import FORM
 from portico.pages.html import template
 
 Json = Mapping[str, Any]

@@ -5,7 +5,7 @@ import re
 from portico.domain.errors import AuthenticationRequired
 from portico.http.messages import Reply
 from portico.http.routing import Access
-from portico.pages.site import Page, Site, Visit, see_other
+from portico.pages.site import PageRoute, Site, Visit, see_other
 from portico.services.sessions import close_session, open_session
 from portico.services.sign_in import Attempt
 
@@ -60,7 +60,7 @@ async def sign_out(visit: Visit) -> Reply:
 
 
 PAGES = (
-    Page("GET", "/sign-in", show, Access.ANYONE),
-    Page("POST", "/sign-in", sign_in, Access.ANYONE),
-    Page("POST", "/sign-out", sign_out, never_refused=True),
+    PageRoute("GET", "/sign-in", show, Access.ANYONE),
+    PageRoute("POST", "/sign-in", sign_in, Access.ANYONE),
+    PageRoute("POST", "/sign-out", sign_out, never_refused=True),
 )

@@ -59,7 +59,7 @@ class Site(NamedTuple):
     dashboards: Sequence[Dashboard]
 
 
-class Page(NamedTuple):
+class PageRoute(NamedTuple):
     """One page, or what one of its forms does."""
 
     method: str
@@ -71,7 +71,7 @@ class Page(NamedTuple):
     """These two: see `Route`."""
 
 
-def routes(site: Site, pages: Sequence[Page]) -> tuple[AnyRoute, ...]:
+def routes(site: Site, pages: Sequence[PageRoute]) -> tuple[AnyRoute, ...]:
     """Pages as the routes of a mount."""
     return tuple(
         FormRoute(

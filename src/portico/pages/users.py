@@ -8,7 +8,7 @@ from portico.domain.api_keys import usable
 from portico.domain.rules import OneOf
 from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
-from portico.pages.site import Page, Visit
+from portico.pages.site import PageRoute, Visit
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.users import change_user, create_user, delete_user, read_user
 from portico.storage.listing import Order
@@ -157,13 +157,13 @@ async def delete(visit: Visit) -> Reply:
 
 
 PAGES = (
-    Page("GET", "/users", show_all, "admin"),
-    Page("GET", "/users/new", show_new, "admin"),
-    Page("POST", "/users/new", create, "admin"),
-    Page("GET", "/users/{id}", show, "admin"),
-    Page("POST", "/users/{id}", change, "admin"),
-    Page("GET", "/users/sign-out", ask_sign_out, "admin"),
-    Page("POST", "/users/sign-out", sign_out, "admin"),
-    Page("GET", "/users/delete", ask_delete, "admin"),
-    Page("POST", "/users/delete", delete, "admin"),
+    PageRoute("GET", "/users", show_all, "admin"),
+    PageRoute("GET", "/users/new", show_new, "admin"),
+    PageRoute("POST", "/users/new", create, "admin"),
+    PageRoute("GET", "/users/{id}", show, "admin"),
+    PageRoute("POST", "/users/{id}", change, "admin"),
+    PageRoute("GET", "/users/sign-out", ask_sign_out, "admin"),
+    PageRoute("POST", "/users/sign-out", sign_out, "admin"),
+    PageRoute("GET", "/users/delete", ask_delete, "admin"),
+    PageRoute("POST", "/users/delete", delete, "admin"),
 )

@@ -1,8 +1,8 @@
 """What the workers of one server have counted, added up.
 
-Each worker of several leaves its sheet in a directory that all can read, and whoever is asked for
-the metrics adds the others' sheets to its own. A worker that takes another's place goes on from
-the sheet that it finds, so that no counter ever goes back.
+Each worker of several leaves a snapshot in a directory that all can read, and whoever is asked for
+the metrics adds the others' to its own. A worker that takes another's place goes on from the
+snapshot that it finds, so that no counter ever goes back.
 """
 
 import logging
@@ -36,7 +36,7 @@ class Requests(msgspec.Struct, frozen=True, array_like=True):
         return self.environment, self.method, self.route, str(self.status)
 
 
-class Sheet(msgspec.Struct):
+class Snapshot(msgspec.Struct):
     """What was counted since the start, and how long the queues are now."""
 
     requests: list[Requests]
@@ -49,13 +49,13 @@ class Sheet(msgspec.Struct):
     jobs: list[Runs]
 
 
-def sheet(
+def snapshot(
     measure: Measure,
     environments: Sequence[Environment],
     passwords: Passwords,
     jobs: Sequence[Runs],
-) -> Sheet:
-    """This process's sheet."""
+) -> Snapshot:
+    """This process's snapshot."""
     requests = []
     for (endpoint, status), series in measure.series.items():
         where = (
@@ -64,7 +64,7 @@ def sheet(
             else ("", "", "")
         )
         requests.append(Requests(*where, status, list(series.buckets), series.seconds))
-    return Sheet(
+    return Snapshot(
         requests,
         {env.name: measure.refusals.get(env.name, 0) for env in environments},
         {env.name: env.db.waiting() for env in environments},
@@ -73,12 +73,12 @@ def sheet(
     )
 
 
-def total(sheets: Iterable[Sheet]) -> Sheet:
-    """The sum of sheets."""
-    result = Sheet([], {}, {}, 0, [])
+def total(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """The sum of snapshots."""
+    result = Snapshot([], {}, {}, 0, [])
     requests: dict[tuple[str, ...], Requests] = {}
     jobs: dict[tuple[str, str], Runs] = {}
-    for one in sheets:
+    for one in snapshots:
         for mine in one.requests:
             known = requests.get(mine.labels)
             requests[mine.labels] = mine if known is None else _added(known, mine)
@@ -100,8 +100,8 @@ def _added(one: Requests, other: Requests) -> Requests:
     return msgspec.structs.replace(one, buckets=buckets, seconds=one.seconds + other.seconds)
 
 
-class Sheets:
-    """The sheets of several workers, as files in one directory."""
+class SharedMetrics:
+    """The snapshots of several workers, as files in one directory."""
 
     def __init__(self, directory: Path, worker: int) -> None:
         """`worker` is this process's number among them."""
@@ -109,18 +109,18 @@ class Sheets:
         self._own = directory / f"worker-{worker}.json"
         self._written = b""
 
-    def earlier(self) -> Sheet:
+    def earlier(self) -> Snapshot:
         """What this worker's predecessor had counted; its queues are gone."""
-        found = self._read(self._own) or Sheet([], {}, {}, 0, [])
+        found = self._read(self._own) or Snapshot([], {}, {}, 0, [])
         return msgspec.structs.replace(found, waiting={}, hashing=0)
 
-    def others(self) -> list[Sheet]:
-        """The other workers' sheets, as old as the last `keep` of each."""
+    def others(self) -> list[Snapshot]:
+        """The other workers' snapshots, as old as the last `keep` of each."""
         paths = [path for path in self._directory.glob("worker-*.json") if path != self._own]
         return [found for path in sorted(paths) if (found := self._read(path)) is not None]
 
-    def keep(self, own: Sheet) -> None:
-        """Leaves this worker's sheet for the others."""
+    def keep(self, own: Snapshot) -> None:
+        """Leaves this worker's snapshot for the others."""
         encoded = msgspec.json.encode(own)
         if encoded == self._written:
             return
@@ -133,9 +133,9 @@ class Sheets:
         else:
             self._written = encoded
 
-    def _read(self, path: Path) -> Sheet | None:
+    def _read(self, path: Path) -> Snapshot | None:
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Sheet)
+            return msgspec.json.decode(path.read_bytes(), type=Snapshot)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:

@@ -28,7 +28,7 @@ CACHE = ("cache-control", "private, no-cache")
 """A caller's answers are theirs alone, and fresh: caches ask with the entity tag."""
 
 
-class ApiWay:
+class ApiResponder:
     """The way of every request of the JSON API."""
 
     def __init__(

@@ -19,7 +19,7 @@ from portico.domain.errors import (
 )
 from portico.domain.ids import parse_id
 from portico.domain.limits import Plan
-from portico.http.api_way import nowhere
+from portico.http.api_responder import nowhere
 from portico.http.messages import Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
@@ -55,7 +55,7 @@ _AGAIN = """<!doctype html>
 """
 
 
-class PageWay:
+class PageResponder:
     """The way of every request for a page of one site."""
 
     def __init__(self, site: Site, throttle: Throttle) -> None:

@@ -5,14 +5,14 @@ refusal of plain HTTP. Errors are as specification §7 has them.
 from collections.abc import Sequence
 
 from portico.domain.errors import PermissionDenied, PorticoError
-from portico.http.api_way import nowhere
+from portico.http.api_responder import nowhere
 from portico.http.messages import Reply, Request
 from portico.http.peers import Network, is_within
 from portico.http.problems import problem
 from portico.http.routing import Access, Endpoint, Place
 
 
-class OpenWay:
+class OpenResponder:
     """The way of files, for anyone, and of what operators ask, some of it from their addresses
     alone."""
 
@@ -41,7 +41,7 @@ class OpenWay:
         return problem(error)
 
 
-class PlainWay:
+class PlainHttpResponder:
     """The way of all that comes over plain HTTP and must not: nowhere. It never redirects: the
     credential has leaked already."""
 

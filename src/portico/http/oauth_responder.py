@@ -20,7 +20,7 @@ from portico.domain.errors import (
 )
 from portico.domain.oauth import Client, Refused
 from portico.domain.text import text_fault
-from portico.http.api_way import nowhere
+from portico.http.api_responder import nowhere
 from portico.http.messages import JSON, Reply, Request
 from portico.http.problems import problem, status_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
@@ -35,7 +35,7 @@ NO_STORE = (("cache-control", "no-store"), ("pragma", "no-cache"))
 """On every answer that may hold a token (RFC 6749 §5.1)."""
 
 
-class OAuthWay:
+class OAuthResponder:
     """The way of requests that clients make for themselves."""
 
     def __init__(self, throttle: Throttle) -> None:
