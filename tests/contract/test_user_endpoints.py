@@ -120,7 +120,7 @@ async def test_an_email_in_another_case_or_composition_is_taken(
         assert refused(other, 409, "DUPLICATE_RESOURCE").keys() == {"email"}
 
 
-async def test_of_ten_thousand_concurrent_creations_of_one_email_one_succeeds(api: Api) -> None:
+async def test_of_two_thousand_concurrent_creations_of_one_email_one_succeeds(api: Api) -> None:
     admin = await api.caller("admin")
     emails = ["rené.straße@x.com", "RENE\u0301.STRASSE@X.COM", "René.Strasse@x.com"]
     bodies = [json_bytes(NEW | {"email": email}) for email in emails]
@@ -129,19 +129,20 @@ async def test_of_ten_thousand_concurrent_creations_of_one_email_one_succeeds(ap
         ("content-type", "application/json"),
     ]
     transport = InProcess(api)
-    at_once = asyncio.Semaphore(1_000)
+    at_once = asyncio.Semaphore(250)
 
     async def create(number: int) -> int:
-        while True:
+        for _ in range(50):
             async with at_once:
                 answer = await transport.exchange("POST", "/v1/users", headers, bodies[number % 3])
             if answer.status_code != 503:  # the hashing queue was full: clients try again
                 return answer.status_code
             assert int(answer.headers["retry-after"]) >= 1
             await asyncio.sleep(int(answer.headers["retry-after"]))
+        return 503
 
-    statuses = await asyncio.gather(*(create(number) for number in range(10_000)))
-    assert Counter(statuses) == {201: 1, 409: 9_999}
+    statuses = await asyncio.gather(*(create(number) for number in range(2_000)))
+    assert Counter(statuses) == {201: 1, 409: 1_999}
     assert (await admin.get("/users")).json()["pagination"]["total_items"] == 2
 
 
