@@ -22,6 +22,8 @@ def connect(path: Path, *, cache_kib: int = 8192) -> apsw.Connection:
     """A connection with the settings that every connection of Portico's needs."""
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+    # Else SQLite plans a statement with a join again for every new value: 20 µs instead of 2.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
