@@ -93,7 +93,8 @@ class Pipeline:
             self.under_way -= 1
             if self._quiet is not None and not self.under_way:
                 self._quiet.set()
-        await request.discard_body()
+        if reply.status >= 300:  # else it was read, or there was none
+            await request.discard_body()
 
 
 def _refusal(request: Request, responder: Responder | None, error: Exception) -> Reply:
