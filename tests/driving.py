@@ -89,7 +89,7 @@ class FakeClock:
         self.now += days * 86_400_000 + round(seconds * 1000) + milliseconds
 
 
-class _Headers:
+class Headers:
     """Header fields as granian's `RSGIHeaders` shows them: of those whose value is not ASCII it
     shows the name alone."""
 
@@ -126,7 +126,7 @@ class _Scope:
     method: str
     path: str
     query_string: str
-    headers: _Headers
+    headers: Headers
     client: str
     scheme: str = "https"
     proto: str = "http"
@@ -182,7 +182,7 @@ class InProcess(httpx.AsyncBaseTransport):
         path, _, query = target.partition("?")
         proto = _Proto(body)
         scope = _Scope(
-            method, unquote(path, errors="replace"), query, _Headers(headers), self._client, scheme
+            method, unquote(path, errors="replace"), query, Headers(headers), self._client, scheme
         )
         await self._api.application.__rsgi__(scope, proto)
         assert proto.answer is not None, "a request was not answered"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
-from portico.domain.errors import PorticoError
+from portico.domain.errors import PorticoError, Unreadable
 from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.scopes import SCOPES
 from portico.http.messages import BodyRequest, Handler, QueryRequest, Reply, Request
@@ -260,8 +260,14 @@ class Router:
                 place.methods["HEAD"] = endpoint
 
     def find(self, path: str, headers: Any) -> tuple[Place, str | None]:
-        """Where a path leads, and the text of the id at its end where it has one."""
-        where = host_name(headers.get("host") or "") + path if self._by_host else path
+        """Where a path leads, and the text of the id at its end where it has one. Raises
+        `Unreadable` for two hosts where they matter (RFC 9112 §3.2)."""
+        where = path
+        if self._by_host:
+            hosts = headers.get_all("host")
+            if len(hosts) > 1:
+                raise Unreadable("Send the Host header once.")
+            where = host_name("".join(hosts)) + path
         place = self._exact.get(where)
         if place is not None:
             return place, None
