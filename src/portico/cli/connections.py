@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 from granian._granian import SocketHolder
 from granian.server.embed import Server as Granian
 
-from portico.http.peers import Network, is_within, limited_as
+from portico.domain.networks import Network
+from portico.http.peers import is_within, limited_as
 
 UNSENT_BYTES = 64 * 1024
 """How much of an answer the kernel takes ahead of what the client can receive. What is under way

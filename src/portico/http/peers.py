@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any
 
+from portico.domain.networks import Network
 from portico.http.messages import Origin, Scope
-
-Network = IPv4Network | IPv6Network
 
 _NOSNIFF = ("x-content-type-options", "nosniff")
 _KEPT_SECURE = ("strict-transport-security", "max-age=31536000")

@@ -5,8 +5,9 @@ from itertools import permutations
 from pathlib import Path
 from typing import Annotated
 
+from portico.domain.networks import Network
 from portico.settings.declaring import Group, SettingError, Sources, declared, named
-from portico.settings.values import Network, listening_address, networks, switch, whole
+from portico.settings.values import listening_address, networks, switch, whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

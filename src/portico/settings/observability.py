@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from portico.domain.networks import Network
 from portico.settings.declaring import Group, declared
-from portico.settings.values import Network, networks, one_of, switch
+from portico.settings.values import networks, one_of, switch
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -7,15 +7,14 @@ opens no file.
 import re
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 import msgspec
 
 from portico.domain.errors import BrokenRule
 from portico.domain.limits import DEFAULT_PLANS, Plan
-
-Network = IPv4Network | IPv6Network
+from portico.domain.networks import Network
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:

@@ -1,0 +1,154 @@
+"""Which addresses are public, and where deliveries of webhooks may go.
+
+The tables are IANA's registries of special-purpose addresses, read strictly: a block with a few
+global addresses in it is not public. They stand here because `ipaddress` reads them in another way
+with each Python, and takes no look inside the IPv6 addresses that carry an IPv4 one.
+"""
+
+import re
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from urllib.parse import urlsplit
+
+import msgspec
+
+from portico.domain.errors import BrokenRule
+from portico.domain.text import web_url
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_SPECIAL_IPV4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",  # this network, unspecified
+            "10.0.0.0/8",  # private
+            "100.64.0.0/10",  # shared by a carrier's customers
+            "127.0.0.0/8",  # loopback
+            "169.254.0.0/16",  # link-local, where clouds keep their metadata
+            "172.16.0.0/12",  # private
+            "192.0.0.0/24",  # protocol assignments
+            "192.0.2.0/24",  # documentation
+            "192.88.99.0/24",  # relays of 6to4
+            "192.168.0.0/16",  # private
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, broadcast
+        ),
+    )
+)
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_SPECIAL_IPV6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # protocol assignments, Teredo
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052 §2.1
+_IPV4_COMPATIBLE = IPv6Network("::/96")  # RFC 4291 §2.5.5.1
+_LOOPBACK = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one of the Internet's, for one host, and leads to no other kind.
+
+    What IPv6 translates at the other end (mapped: RFC 4291 §2.5.5.2; NAT64) is what it carries.
+    """
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _SPECIAL_IPV4)
+    translated = address.ipv4_mapped or (_low_bits(address) if address in _NAT64 else None)
+    if translated:
+        return is_public(translated)
+    return address in _GLOBAL_UNICAST and not any(address in special for special in _SPECIAL_IPV6)
+
+
+def _low_bits(address: IPv6Address) -> IPv4Address:
+    return IPv4Address(int(address) & 0xFFFF_FFFF)
+
+
+def _carried(address: Address) -> IPv4Address | None:
+    """The IPv4 address for which an IPv6 address stands, where its place in it is fixed: not in
+    NAT64 under a local prefix (RFC 8215), nor in Teredo, which names a relay too."""
+    if isinstance(address, IPv4Address):
+        return None
+    if address in _NAT64 or address in _IPV4_COMPATIBLE:
+        return _low_bits(address)
+    return address.ipv4_mapped or address.sixtofour
+
+
+class Destinations(msgspec.Struct, frozen=True):
+    """Where deliveries may go: over https to public addresses, and to those of `allow`, over http
+    too. An IPv4 network of `allow` covers the IPv6 addresses that carry its own."""
+
+    allow: tuple[Network, ...] = ()
+
+    def permits(self, address: Address, *, encrypted: bool) -> bool:
+        """Whether a delivery may be sent to this very address."""
+        carried = _carried(address) or address
+        if any(address in network or carried in network for network in self.allow):
+            return True
+        return encrypted and is_public(address)
+
+    def check_url(self, text: str) -> str:
+        """Accept a webhook's URL. What its host's name leads to is for `permits` to judge, at each
+        connection.
+
+        Raises `BrokenRule`.
+        """
+        parts = urlsplit(web_url(text))
+        encrypted = parts.scheme == "https"
+        if not (encrypted or self.allow):
+            raise BrokenRule("must be an https URL")
+        if "#" in text:
+            raise BrokenRule("must have no fragment, which is never sent")
+        try:
+            usable = parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise BrokenRule("must have a port from 1 to 65535, or none")
+        self._check_host(parts.hostname or "", encrypted=encrypted)
+        return text
+
+    def _check_host(self, host: str, *, encrypted: bool) -> None:
+        name = host.removesuffix(".")
+        if name == "localhost" or name.endswith(".localhost"):  # RFC 6761 §6.3
+            permitted = any(self.permits(one, encrypted=encrypted) for one in _LOOPBACK)
+        elif address := _literal(host):
+            permitted = self.permits(address, encrypted=encrypted)
+        else:
+            permitted = True
+            if len(name) > 253 or any(len(label) > 63 for label in name.split(".")):
+                raise BrokenRule("must have a host name of at most 253 characters, 63 to each dot")
+        if not permitted:
+            raise BrokenRule(
+                f"must lead to a public address over https, which {host} is not; whoever runs the"
+                " service can open exceptions (webhooks_allow)"
+                if encrypted
+                else f"must be an https URL: http is only for what webhooks_allow names, not {host}"
+            )
+
+
+def _literal(host: str) -> Address | None:
+    """The address that a URL names itself; None of a name.
+
+    A host whose last label is a number is an IPv4 address in some spelling (WHATWG URL §3.5), of
+    which one is accepted: resolvers disagree about the others.
+    """
+    if ":" in host:
+        return IPv6Address(host)
+    if not re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.removesuffix(".").rpartition(".")[2]):
+        return None
+    try:
+        return IPv4Address(host)
+    except ValueError:
+        raise BrokenRule(
+            "must spell an IPv4 address as four decimal numbers, such as 192.0.2.7"
+        ) from None
