@@ -1,0 +1,68 @@
+"""What signs a delivery, held against the published verifier."""
+
+import json
+from base64 import b64decode
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
+
+SECRET = mint_webhook_secret(bytes(range(32)))
+ANOTHER = mint_webhook_secret(bytes(32))
+
+
+def now() -> int:
+    """The present second, which the verifier compares with."""
+    return int(datetime.now(UTC).timestamp())
+
+
+def test_a_secret_is_its_prefix_and_32_bytes_in_base64() -> None:
+    assert SECRET.startswith("whsec_")
+    assert b64decode(SECRET.removeprefix("whsec_"), validate=True) == bytes(range(32))
+    with pytest.raises(ValueError, match="32 bytes, not 31"):
+        mint_webhook_secret(bytes(31))
+
+
+def test_the_example_of_the_specification_is_signed_as_there() -> None:
+    headers = signed_headers(
+        ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        1614265330,
+        b'{"test": 2432232314}',
+    )
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+@given(st.binary(min_size=32, max_size=32), st.integers(1, 2**63 - 1), st.text())
+def test_the_published_library_verifies_ours(random: bytes, event_id: int, text: str) -> None:
+    secret = mint_webhook_secret(random)
+    body = json.dumps({"text": text}, ensure_ascii=False).encode()
+    headers = signed_headers([secret], f"evt_{event_id}", now(), body)
+    assert Webhook(secret).verify(body.decode(), headers) == json.loads(body)
+
+
+def test_either_secret_verifies_while_both_sign() -> None:
+    headers = signed_headers([SECRET, ANOTHER], "evt_1", now(), b"{}")
+    assert headers["webhook-signature"].count("v1,") == 2
+    for secret in (SECRET, ANOTHER):
+        assert Webhook(secret).verify("{}", headers) == {}
+
+
+def test_what_was_changed_is_not_verified() -> None:
+    headers = signed_headers([SECRET], "evt_1", now(), b"{}")
+    for changed in (
+        {**headers, "webhook-id": "evt_2"},
+        {**headers, "webhook-timestamp": str(now() - 1)},
+        signed_headers([ANOTHER], "evt_1", now(), b"{}"),
+        signed_headers([SECRET], "evt_1", now(), b"[]"),
+    ):
+        with pytest.raises(WebhookVerificationError):
+            Webhook(SECRET).verify("{}", changed)
