@@ -2,6 +2,8 @@
 → idempotency → endpoint → entity tag, and errors as specification §7 has them.
 """
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from portico.contract.reading import decode, decode_query
@@ -13,7 +15,6 @@ from portico.domain.errors import (
     PermissionDenied,
     PorticoError,
 )
-from portico.domain.ids import parse_id
 from portico.http.authenticate import Authenticators, bearer
 from portico.http.conditions import entity_tag, matches
 from portico.http.content import check_accept, check_content
@@ -55,7 +56,7 @@ class ApiResponder:
         return problem(error)
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
         """Everything between the route and the reply."""
         if endpoint is not None and endpoint.public:
@@ -69,8 +70,8 @@ class ApiResponder:
             raise nowhere(request, place)
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)
-        if id_text is not None:
-            request.resource_id = parse_id(id_text)
+        if id_texts:
+            request.identify(id_texts)
         check_accept(request)
         if endpoint.query is not None:
             request.query = decode_query(endpoint.query, request.query_string)

@@ -41,8 +41,9 @@ def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedReq
         low, high = KEY_LENGTH
         message = f"must be sent once, and be {low} to {high} visible ASCII characters"
         raise Unreadable("The request could not be read.", [Fault(HEADER, message)])
-    route = endpoint.path
-    if endpoint.body is None:
+    # The pattern does not tell one resource from another.
+    route = request.path if endpoint.ids else endpoint.path
+    if endpoint.body is None and not endpoint.ids:
         # What has no body is about the credential that it comes with.
         route += f"#{request.caller.credential}.{request.caller.credential_id}"
     return keyed(request.caller.user_id, route, key, body)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ from portico.domain.audit import Actor, By
 from portico.domain.caller import Principal
 from portico.domain.errors import PayloadTooLarge, RequestTimeout
 from portico.domain.idempotency import Answer, KeyedRequest
+from portico.domain.ids import parse_id
 from portico.domain.limits import Verdict
 from portico.domain.oauth import Client
 from portico.services.environment import Environment
@@ -82,8 +83,8 @@ class TypedRequest(Generic[Q_co, B_co]):
     """One request on its way through the pipeline, its query and its body read as the route
     declares them.
 
-    `environment`, `caller`, `client` (of OAuth), `query`, `body` and `id` are there once the way
-    has passed the step that makes them.
+    `environment`, `caller`, `client` (of OAuth), `query`, `body` and `resource_id` are there once
+    the way has passed the step that makes them. `inner_id` is the second id of a path.
     """
 
     __slots__ = (
@@ -96,6 +97,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         "environment",
         "headers",
         "id",
+        "inner_id",
         "keyed",
         "method",
         "now",
@@ -114,6 +116,7 @@ class TypedRequest(Generic[Q_co, B_co]):
     client: Client
     origin: Origin
     address: str
+    inner_id: int
 
     def __init__(self, scope: Scope, proto: Any, request_id: str) -> None:
         """`scope` and `proto` are the server's (RSGI)."""
@@ -169,6 +172,12 @@ class TypedRequest(Generic[Q_co, B_co]):
         if name not in self.headers:
             return None
         return ", ".join(self.headers.get_all(name))
+
+    def identify(self, texts: Sequence[str]) -> None:
+        """Reads the ids of its path. Raises `NotFound` for what is none."""
+        self.resource_id = parse_id(texts[0])
+        if len(texts) > 1:
+            self.inner_id = parse_id(texts[1])
 
     async def read_body(self, limit: int) -> bytes:
         """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` when it

@@ -3,7 +3,7 @@ errors as RFC 6749 §5.2 has them.
 """
 
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import parse_qsl, unquote_plus
 
 from msgspec import Struct
@@ -46,7 +46,7 @@ class OAuthResponder:
         return access is Access.CLIENT
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, _id_text: str | None
+        self, request: Request, place: Place, endpoint: Endpoint | None, _id_texts: Sequence[str]
     ) -> Reply:
         """Everything between the route and the reply. `request.body` is the form."""
         if endpoint is None:

@@ -26,7 +26,7 @@ class OpenResponder:
         return access in (Access.ANYONE, Access.OPERATOR)
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, _id_text: str | None
+        self, request: Request, place: Place, endpoint: Endpoint | None, _id_texts: Sequence[str]
     ) -> Reply:
         """Everything between the route and the reply."""
         if endpoint is None:
@@ -55,7 +55,7 @@ class PlainHttpResponder:
         return False
 
     async def answer(
-        self, _request: Request, _place: Place, _endpoint: Endpoint | None, _id_text: str | None
+        self, _request: Request, _place: Place, _endpoint: Endpoint | None, _id_texts: Sequence[str]
     ) -> Reply:
         """Raises `PermissionDenied`."""
         raise PermissionDenied(

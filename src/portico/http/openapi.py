@@ -65,7 +65,6 @@ _SECURITY = {
 _SCHEMAS = "#/components/schemas/"
 
 _ID = {
-    "name": "id",
     "in": "path",
     "required": True,
     "schema": {"type": "integer", "minimum": 1, "maximum": MAX_ID},
@@ -260,7 +259,7 @@ def _description(route: AnyRoute) -> str:
 
 
 def _parameters(route: AnyRoute) -> list[Json]:
-    parameters: list[Json] = [_ID] if route.path.endswith(ID) else []
+    parameters: list[Json] = [{"name": name, **_ID} for name in route.ids]
     for item in msgspec.structs.fields(route.query) if route.query else ():
         schema = dict(fields(route.query)[item.name].schema())
         parameter: Json = {"name": item.name, "in": "query"}

@@ -9,7 +9,7 @@ from portico.domain import errors
 from portico.domain.errors import Fault, PorticoError
 from portico.http.messages import JSON
 from portico.http.problems import problem, status_of
-from portico.http.routing import ID, Access, AnyRoute
+from portico.http.routing import Access, AnyRoute
 
 Json = dict[str, Any]
 
@@ -116,7 +116,7 @@ def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
         found.append(errors.AuthenticationRequired)
         if route.scope or route.method != "GET":  # a read-only key may call GET alone
             found.append(errors.PermissionDenied)
-    if route.path.endswith(ID):
+    if route.ids:
         found.append(errors.NotFound)
     if route.conditional:
         found.append(errors.PreconditionFailed)

@@ -69,12 +69,12 @@ class Pipeline:
                 security = origin.headers
                 request.address = limited_as(origin.address)
                 router = self._secure if origin.secure else self._plain
-                place, id_text = router.find(request.path, request.headers)
+                place, id_texts = router.find(request.path, request.headers)
                 responder = place.responder
                 request.environment = place.environment
                 extra_headers = place.extra_headers
                 endpoint = place.methods.get(request.method)
-                reply = await responder.answer(request, place, endpoint, id_text)
+                reply = await responder.answer(request, place, endpoint, id_texts)
             except Exception as error:  # noqa: BLE001 - this is the one boundary
                 reply = _refusal(request, responder, error)
             headers = reply.headers

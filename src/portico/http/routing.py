@@ -3,6 +3,7 @@
 Dispatch, access, validation and the OpenAPI document all come from it.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from functools import lru_cache
@@ -20,6 +21,11 @@ B = TypeVar("B", bound=msgspec.Struct)
 F = TypeVar("F")
 
 ID = "{id}"
+
+_ID_PART = re.compile(r"\{[a-z_]+\}")
+
+MOST_IDS = 2
+"""A resource, and one that belongs to it."""
 
 PUBLIC_BODY_LIMIT = 16_384
 """In bytes: what anyone may send without a credential."""
@@ -40,7 +46,7 @@ class Access(Enum):
 
 class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """One endpoint: a `Route`, or one that reads a query or a body, which the type of its handler's
-    request names. `path` is relative to its base and may end in `/{id}`.
+    request names. `path` is relative to its base. Up to two parts of it may be ids, as `{id}`.
 
     `access` is a scope or an `Access`: a route cannot be declared without saying who may call it.
     `answer` is the shape of a success's body, None for an empty one.
@@ -85,13 +91,18 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not isinstance(self.access, Access) and self.access not in (*SCOPES, *OPENID_SCOPES):
             raise ValueError(f"{self.method} {self.path}: {self.access} is no scope.")
-        if "{" in self.path.removesuffix(f"/{ID}"):
-            raise ValueError(f"{self.path}: only the last part of a path can be a parameter.")
+        if self.path.count("{") != len(self.ids) or len(self.ids) > MOST_IDS:
+            raise ValueError(f"{self.path}: up to {MOST_IDS} whole parts of a path can be ids.")
 
     @property
     def scope(self) -> str | None:
         """The scope that a caller needs, if any."""
         return None if isinstance(self.access, Access) else self.access
+
+    @property
+    def ids(self) -> list[str]:
+        """The names of the ids in its path."""
+        return [part[1:-1] for part in self.path.split("/") if _ID_PART.fullmatch(part)]
 
     @property
     def tagged(self) -> bool:
@@ -141,6 +152,7 @@ class Endpoint:
         "body",
         "environment",
         "handler",
+        "ids",
         "never_refused",
         "path",
         "public",
@@ -155,6 +167,7 @@ class Endpoint:
         self.environment = environment
         self.path = path
         self.handler = route.handler
+        self.ids = route.ids
         self.scope = route.scope
         self.public = route.access is Access.ANYONE
         self.never_refused = route.never_refused
@@ -186,9 +199,10 @@ class Responder(Protocol):
         ...
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
-        """The reply to a request that was routed. Raises `PorticoError`."""
+        """The reply to a request that was routed; `id_texts` are the ids in its path, unread.
+        Raises `PorticoError`."""
         ...
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
@@ -224,6 +238,17 @@ def host_name(host: str) -> str:
     return name if port in ("", "443") else f"{name}:{port}"
 
 
+class _Branch:
+    """Where paths with ids inside lead that begin alike, and what may follow: their next parts, an
+    id's being None."""
+
+    __slots__ = ("next", "place")
+
+    def __init__(self) -> None:
+        self.next: dict[str | None, _Branch] = {}
+        self.place: Place | None = None
+
+
 class Router:
     """Finds the route of a path by dictionary look-ups alone."""
 
@@ -236,6 +261,7 @@ class Router:
         self._exact: dict[str, Place] = {}
         self._everywhere: dict[str, Place] = {}
         self._with_id: dict[str, Place] = {}
+        self._inside = _Branch()
         for mount in mounts:
             self._add(mount)
 
@@ -246,12 +272,7 @@ class Router:
                 raise ValueError(
                     f"{route.method} {route.path}: its responder cannot tell who calls."
                 )
-            with_id = route.path.endswith(f"/{ID}")
-            table = self._with_id if with_id else self._exact if mount.host else self._everywhere
-            key = host + mount.prefix + route.path.removesuffix(f"/{ID}")
-            place = table.setdefault(
-                key, Place(mount.environment, mount.responder, {}, mount.extra_headers)
-            )
+            place = self._place(host, mount, route)
             environment = mount.environment.name if mount.environment else ""
             name = f"/{mount.name}" if mount.name else ""
             endpoint = Endpoint(route, environment, name + route.path)
@@ -259,9 +280,25 @@ class Router:
             if route.method == "GET":
                 place.methods["HEAD"] = endpoint
 
-    def find(self, path: str, headers: Any) -> tuple[Place, str | None]:
-        """Where a path leads, and the text of the id at its end where it has one. Raises
-        `Unreadable` for two hosts where they matter (RFC 9112 §3.2)."""
+    def _place(self, host: str, mount: Mount, route: AnyRoute) -> Place:
+        """Where a route's path leads, made by the first route there."""
+        key = host + mount.prefix + route.path
+        made = Place(mount.environment, mount.responder, {}, mount.extra_headers)
+        if not route.ids:
+            table = self._exact if mount.host else self._everywhere
+            return table.setdefault(key, made)
+        parent = key.removesuffix(f"/{ID}")
+        if "{" not in parent:
+            return self._with_id.setdefault(parent, made)
+        branch = self._inside
+        for part in key.split("/"):
+            branch = branch.next.setdefault(None if _ID_PART.fullmatch(part) else part, _Branch())
+        branch.place = branch.place or made
+        return branch.place
+
+    def find(self, path: str, headers: Any) -> tuple[Place, Sequence[str]]:
+        """Where a path leads, and the texts of the ids in it. Raises `Unreadable` for two hosts
+        where they matter (RFC 9112 §3.2)."""
         where = path
         if self._by_host:
             hosts = headers.get_all("host")
@@ -270,12 +307,29 @@ class Router:
             where = host_name("".join(hosts)) + path
         place = self._exact.get(where)
         if place is not None:
-            return place, None
+            return place, ()
         parent, _, last = where.rpartition("/")
         place = self._with_id.get(parent)
         if place is not None and last:
-            return place, last
-        return self._everywhere.get(path) or self._nowhere(where), None
+            return place, (last,)
+        place = self._everywhere.get(path)
+        if place is not None:
+            return place, ()
+        return self._find_inside(where) or (self._nowhere(where), ())
+
+    def _find_inside(self, where: str) -> tuple[Place, Sequence[str]] | None:
+        """Where a path leads that has ids elsewhere than at its end alone."""
+        branch = self._inside
+        ids: list[str] = []
+        for part in where.split("/"):
+            following = branch.next.get(part)
+            if following is None:
+                following = branch.next.get(None)
+                if following is None or not part:
+                    return None
+                ids.append(part)
+            branch = following
+        return None if branch.place is None else (branch.place, ids)
 
     def _nowhere(self, where: str) -> Place:
         """The innermost mount around a path that leads nowhere."""

@@ -3,6 +3,7 @@
 Whoever is not signed in is sent to sign in; a refused form is shown again with what was typed.
 """
 
+from collections.abc import Sequence
 from hmac import compare_digest
 from urllib.parse import quote
 
@@ -17,7 +18,6 @@ from portico.domain.errors import (
     RateLimited,
     Unavailable,
 )
-from portico.domain.ids import parse_id
 from portico.domain.limits import Plan
 from portico.http.api_responder import nowhere
 from portico.http.messages import Reply, Request
@@ -68,7 +68,7 @@ class PageResponder:
         return access is not Access.CLIENT
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, id_text: str | None
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
         """Everything between the route and the reply."""
         cookie = self._accounts.cookie.read(request.headers)
@@ -82,8 +82,8 @@ class PageResponder:
             if caller is None:
                 return self._to_sign_in(request, place, cookie)
             require(caller, endpoint.scope, request.method)
-        if id_text is not None:
-            request.resource_id = parse_id(id_text)
+        if id_texts:
+            request.identify(id_texts)
         if request.method != "POST":
             request.body = Form()
             try:
