@@ -5,6 +5,7 @@ from typing import get_type_hints
 
 from portico.settings.addresses import PublicAddresses
 from portico.settings.declaring import Group, Setting, SettingError, Sources, named
+from portico.settings.events import Events
 from portico.settings.limits import Limits
 from portico.settings.listening import Listening
 from portico.settings.mail import Mail
@@ -15,7 +16,7 @@ from portico.settings.values import redacted
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Limits, Observability):
+class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limits, Observability):
     """Every setting, parsed and checked. Paths are absolute.
 
     What needs one group alone takes that group.

@@ -1,0 +1,34 @@
+"""What is told of changes, and where to."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from portico.domain.networks import Network
+from portico.settings.declaring import Group, declared
+from portico.settings.values import networks, whole
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Events(Group):
+    """How long events are kept, and where webhooks may lead."""
+
+    events_days: Annotated[
+        int,
+        declared(
+            "30",
+            # A delivery is tried again for up to four days, and somebody has to notice.
+            whole(7, 3650),
+            "days that events can be read, and deliveries of webhooks be looked at",
+            kind=int,
+        ),
+    ]
+    webhooks_allow: Annotated[
+        tuple[Network, ...],
+        declared(
+            "",
+            networks,
+            "addresses or networks, comma-separated, that webhooks may lead to though they are not"
+            " public, over `http` too",
+            kind=list,
+        ),
+    ]
