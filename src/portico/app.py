@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from portico.api import api_keys, oauth, products, sessions, sign_in, users
+from portico.api import api_keys, events, oauth, products, sessions, sign_in, users
+from portico.contract.events import published
 from portico.domain.errors import Unavailable
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
@@ -28,6 +29,7 @@ from portico.http.pipeline import Pipeline
 from portico.http.routing import AnyRoute, Mount, Responder, Router
 from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
+from portico.jobs.events import SettleEvents
 from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
 from portico.jobs.runner import Job, Runner
@@ -57,7 +59,13 @@ from portico.storage.sqlite import SqliteDatabase
 LIVE = "live"
 SANDBOX = "sandbox"
 
-V1: tuple[AnyRoute, ...] = (*users.ROUTES, *products.ROUTES, *api_keys.ROUTES, *sessions.ROUTES)
+V1: tuple[AnyRoute, ...] = (
+    *users.ROUTES,
+    *products.ROUTES,
+    *api_keys.ROUTES,
+    *sessions.ROUTES,
+    *events.ROUTES,
+)
 AUTH: tuple[AnyRoute, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
 
 log = logging.getLogger(__name__)
@@ -161,6 +169,7 @@ class Portico:
             refresh_family_days=settings.refresh_family_days,
             clock=self.clock,
             random=self.random,
+            tell=published,
         )
         engines = Engines(
             db=database(settings, name),
@@ -252,6 +261,8 @@ class Server:
         for env, flush in zip(self._environments, self._flushes, strict=True):
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
+            if env.db.engine == "postgres":
+                yield Job(env.name, "events", 0, SettleEvents(env).run)
             if env.mirror is not None:
                 follow = FollowMirrors(env, self._process)
                 yield Job(env.name, "mirrors", FOLLOW_PERIOD, follow.run)

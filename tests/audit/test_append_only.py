@@ -4,7 +4,7 @@ import pytest
 
 from driving import Api
 from portico.domain.audit import OPERATOR
-from portico.domain.events import SignedOut, SignInRefused
+from portico.domain.events.signing_in import SignedOut, SignInRefused
 
 CHANGES = ["UPDATE audit SET action = 'nothing'", "DELETE FROM audit WHERE at = 1"]
 REPLACEMENT = """

@@ -1,5 +1,8 @@
 """The operator's guide names every action that the audit log may have."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from documents import document
 from portico.domain import events
 
@@ -10,5 +13,7 @@ def test_the_table_of_actions_is_complete() -> None:
         for actions, _ in document("docs/operations.md").rows("audit actions")
         for action in actions.split(", ")
     ]
-    known = {kind.action for kind in vars(events).values() if hasattr(kind, "action")}
+    modules = (import_module(f"{events.__name__}.{m.name}") for m in iter_modules(events.__path__))
+    kinds = (kind for module in modules for kind in vars(module).values())
+    known = {kind.action for kind in kinds if hasattr(kind, "action")}
     assert sorted(documented) == sorted(known)

@@ -9,7 +9,7 @@ import pytest
 from driving import Api, Caller, InProcess, Pause, json_bytes
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import NotFound, Unavailable
-from portico.domain.events import SignedOut
+from portico.domain.events.signing_in import SignedOut
 from portico.domain.oauth import Client, Refused
 from portico.domain.users import User
 from portico.pages.site import csrf_token

@@ -16,6 +16,7 @@ CODES = {
     "RequestTimeout": "REQUEST_TIMEOUT",
     "Duplicate": "DUPLICATE_RESOURCE",
     "Conflict": "CONFLICT",
+    "Gone": "GONE",
     "PreconditionFailed": "PRECONDITION_FAILED",
     "PayloadTooLarge": "PAYLOAD_TOO_LARGE",
     "UnsupportedMediaType": "UNSUPPORTED_MEDIA_TYPE",

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, NOON, Api, settings_for
+from portico.contract.events import published
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.jobs.flush import Flush
@@ -57,6 +58,7 @@ def environment(api: Api, database: Database) -> Environment:
         refresh_family_days=api.settings.refresh_family_days,
         clock=api.clock,
         random=api.portico.random,
+        tell=published,
     )
     engines = Engines(
         db=database,

@@ -64,6 +64,8 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     me = await walk(admin, "GET", "/users/me", 200)
     await walk(admin, "GET", "/users/me", 304, headers={"If-None-Match": me.headers["etag"]})
     await walk(admin, "PATCH", "/users/me", 200, json={"avatar_url": None})
+    events = await walk(admin, "GET", "/events", 200)
+    await walk(admin, "GET", "/events", 304, headers={"If-None-Match": events.headers["etag"]})
     again = {"Idempotency-Key": "one"}
     await walk(admin, "POST", "/api-keys/rotate", 201, headers=again)
     await walk(admin, "POST", "/api-keys/rotate", 201, headers=again)

@@ -5,7 +5,7 @@ import pytest
 
 from driving import NOON
 from portico.domain.audit import OPERATOR
-from portico.domain.events import SignedOut, SigningKeyCreated, SignInRefused
+from portico.domain.events.signing_in import SignedOut, SigningKeyCreated, SignInRefused
 from portico.domain.users import User
 from portico.storage.audit import Audit
 from portico.storage.database import Database

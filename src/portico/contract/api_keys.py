@@ -6,7 +6,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
-from portico.domain.api_keys import ApiKey
+from portico.domain.api_keys import ApiKey, KeyType, usable
+
+_HINT = "What may be shown of the key."
+_NO_END = "Null where the key has no end."
 
 
 class PreviousKey(msgspec.Struct, frozen=True):
@@ -16,12 +19,56 @@ class PreviousKey(msgspec.Struct, frozen=True):
     expires_at: Timestamp
 
 
+class KeyItem(msgspec.Struct, frozen=True):
+    """A key as it may be shown."""
+
+    id: Identifier
+    name: Annotated[str, Meta(examples=["Storefront"])]
+    type: KeyType
+    hint: Annotated[str, Meta(description=_HINT, examples=["sk_live_…x7Qd"])]
+    created_at: Timestamp
+    expires_at: Annotated[Timestamp | None, Meta(description=_NO_END)]
+    last_used_at: Timestamp | None
+    status: Literal["active", "expired", "revoked"]
+
+
+class SuccessorKey(KeyItem, frozen=True):
+    """A key that came of a rotation."""
+
+    previous_key: PreviousKey
+
+
+def key_item(key: ApiKey, now: int) -> KeyItem:
+    """A key as it stands at `now`, in epoch milliseconds."""
+    revoked = "revoked" if key.revoked_at is not None else "expired"
+    return KeyItem(
+        key.id,
+        key.name,
+        key.type,
+        key.hint,
+        timestamp(key.created_at),
+        _time(key.expires_at),
+        _time(key.last_used_at),
+        "active" if usable(key, now) else revoked,  # type: ignore[arg-type]  # one of the three
+    )
+
+
+def successor_key(key: ApiKey, previous: PreviousKey, now: int) -> SuccessorKey:
+    """The successor of a rotated key as it stands at `now`."""
+    item = msgspec.structs.asdict(key_item(key, now))
+    return SuccessorKey(**item, previous_key=previous)
+
+
+def _time(at: int | None) -> str | None:
+    return None if at is None else timestamp(at)
+
+
 class RotatedKey(msgspec.Struct, frozen=True, kw_only=True):
     """The successor of a rotated key; `key` is shown this once."""
 
     id: Identifier
     name: Annotated[str, Meta(examples=["Storefront"])]
-    type: Literal["live", "test", "read"]
+    type: KeyType
     key: (
         Annotated[
             str,
@@ -33,11 +80,9 @@ class RotatedKey(msgspec.Struct, frozen=True, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    hint: Annotated[
-        str, Meta(description="What may be shown of the key.", examples=["sk_live_…x7Qd"])
-    ]
+    hint: Annotated[str, Meta(description=_HINT, examples=["sk_live_…x7Qd"])]
     created_at: Timestamp
-    expires_at: Annotated[Timestamp | None, Meta(description="Null where the key has no end.")]
+    expires_at: Annotated[Timestamp | None, Meta(description=_NO_END)]
     previous_key: PreviousKey
 
 
@@ -52,6 +97,6 @@ def rotated_key(
         key=key,
         hint=successor.hint,
         created_at=timestamp(successor.created_at),
-        expires_at=None if successor.expires_at is None else timestamp(successor.expires_at),
+        expires_at=_time(successor.expires_at),
         previous_key=PreviousKey(previous_id, timestamp(previous_end)),
     )

@@ -11,6 +11,7 @@
     ├── RequestTimeout           408  REQUEST_TIMEOUT
     ├── Duplicate                409  DUPLICATE_RESOURCE
     ├── Conflict                 409  CONFLICT
+    ├── Gone                     410  GONE
     ├── PreconditionFailed       412  PRECONDITION_FAILED
     ├── PayloadTooLarge          413  PAYLOAD_TOO_LARGE
     ├── UnsupportedMediaType     415  UNSUPPORTED_MEDIA_TYPE
@@ -125,6 +126,12 @@ class Conflict(PorticoError):
     """The present state of the resource forbids this."""
 
     code = "CONFLICT"
+
+
+class Gone(PorticoError):
+    """What is asked for was there, and is no longer kept."""
+
+    code = "GONE"
 
 
 class PreconditionFailed(PorticoError):

@@ -59,6 +59,11 @@ RESOURCES = (
         title="Sessions",
         about="Signing in with a cookie, for browsers.",
     ),
+    Resource(
+        path="events",
+        title="Events",
+        about="Everything that has happened, in order.",
+    ),
 )
 
 SCOPED = tuple(kind for kind in RESOURCES if kind.plural)

@@ -30,6 +30,7 @@ EXAMPLES: Mapping[type[PorticoError], PorticoError] = {
         errors.RequestTimeout("The body did not arrive within 20 seconds."),
         errors.Duplicate("A user with this e-mail exists already.", [Fault("email", "is taken")]),
         errors.Conflict("This is the last admin; make another user an admin first."),
+        errors.Gone("Events up to 99 are no longer kept."),
         errors.PreconditionFailed("The resource has changed since: read it again."),
         errors.PayloadTooLarge("The body is larger than 1048576 bytes."),
         errors.UnsupportedMediaType("Send the body as application/json."),

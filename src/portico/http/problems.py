@@ -15,6 +15,7 @@ STATUS: dict[type[PorticoError], int] = {
     errors.RequestTimeout: 408,
     errors.Duplicate: 409,
     errors.Conflict: 409,
+    errors.Gone: 410,
     errors.PreconditionFailed: 412,
     errors.PayloadTooLarge: 413,
     errors.UnsupportedMediaType: 415,

@@ -12,7 +12,7 @@ from portico.domain.api_keys import (
 from portico.domain.audit import By
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
-from portico.domain.events import KeyCreated, KeyRevoked, KeyRotated
+from portico.domain.events.api_keys import KeyCreated, KeyRevoked, KeyRotated
 from portico.domain.secrets import digest
 from portico.domain.times import SECOND
 from portico.services.change import Change
@@ -95,7 +95,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
             now=change.now,
             expires_at=before.expires_at,
         )
-        change.note(KeyRotated(before, successor))
+        change.note(KeyRotated(before, successor, end))
         return Rotation(successor, secret, end)
 
     return await env.change(by, work)
@@ -111,8 +111,9 @@ async def revoke_key(env: Environment, key_id: int, by: By) -> ApiKey:
             return key
         await change.check()
         await env.api_keys.revoke(change.tx, key_id, now=change.now)
+        key = msgspec.structs.replace(key, revoked_at=change.now)
         change.note(KeyRevoked(key))
-        return msgspec.structs.replace(key, revoked_at=change.now)
+        return key
 
     return await env.change(by, work)
 

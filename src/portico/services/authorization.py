@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.events import ClientAuthorized, GrantRevoked
+from portico.domain.events.clients import ClientAuthorized
+from portico.domain.events.signing_in import GrantRevoked
 from portico.domain.oauth import (
     CODE_SECONDS,
     REFRESH_SECONDS,

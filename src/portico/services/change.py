@@ -8,26 +8,30 @@
     return await env.change(by, work)
 
 It gives the transaction and the time, sees that the caller's credential still holds, takes locks in
-one order, and writes with the change what it leaves behind: the audit log's lines, and the answer
-that is kept for an `Idempotency-Key`. Without a note nothing is stored. `work` may run more than
-once: PostgreSQL may ask for a transaction to be repeated.
+one order, and writes with the change what it leaves behind: the audit log's lines, the events, and
+the answer that is kept for an `Idempotency-Key`. Without a note nothing is stored. `work` may run
+more than once: PostgreSQL may ask for a transaction to be repeated.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import AuthenticationRequired, Unavailable
-from portico.domain.events import Event
+from portico.domain.events.base import Event
 from portico.domain.idempotency import Answer
+from portico.domain.published import Published
 from portico.domain.times import Clock
 from portico.storage.database import Contended, Database, Rank, Transaction, Undo
 from portico.storage.stores import Stores
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
+
+Tell = Callable[[Event, int], Published | None]
+"""What readers of events are told of a note, by a time in epoch milliseconds."""
 
 TRIES = 4
 """How often a transaction is tried that others get in the way of."""
@@ -52,12 +56,15 @@ class Lockable(Protocol[R_co]):
 class Change:
     """A change under way. `now` is in epoch milliseconds."""
 
-    def __init__(self, stores: Stores, tx: Transaction, by: By, now: int) -> None:
+    def __init__(self, stores: Stores, tell: Tell, tx: Transaction, by: By, now: int) -> None:
         self._stores = stores
+        self._tell = tell
         self.tx = tx
         self.by = by
         self.now = now
         self.notes: list[tuple[By, Event]] = []
+        self.published = False
+        """Whether readers of events are told something, once it has finished."""
         self._told_elsewhere = False
         self.checked = by.principal is None
         """Whether the caller's credential is known to hold."""
@@ -106,6 +113,9 @@ class Change:
             still = None if self.checked or number < len(self.notes) else self.by.principal
             if not await self._stores.audit.record(self.tx, by.actor, self.now, event, still=still):
                 raise AuthenticationRequired(_ENDED)
+        for told in self._told():
+            await self._stores.events.add(self.tx, self.now, told)
+            self.published = True
         # Only once it is known that the caller is there, for whom the answer is kept.
         if self.by.request is not None and self.by.answer is not None:
             answer = self.by.answer(result)
@@ -114,13 +124,23 @@ class Change:
             ):
                 raise AnsweredBefore
 
+    def _told(self) -> Iterable[Published]:
+        """What readers of events are told: of one resource in one state, once."""
+        told: dict[tuple[str, str], Published] = {}
+        for _, event in self.notes:
+            if (published := self._tell(event, self.now)) is not None:
+                told.setdefault((published.type, published.data), published)
+        return told.values()
+
 
 class Changes:
     """Carries out the changes of one environment."""
 
-    def __init__(self, db: Database, stores: Stores, clock: Clock) -> None:
+    def __init__(self, db: Database, stores: Stores, clock: Clock, tell: Tell) -> None:
+        """`tell` says what readers of events are told of a note, if anything."""
         self._db = db
         self._stores = stores
+        self._tell = tell
         self._clock = clock
 
     async def __call__(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
@@ -151,11 +171,13 @@ class Changes:
     async def _once(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
         try:
             async with self._db.transaction() as tx:
-                change = Change(self._stores, tx, by, self._clock())
+                change = Change(self._stores, self._tell, tx, by, self._clock())
                 result = await work(change)
                 if not change.noted:
                     raise Undo  # noqa: TRY301 - undoing is what a transaction does with an exception
                 await change.finish(result)
         except Undo:
-            pass
+            return result
+        if change.published:
+            self._db.bell.ring()
         return result

@@ -8,7 +8,7 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
-from portico.domain.events import (
+from portico.domain.events.clients import (
     ClientChanged,
     ClientCreated,
     ClientDeleted,

@@ -33,7 +33,7 @@ class Environment(Stores):
         self.passwords = engines.passwords
         self.mail_queue = engines.mail_queue
         self.vault = engines.vault
-        self.change = Changes(engines.db, self, wiring.clock)
+        self.change = Changes(engines.db, self, wiring.clock, wiring.tell)
         """The one way to change something: `await env.change(by, work)`."""
         self.signer = Signer(wiring, engines, self.signing_keys, self.change)
         self.mirror = mirror

@@ -6,7 +6,7 @@ it takes one long transaction, for which other writers wait.
 """
 
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.events import ProductsImported
+from portico.domain.events.products import ProductsImported
 from portico.domain.products import Product
 from portico.services.change import Change
 from portico.services.environment import Environment
@@ -34,23 +34,25 @@ async def insert_in_batches(
     end."""
     now = env.clock()
     stored = 0
+    first = last = 0
     try:
         for batch in _batches(new_product(values, now) for values in products):
-            await env.change(by, partial(_insert_part, env, batch))
+            ids = await env.change(by, partial(_insert_part, env, batch))
+            first, last = first or ids[0], ids[-1]
             stored += len(batch)
             yield len(batch)
     finally:
         if stored:
-            await env.change(by, partial(_note, stored))
+            await env.change(by, partial(_note, ProductsImported(stored, first, last)))
 
 
-async def _insert_part(env: Environment, batch: list[Product], change: Change) -> None:
-    await env.products.insert_many(change.tx, batch)
+async def _insert_part(env: Environment, batch: list[Product], change: Change) -> Sequence[int]:
     change.told_elsewhere()
+    return await env.products.insert_many(change.tx, batch)
 
 
-async def _note(stored: int, change: Change) -> None:
-    change.note(ProductsImported(stored))
+async def _note(imported: ProductsImported, change: Change) -> None:
+    change.note(imported)
 
 
 async def insert_at_once(
@@ -60,11 +62,13 @@ async def insert_at_once(
     holds; what it raises undoes all of them."""
 
     async def work(change: Change) -> None:
+        first = last = 0
         for batch in _batches(spool):
-            await env.products.insert_many(change.tx, batch)
+            ids = await env.products.insert_many(change.tx, batch)
+            first, last = first or ids[0], ids[-1]
             progress(len(batch))
         if spool.size:
-            change.note(ProductsImported(spool.size))
+            change.note(ProductsImported(spool.size, first, last))
 
     await env.change(by, work)
 

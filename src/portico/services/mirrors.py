@@ -10,7 +10,7 @@ import msgspec
 
 from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import Unavailable
-from portico.domain.events import UserChanged, UserCreated, UserDeleted
+from portico.domain.events.users import UserChanged, UserCreated, UserDeleted
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment

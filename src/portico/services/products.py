@@ -7,7 +7,7 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
-from portico.domain.events import ProductChanged, ProductCreated, ProductDeleted
+from portico.domain.events.products import ProductChanged, ProductCreated, ProductDeleted
 from portico.domain.products import Product, change_status
 from portico.services.change import Change
 from portico.services.environment import Environment

@@ -13,7 +13,7 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Fault, Invalid
-from portico.domain.events import EmailVerified, LinkAsked, PasswordReset
+from portico.domain.events.users import EmailVerified, LinkAsked, PasswordReset
 from portico.domain.limits import Plan
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import HOUR, SECOND

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict
-from portico.domain.events import SandboxReset
+from portico.domain.events.products import SandboxReset
 from portico.domain.money import price_units
 from portico.domain.products import Product
 from portico.domain.resources import RESOURCES

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from portico.domain.audit import By
-from portico.domain.events import SignedOut
+from portico.domain.events.signing_in import SignedOut
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS, Session
 from portico.domain.times import SECOND

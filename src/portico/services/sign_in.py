@@ -9,7 +9,7 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import AuthenticationRequired
-from portico.domain.events import SignedIn, SignInRefused
+from portico.domain.events.signing_in import SignedIn, SignInRefused
 from portico.domain.users import PASSWORD_LENGTH, User
 from portico.services.change import Change
 from portico.services.environment import Environment

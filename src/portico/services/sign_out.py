@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from portico.domain.audit import By
 from portico.domain.errors import NotFound
-from portico.domain.events import GrantRevoked, SessionRevoked, SignedOutEverywhere
+from portico.domain.events.signing_in import GrantRevoked, SessionRevoked, SignedOutEverywhere
 from portico.domain.secrets import digest
 from portico.services.change import Change
 from portico.services.environment import Environment

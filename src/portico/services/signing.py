@@ -15,7 +15,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from portico.domain.audit import SYSTEM, By
-from portico.domain.events import SigningKeyCreated
+from portico.domain.events.signing_in import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.times import SECOND
 from portico.services.change import Change, Changes

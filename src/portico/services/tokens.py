@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from portico.domain.audit import By
 from portico.domain.errors import AuthenticationRequired
-from portico.domain.events import GrantRevoked
+from portico.domain.events.signing_in import GrantRevoked
 from portico.domain.oauth import (
     ACCESS_SECONDS,
     REFRESH_SECONDS,

@@ -15,7 +15,7 @@ from portico.domain.errors import (
     NotFound,
     PermissionDenied,
 )
-from portico.domain.events import (
+from portico.domain.events.users import (
     PasswordChanged,
     PasswordRefused,
     UserChanged,

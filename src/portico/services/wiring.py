@@ -7,6 +7,7 @@ import msgspec
 from portico.domain.limits import Plan
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
+from portico.services.change import Tell
 from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
 from portico.services.vault import Vault
@@ -38,6 +39,7 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     refresh_family_days: int
     clock: Clock
     random: Random
+    tell: Tell
 
 
 class Engines(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import msgspec
 
 from portico.domain.audit import Actor, Entry
 from portico.domain.caller import Principal
-from portico.domain.events import Event
+from portico.domain.events.base import Event
 from portico.storage.database import Database, Transaction
 from portico.storage.table import Table
 

@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from enum import IntEnum
 from typing import Any, Literal, Protocol
 
+from portico.storage.bell import Bell
+
 Params = Mapping[str, object]
 Row = Sequence[Any]
 Engine = Literal["sqlite", "postgres"]
@@ -74,6 +76,9 @@ class Database(Reader, Protocol):
     """One environment's durable truth."""
 
     engine: Engine
+    bell: Bell
+    """Rings when there may be new events: whoever commits some rings it, and so does the engine
+    for other processes."""
     slow: Reader
     """For reads that may take longer than a millisecond: they make no other request wait."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from portico.domain.errors import Unavailable
+from portico.storage.bell import Bell
 from portico.storage.database import (
     NOTHING,
     Contended,
@@ -28,6 +29,9 @@ SCRIPT_SECONDS = 3600.0
 """A migration may build an index of many rows."""
 
 LISTEN_RETRY_SECONDS = 1.0
+
+EVENTS = "events"
+"""What a notice says that tells of events; all others say which table's credentials changed."""
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -149,6 +153,7 @@ class PostgresDatabase:
         self._listening = False
         self._waiting = 0
         self._listener: asyncio.Task[None] | None = None
+        self.bell = Bell()
         self.slow = self
 
     async def open(self) -> None:
@@ -237,8 +242,11 @@ class PostgresDatabase:
         finally:
             await self._pool.release(connection)
 
-    def _heard(self, *_: object) -> None:
-        self._changes += 1
+    def _heard(self, _connection: object, _pid: int, _channel: str, of: object) -> None:
+        if of == EVENTS:
+            self.bell.ring()
+        else:
+            self._changes += 1
 
     async def _listen(self) -> None:
         """Hears of other processes' changes for as long as the server is there."""
@@ -252,7 +260,8 @@ class PostgresDatabase:
             connection.add_termination_listener(lambda *_, gone=gone: gone.set())
             try:
                 await connection.add_listener(self._schema, self._heard)
-                self._heard()  # what changed before is known to nobody
+                self._changes += 1  # what changed before is known to nobody
+                self.bell.ring()
                 self._listening = True
                 await gone.wait()
             except _OUTAGES:

@@ -122,8 +122,9 @@ class Products:
         await self._search.add(tx, stored)
         return stored
 
-    async def insert_many(self, tx: Transaction, products: Sequence[Product]) -> None:
-        """Stores new products, whose ids are ignored, in their order. For thousands at a time."""
+    async def insert_many(self, tx: Transaction, products: Sequence[Product]) -> Sequence[int]:
+        """Stores new products, whose ids are ignored, in their order; returns the ids that they
+        got. For thousands at a time."""
         ids = await self._next_ids(tx, len(products))
         rows = [
             PRODUCTS.values(product) | {"id": new}
@@ -135,6 +136,7 @@ class Products:
             arrays = {name: [row[name] for row in rows] for name in PRODUCTS.names}
             await tx.run(_INSERT_ARRAYS, arrays)
         await self._search.add_many(tx, ids, products)
+        return ids
 
     async def _next_ids(self, tx: Transaction, count: int) -> Sequence[int]:
         if self._db.engine == "postgres":

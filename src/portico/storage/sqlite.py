@@ -18,6 +18,7 @@ from typing import Any
 import apsw
 
 from portico.domain.errors import PorticoError, Unavailable
+from portico.storage.bell import Bell
 from portico.storage.database import (
     NOTHING,
     Engine,
@@ -39,6 +40,8 @@ from portico.storage.sqlite_reads import SlowReads
 
 BUSY_STEP_SECONDS = 0.01
 GROUP_LIMIT = 256
+WATCH_SECONDS = 0.2
+"""How often the file is looked at for what other processes committed: a read of shared memory."""
 
 _UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 
@@ -89,6 +92,8 @@ class SqliteDatabase:
         self._group: _Group | None = None
         self._orphan: asyncio.Future[None] | None = None
         self._version: int | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self.bell = Bell()
 
     async def open(self) -> None:
         self._call_soon = asyncio.get_running_loop().call_soon
@@ -107,11 +112,14 @@ class SqliteDatabase:
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
         self.slow = self._slow = SlowReads(self._path)
+        self._watch = asyncio.ensure_future(self._hear_others())
 
     async def prepare(self) -> None:
         """The file is place enough."""
 
     async def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
         async with self._lock:
             self._committer.shutdown()
             self._slow.close()
@@ -142,6 +150,16 @@ class SqliteDatabase:
                 raise translated(error) from error
             self._call_soon(self._expire)
         return self._version
+
+    async def _hear_others(self) -> None:
+        """Rings for what other processes commit, which SQLite tells only those who ask."""
+        seen = 0
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            with contextlib.suppress(Unavailable):
+                seen, before = self.version(), seen
+                if seen != before:
+                    self.bell.ring()
 
     def _expire(self) -> None:
         self._version = None

@@ -6,6 +6,7 @@ from portico.storage.clients import Clients
 from portico.storage.daily_use import DailyUse
 from portico.storage.database import Database
 from portico.storage.email_tokens import EmailTokens
+from portico.storage.events import Events
 from portico.storage.expiry import Expiry
 from portico.storage.flushes import Flushes
 from portico.storage.grants import Grants
@@ -32,6 +33,7 @@ class Stores:
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)
         self.audit = Audit(db)
+        self.events = Events(db)
         self.rate_counters = RateCounters(db)
         self.daily_use = DailyUse(db)
         self.leases = Leases(db)

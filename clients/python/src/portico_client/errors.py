@@ -11,6 +11,7 @@
     │   ├── RequestTimeout               408  REQUEST_TIMEOUT
     │   ├── Duplicate                    409  DUPLICATE_RESOURCE
     │   ├── Conflict                     409  CONFLICT
+    │   ├── Gone                         410  GONE
     │   ├── PreconditionFailed           412  PRECONDITION_FAILED
     │   ├── PayloadTooLarge              413  PAYLOAD_TOO_LARGE
     │   ├── UnsupportedMediaType         415  UNSUPPORTED_MEDIA_TYPE
@@ -132,6 +133,12 @@ class Conflict(APIError):
     """The present state of the resource forbids this."""
 
     CODE = "CONFLICT"
+
+
+class Gone(APIError):
+    """What is asked for was there, and is no longer kept."""
+
+    CODE = "GONE"
 
 
 class PreconditionFailed(APIError):

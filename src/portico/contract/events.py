@@ -1,0 +1,202 @@
+"""Events on the wire, and what of a change is told in one."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from portico.contract.api_keys import PreviousKey, key_item, successor_key
+from portico.contract.envelope import Timestamp as Timestamp
+from portico.contract.envelope import encode, timestamp
+from portico.contract.paging import LARGEST_LIMIT, LAST_PAGE, Limit
+from portico.contract.products import product_body
+from portico.contract.reading import Param
+from portico.contract.users import user_body
+from portico.domain.errors import BrokenRule
+from portico.domain.events.api_keys import KeyCreated, KeyRevoked, KeyRotated
+from portico.domain.events.base import Event
+from portico.domain.events.products import (
+    ProductChanged,
+    ProductCreated,
+    ProductDeleted,
+    ProductsImported,
+    SandboxReset,
+)
+from portico.domain.events.users import (
+    PasswordChanged,
+    PasswordReset,
+    UserChanged,
+    UserCreated,
+    UserDeleted,
+)
+from portico.domain.published import EVENT_TYPES, Published, StoredEvent, event_types
+
+_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+EventType = Annotated[Literal[EVENT_TYPES], Meta(examples=["product.updated"])]  # type: ignore[valid-type]
+EventId = Annotated[
+    int,
+    Meta(ge=1, description="Increases with every event of the environment.", examples=[17]),
+]
+
+
+class EventBody(msgspec.Struct, frozen=True):
+    """Something that has happened."""
+
+    id: EventId
+    type: EventType
+    timestamp: Timestamp
+    data: Annotated[
+        Raw,
+        Meta(
+            description="The resource as it shows by itself; of a deleted one, as it was last.",
+            examples=[{"id": 3, "name": "Desk lamp", "price": 19.95}],
+            extra_json_schema=_OBJECT,
+        ),
+    ]
+    previous: (
+        Annotated[
+            Raw,
+            Meta(
+                description="Of an update alone: the old values of the fields that changed.",
+                examples=[{"price": 24.5}],
+                extra_json_schema=_OBJECT,
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class EventPages(msgspec.Struct, frozen=True):
+    """Where a page of events ends."""
+
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT, examples=[25])]
+    has_more: bool
+    last_id: Annotated[
+        int,
+        Meta(
+            ge=0, description="The next `after`: none is missed, none comes twice.", examples=[17]
+        ),
+    ]
+
+
+class ListedEvents(msgspec.Struct, frozen=True):
+    """Events, the oldest first."""
+
+    data: list[EventBody]
+    pagination: EventPages
+
+
+def _after(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(LAST_PAGE)):
+        raise BrokenRule("must be the id of an event, or 0")
+    return int(text)
+
+
+class ListEvents(msgspec.Struct, frozen=True):
+    """The query of GET /events."""
+
+    after: Annotated[
+        int,
+        Param(
+            _after,
+            type="integer",
+            minimum=0,
+            maximum=LAST_PAGE,
+            description="The id of the last event that the caller has; 0 for the oldest kept.",
+        ),
+    ] = 0
+    type: Annotated[
+        tuple[str, ...] | None,
+        Param(
+            event_types,
+            type="string",
+            description="Comma-separated; `user.*` stands for all types of a noun.",
+            examples=["product.*,user.created"],
+        ),
+    ] = None
+    limit: Limit = 25
+
+
+def event_body(event: StoredEvent) -> EventBody:
+    """An event as readers and webhooks get it: the same bytes every time."""
+    return EventBody(
+        event.id,
+        event.type,
+        timestamp(event.at),
+        Raw(event.data),
+        UNSET if event.previous is None else Raw(event.previous),
+    )
+
+
+def published(event: Event, now: int) -> Published | None:
+    """What is told of a change at `now`, in epoch milliseconds; None where nothing is."""
+    tell = _TELLING.get(type(event))
+    return tell(event, now) if tell else None
+
+
+def _text(body: msgspec.Struct | dict[str, Any]) -> str:
+    return encode(body).decode()
+
+
+def _updated(kind: str, before: msgspec.Struct, after: msgspec.Struct) -> Published | None:
+    """An update by what differs of two representations, derived fields too."""
+    old = {
+        name: value
+        for name in after.__struct_fields__
+        if name != "updated_at" and (value := getattr(before, name)) != getattr(after, name)
+    }
+    return Published(kind, _text(after), _text(old)) if old else None
+
+
+def _product_changed(event: ProductChanged, _now: int) -> Published | None:
+    before, after = product_body(event.before), product_body(event.product)
+    return _updated("product.updated", before, after)
+
+
+def _user_changed(event: UserChanged, _now: int) -> Published | None:
+    return _updated("user.updated", user_body(event.before), user_body(event.user))
+
+
+def _new_password(event: PasswordChanged | PasswordReset, _now: int) -> Published:
+    return Published("user.updated", _text(user_body(event.user)), "{}")
+
+
+def _key_rotated(event: KeyRotated, now: int) -> Published:
+    previous = PreviousKey(event.key.id, timestamp(event.previous_end))
+    return Published("api_key.rotated", _text(successor_key(event.successor, previous, now)))
+
+
+def _imported(event: ProductsImported, _now: int) -> Published:
+    ids = {"first_id": event.first_id, "last_id": event.last_id}
+    return Published("products.imported", _text({"inserted": event.inserted, "updated": 0, **ids}))
+
+
+def _of_user(kind: str) -> Callable[[Any, int], Published]:
+    return lambda event, _now: Published(kind, _text(user_body(event.user)))
+
+
+def _of_product(kind: str) -> Callable[[Any, int], Published]:
+    return lambda event, _now: Published(kind, _text(product_body(event.product)))
+
+
+def _of_key(kind: str) -> Callable[[Any, int], Published]:
+    return lambda event, now: Published(kind, _text(key_item(event.key, now)))
+
+
+_TELLING: dict[type[Event], Callable[[Any, int], Published | None]] = {
+    UserCreated: _of_user("user.created"),
+    UserChanged: _user_changed,
+    PasswordChanged: _new_password,
+    PasswordReset: _new_password,
+    UserDeleted: _of_user("user.deleted"),
+    ProductCreated: _of_product("product.created"),
+    ProductChanged: _product_changed,
+    ProductDeleted: _of_product("product.deleted"),
+    ProductsImported: _imported,
+    SandboxReset: lambda event, _now: Published("sandbox.reset", _text(event.filled)),
+    KeyCreated: _of_key("api_key.created"),
+    KeyRotated: _key_rotated,
+    KeyRevoked: _of_key("api_key.revoked"),
+}

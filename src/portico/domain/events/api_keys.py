@@ -1,0 +1,51 @@
+"""What happens to API keys."""
+
+from portico.domain.api_keys import ApiKey
+from portico.domain.events.base import Details, Event
+
+
+class _OfKey(Event, frozen=True):
+    target = "api_key"
+
+    key: ApiKey
+
+    @property
+    def target_id(self) -> int:
+        return self.key.id
+
+
+class KeyCreated(_OfKey, frozen=True):
+    """An API key was made."""
+
+    action = "key.created"
+
+    @property
+    def details(self) -> Details:
+        """Its name, type and owner."""
+        return {"name": self.key.name, "type": self.key.type, "user_id": self.key.user_id}
+
+
+class KeyRotated(_OfKey, frozen=True):
+    """An API key got a successor."""
+
+    action = "key.rotated"
+
+    successor: ApiKey
+    previous_end: int
+    """When the rotated one ends, in epoch milliseconds."""
+
+    @property
+    def details(self) -> Details:
+        """Its name and its successor."""
+        return {"name": self.key.name, "successor": self.successor.id}
+
+
+class KeyRevoked(_OfKey, frozen=True):
+    """An API key was ended; `key` is as it is now."""
+
+    action = "key.revoked"
+
+    @property
+    def details(self) -> Details:
+        """Its name and owner."""
+        return {"name": self.key.name, "user_id": self.key.user_id}

@@ -1,0 +1,104 @@
+"""What happens around signing in."""
+
+from portico.domain.events.base import Details, Event
+from portico.domain.events.users import OfUser
+from portico.domain.sessions import Session
+from portico.domain.users import User
+
+
+class SignedIn(OfUser, frozen=True):
+    """Somebody signed in."""
+
+    action = "sign_in"
+
+
+class SignInRefused(Event, frozen=True):
+    """Somebody gave a wrong password, or an e-mail that nobody has."""
+
+    action = "sign_in.refused"
+    target = "user"
+
+    user: User | None
+
+    @property
+    def target_id(self) -> int | None:
+        """The account, if there is one."""
+        return self.user.id if self.user else None
+
+
+class SignedOut(Event, frozen=True):
+    """A session was ended by itself."""
+
+    action = "sign_out"
+    target = "session"
+
+    session_id: int
+
+    @property
+    def target_id(self) -> int:
+        return self.session_id
+
+
+class SessionRevoked(Event, frozen=True):
+    """A session was ended from elsewhere."""
+
+    action = "session.revoked"
+    target = "session"
+
+    session: Session
+
+    @property
+    def target_id(self) -> int:
+        return self.session.id
+
+    @property
+    def details(self) -> Details:
+        """Whose it was."""
+        return {"user_id": self.session.user_id}
+
+
+class SignedOutEverywhere(OfUser, frozen=True):
+    """All that an account was signed in with ended."""
+
+    action = "sign_out.everywhere"
+
+    sessions: int
+    grants: int
+
+    @property
+    def details(self) -> Details:
+        """How many sessions and grants there were."""
+        return {"sessions": self.sessions, "grants": self.grants}
+
+
+class GrantRevoked(Event, frozen=True):
+    """A login or a consent was ended; `why` tells more of it."""
+
+    action = "grant.revoked"
+    target = "grant"
+
+    grant_id: int
+    user_id: int
+    why: Details
+
+    @property
+    def target_id(self) -> int:
+        return self.grant_id
+
+    @property
+    def details(self) -> Details:
+        """Whose it was, and why it ended."""
+        return {"user_id": self.user_id, **self.why}
+
+
+class SigningKeyCreated(Event, frozen=True):
+    """A key pair for JSON Web Tokens was made."""
+
+    action = "signing_key.created"
+    target = "signing_key"
+
+    kid: str
+
+    @property
+    def target_id(self) -> str:
+        return self.kid

@@ -1,0 +1,57 @@
+"""Events as readers and webhooks are told them: their types, and whose scope covers which."""
+
+import msgspec
+
+from portico.domain.errors import BrokenRule
+
+EVENT_SCOPES: dict[str, str] = {
+    "user.created": "read:users",
+    "user.updated": "read:users",
+    "user.deleted": "read:users",
+    "product.created": "read:products",
+    "product.updated": "read:products",
+    "product.deleted": "read:products",
+    "products.imported": "read:products",
+    "api_key.created": "admin",
+    "api_key.rotated": "admin",
+    "api_key.revoked": "admin",
+    "sandbox.reset": "admin",
+}
+"""Every type of event, and the scope that one needs to see it (decisions §12)."""
+
+EVENT_TYPES = tuple(EVENT_SCOPES)
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What is told of a change. `data` is the resource as JSON, `previous` the old values of the
+    fields that changed, of an update alone."""
+
+    type: str
+    data: str
+    previous: str | None = None
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """An event in its place among all; `at` is in epoch milliseconds."""
+
+    id: int
+    type: str
+    at: int
+    data: str
+    previous: str | None
+
+
+def event_types(text: str) -> tuple[str, ...]:
+    """Read comma-separated types, of which `noun.*` stands for all of a noun. Raises
+    `BrokenRule`."""
+    found: set[str] = set()
+    for word in text.split(","):
+        noun, dot, rest = word.strip().partition(".")
+        if rest == "*":
+            of_noun = {name for name in EVENT_TYPES if name.startswith(noun + dot)}
+        else:
+            of_noun = {noun + dot + rest} & EVENT_SCOPES.keys()
+        if not of_noun:
+            raise BrokenRule(f"must be some of {', '.join(EVENT_TYPES)}, or all of a noun: user.*")
+        found |= of_noun
+    return tuple(name for name in EVENT_TYPES if name in found)

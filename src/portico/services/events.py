@@ -1,0 +1,39 @@
+"""Use cases of events."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from portico.domain.errors import Gone
+from portico.domain.published import StoredEvent
+from portico.services.environment import Environment
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Some events, and whether there are more after them."""
+
+    rows: list[StoredEvent]
+    has_more: bool
+
+
+async def read_events(
+    env: Environment, after: int, types: Sequence[str] | None, limit: int
+) -> EventPage:
+    """The oldest events after the one with the id `after`, of these types or of all: with every
+    change that was acknowledged before. Raises `Gone` where some in between are no longer kept."""
+    await env.events.settle()
+    rows = await env.events.page(after, types, limit + 1)
+    # The first may be the very next, which tells without a look.
+    if after and not (types is None and rows and rows[0].id == after + 1):
+        await require_kept(env, after)
+    return EventPage(rows[:limit], len(rows) > limit)
+
+
+async def require_kept(env: Environment, after: int) -> None:
+    """Raises `Gone` where events after the one with this id are no longer kept."""
+    removed = await env.events.removed_up_to()
+    if after < removed:
+        raise Gone(
+            f"Events up to {removed} are no longer kept. The oldest that is kept has the id"
+            f" {removed + 1}; pass after=0 to begin with it."
+        )

@@ -1,0 +1,115 @@
+"""Events: stored with the change that they tell of, read by their number.
+
+A number that is read is final: none below it comes any more. SQLite has one writer, so that numbers
+are given in the order of commits. PostgreSQL commits transactions in any order, so an event gets
+its number once it is committed, under a lock (`settle`), and is not read before
+(docs/decisions/0023).
+"""
+
+from collections.abc import Sequence
+from string import ascii_lowercase
+
+from portico.domain.published import Published, StoredEvent
+from portico.storage.database import Database, Reader, Transaction
+from portico.storage.table import Table
+
+EVENTS = Table("events", StoredEvent)
+
+BATCH = 200
+"""Rows that are removed at once."""
+
+SETTLED_AT_ONCE = 1_000
+
+_INSERT = """
+INSERT INTO events (type, at, data, previous) VALUES (:type, :at, :data, :previous)"""
+_AFTER = f"SELECT {EVENTS.columns} FROM events WHERE id > :after ORDER BY id LIMIT :limit"
+# One step through the index for each type, however rare.
+_OF_TYPE = f"""
+SELECT * FROM (SELECT {EVENTS.columns} FROM events
+WHERE type = :type_{{letter}} AND id > :after ORDER BY id LIMIT :limit) AS type_{{letter}}"""
+_OF_TYPES = "SELECT * FROM ({each}) AS chosen ORDER BY id LIMIT :limit"
+_LAST = """
+SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
+_REMOVED = "SELECT up_to FROM events_removed"
+_UNSETTLED = "SELECT 1 FROM events WHERE id IS NULL LIMIT 1"
+_LOCK = "SELECT pg_advisory_xact_lock(7041779, hashtext(current_schema()))"
+_SETTLE = f"""
+UPDATE events AS e SET id = given.id FROM (
+    SELECT seq, CAST(:last AS BIGINT) + row_number() OVER (ORDER BY seq) AS id FROM (
+        SELECT seq FROM events WHERE id IS NULL ORDER BY seq LIMIT {SETTLED_AT_ONCE}
+    ) AS waiting
+) AS given WHERE e.seq = given.seq AND e.id IS NULL"""
+_TELL = "SELECT pg_notify(current_schema(), 'events')"
+_OLDEST = "SELECT id, at FROM events WHERE id > 0 ORDER BY id LIMIT :limit"
+_REMOVE = "DELETE FROM events WHERE id <= :up_to"
+_KEEP_BOUND = """
+INSERT INTO events_removed (one, up_to) VALUES (1, :up_to)
+ON CONFLICT (one) DO UPDATE SET up_to = excluded.up_to"""
+
+
+class Events:
+    """The events of one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def add(self, tx: Transaction, at: int, event: Published) -> None:
+        """Stores an event; whoever commits `tx` rings the database's bell."""
+        values = {"type": event.type, "at": at, "data": event.data, "previous": event.previous}
+        await tx.run(_INSERT, values)
+
+    async def settle(self) -> bool:
+        """Gives the committed events their numbers, where they have none yet, and tells every
+        process; whether there were any. PostgreSQL alone has such."""
+        if self._db.engine == "sqlite" or await self._db.one(_UNSETTLED) is None:
+            return False
+        async with self._db.transaction() as tx:
+            await tx.one(_LOCK)
+            # Only now: what was numbered by whoever had the lock before is seen.
+            await tx.run(_SETTLE, {"last": await self._last(tx)})
+            await tx.one(_TELL)
+        return True
+
+    async def last_id(self) -> int:
+        """The number of the newest event, 0 before the first."""
+        return await self._last(self._db)
+
+    async def removed_up_to(self) -> int:
+        """The highest number whose event was removed by age, 0 where none was."""
+        row = await self._db.one(_REMOVED)
+        return row[0] if row else 0
+
+    async def page(self, after: int, types: Sequence[str] | None, limit: int) -> list[StoredEvent]:
+        """The oldest events with a number above `after`, of these types or of all."""
+        values: dict[str, object] = {"after": after, "limit": limit}
+        if types is None:
+            sql = _AFTER
+        else:
+            chosen = dict(zip(ascii_lowercase, types, strict=False))
+            values |= {f"type_{letter}": name for letter, name in chosen.items()}
+            each = (_OF_TYPE.format(letter=letter) for letter in chosen)
+            sql = _OF_TYPES.format(each=" UNION ALL ".join(each))
+        return EVENTS.read_all(await self._db.all(sql, values))
+
+    async def _last(self, reader: Reader) -> int:
+        row = await reader.one(_LAST)
+        return row[0] if row else 0
+
+    async def is_due(self, before: int) -> bool:
+        """Whether the oldest event is older than `before`, in epoch milliseconds."""
+        rows = await self._db.all(_OLDEST, {"limit": 1})
+        return bool(rows) and rows[0][1] < before
+
+    async def forget(self, tx: Transaction, before: int) -> bool:
+        """Removes the oldest that are older than `before`, without a gap; tells whether there may
+        be more."""
+        oldest = await tx.all(_OLDEST, {"limit": BATCH})
+        up_to = 0
+        for number, at in oldest:
+            if at >= before:
+                break
+            up_to = number
+        if up_to:
+            await tx.run(_REMOVE, {"up_to": up_to})
+            await tx.run(_KEEP_BOUND, {"up_to": up_to})
+        return up_to == oldest[-1][0] and len(oldest) == BATCH if oldest else False

@@ -1,0 +1,310 @@
+"""Events: written with every change, read in order by a cursor (decisions §12)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from driving import Api, Caller, refused
+from portico.domain.audit import OPERATOR
+from portico.domain.published import EVENT_TYPES, Published
+from portico.services.accounts import give_key, set_plan
+from portico.services.imports import insert_in_batches
+from portico.services.sandbox import reset
+from signing_in import PASSWORD
+
+LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
+ADA = {"name": "Ada", "email": "ada@example.com", "password": PASSWORD, "role": "editor"}
+AT = "2026-03-15T12:00:00.000Z"
+
+
+async def told(caller: Caller, **query: Any) -> list[dict[str, Any]]:
+    """The events that a caller sees."""
+    answer = await caller.get("/events", params=query)
+    assert answer.status_code == 200, answer.text
+    events: list[dict[str, Any]] = answer.json()["data"]
+    return events
+
+
+async def now(caller: Caller) -> int:
+    """The id of the newest event, after which a test's own come."""
+    answer = await caller.get("/events", params={"limit": 100})
+    last: int = answer.json()["pagination"]["last_id"]
+    return last
+
+
+async def newest(caller: Caller) -> dict[str, Any]:
+    return (await told(caller, limit=100))[-1]
+
+
+async def test_a_new_product_is_told_as_it_shows_by_itself(api: Api) -> None:
+    editor = await api.caller("editor")
+    made = (await editor.post("/products", json=LAMP)).json()["data"]
+    event = await newest(editor)
+    assert event == {"id": event["id"], "type": "product.created", "timestamp": AT, "data": made}
+
+
+async def test_an_update_tells_the_old_values_of_what_changed_derived_ones_too(api: Api) -> None:
+    editor = await api.caller("editor")
+    made = (await editor.post("/products", json=LAMP | {"metadata": {"a": "b"}})).json()["data"]
+    api.clock.advance(seconds=1)
+    body = {"price": 13, "stock_quantity": 4, "metadata": {"a": "c"}}
+    changed = (await editor.patch(f"/products/{made['id']}", json=body)).json()["data"]
+    event = await newest(editor)
+    assert event["type"] == "product.updated"
+    assert event["data"] == changed
+    assert event["previous"] == {
+        "price": 12.5,
+        "in_stock": False,
+        "stock_quantity": 0,
+        "metadata": {"a": "b"},
+    }
+
+
+async def test_a_deleted_product_is_told_as_it_was_last(api: Api) -> None:
+    editor = await api.caller("editor")
+    made = (await editor.post("/products", json=LAMP)).json()["data"]
+    await editor.delete(f"/products/{made['id']}")
+    event = await newest(editor)
+    assert (event["type"], event["data"]) == ("product.deleted", made)
+    assert "previous" not in event
+
+
+async def test_users_are_told_from_their_making_to_their_end(api: Api) -> None:
+    admin = await api.caller("admin")
+    made = (await admin.post("/users", json=ADA)).json()["data"]
+    path = f"/users/{made['id']}"
+    await admin.patch(path, json={"name": "Ada King", "preferences": {"theme": "dark"}})
+    last = (await admin.get(path)).json()["data"]
+    await admin.delete(path)
+    created, updated, deleted = await told(admin, type="user.*")
+    assert created["data"]["preferences"]["theme"] == "system"
+    assert created["data"].items() >= made.items()
+    assert updated["previous"] == {
+        "name": "Ada",
+        "preferences": {"theme": "system", "language": "en", "notifications": True},
+    }
+    assert updated["data"] == deleted["data"] == last
+    assert [e["type"] for e in (created, updated, deleted)] == [
+        "user.created",
+        "user.updated",
+        "user.deleted",
+    ]
+
+
+async def test_a_new_password_is_an_update_without_old_values(api: Api) -> None:
+    admin = await api.caller("admin")
+    user = await api.account("viewer", password=PASSWORD)
+    await admin.patch(f"/users/{user.id}", json={"password": "Another1Password"})
+    await admin.patch(f"/users/{user.id}", json={"password": "Third1Password", "name": "Ada"})
+    first, second = await told(admin, type="user.updated")
+    assert first["previous"] == {}
+    assert second["previous"] == {"name": user.name}
+    assert "assword" not in str(first) + str(second)
+
+
+async def test_what_changes_nothing_that_is_shown_makes_no_event(api: Api) -> None:
+    admin = await api.caller("admin")
+    user = await api.account("viewer", password=PASSWORD)
+    product = await api.product()
+    before = await now(admin)
+    await admin.patch(f"/users/{user.id}", json={"name": user.name})
+    await admin.patch(f"/products/{product.id}", json={"name": "Lamp"})
+    await set_plan(api.live, user.email, "free", OPERATOR)
+    await set_plan(api.live, user.email, "pro", OPERATOR)
+    credentials = {"email": user.email, "password": PASSWORD}
+    assert (await admin.post("/sessions", json=credentials)).status_code == 201
+    assert (await admin.post("/products", json=LAMP | {"price": -1})).status_code == 422
+    assert await told(admin, after=before) == []
+
+
+async def test_keys_are_told_without_their_secret(api: Api) -> None:
+    admin = await api.caller("admin")
+    user = await api.account("viewer")
+    record, secret = await give_key(
+        api.live, user, name="Shop", key_type="live", expires_at=None, by=OPERATOR
+    )
+    created = await newest(admin)
+    assert created["type"] == "api_key.created"
+    assert created["data"] == {
+        "id": record.id,
+        "name": "Shop",
+        "type": "live",
+        "hint": record.hint,
+        "created_at": AT,
+        "expires_at": None,
+        "last_used_at": None,
+        "status": "active",
+    }
+    rotated = (await admin.post("/api-keys/rotate")).json()["data"]
+    event = await newest(admin)
+    assert event["type"] == "api_key.rotated"
+    assert event["data"]["id"] == rotated["id"]
+    assert event["data"]["previous_key"] == rotated["previous_key"]
+    assert secret not in str(created)
+    assert rotated["key"] not in str(event)
+
+
+async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> None:
+    editor = await api.caller("editor")
+    values = [{"name": f"Lamp {n}", "category": "light", "price": 1} for n in range(2_500)]
+    rows = [LAMP | row | {"images": [], "metadata": {}, "description": ""} for row in values]
+    full = [r | {"currency": "USD", "stock_quantity": 0, "status": "draft"} for r in rows]
+    async for _ in insert_in_batches(api.live, full, OPERATOR):
+        pass
+    (event,) = await told(editor)
+    assert event["type"] == "products.imported"
+    first, last = event["data"]["first_id"], event["data"]["last_id"]
+    assert event["data"] == {"inserted": 2500, "updated": 0, "first_id": first, "last_id": last}
+    assert (await editor.get(f"/products/{first}")).json()["data"]["name"] == "Lamp 0"
+    assert (await editor.get(f"/products/{last}")).json()["data"]["name"] == "Lamp 2499"
+
+
+async def test_a_reset_of_the_sandbox_is_one_event_there_and_leaves_the_others(api: Api) -> None:
+    live = await api.caller("admin")
+    user = live.user
+    record, key = await give_key(
+        api.live, user, name="Test", key_type="test", expires_at=None, by=OPERATOR
+    )
+    filled = await reset(api.sandbox, OPERATOR)
+    mirror = await api.sandbox.users.by_account(user.id)
+    assert mirror is not None
+    sandbox = Caller(api, mirror, record, key, "sandbox")
+    types = [event["type"] for event in await told(sandbox)]
+    assert types == ["user.created", "api_key.created", "sandbox.reset"]
+    event = await newest(sandbox)
+    assert event["data"] == {"users": filled.users, "products": filled.products}
+    assert {event["type"] for event in await told(live)} == {"api_key.created"}  # the admin's own
+    await sandbox.aclose()
+
+
+async def test_a_reader_walks_through_all_events_by_the_last_id(api: Api) -> None:
+    editor = await api.caller("editor")
+    for number in range(7):
+        await editor.post("/products", json=LAMP | {"name": f"Lamp {number}"})
+    after, names, pages = 0, [], []
+    while True:
+        answer = (await editor.get("/events", params={"after": after, "limit": 3})).json()
+        names += [event["data"]["name"] for event in answer["data"]]
+        pages.append(answer["pagination"])
+        after = answer["pagination"]["last_id"]
+        if not answer["pagination"]["has_more"]:
+            break
+    assert names == [f"Lamp {number}" for number in range(7)]
+    assert [page["has_more"] for page in pages] == [True, True, False]
+    assert [page["limit"] for page in pages] == [3, 3, 3]
+    empty = (await editor.get("/events", params={"after": after + 5})).json()
+    assert empty == {
+        "data": [],
+        "pagination": {"limit": 25, "has_more": False, "last_id": after + 5},
+    }
+
+
+async def test_one_sees_what_ones_scopes_cover(api: Api) -> None:
+    admin, viewer = await api.caller("admin"), await api.caller("viewer")
+    before = await now(admin)
+    await admin.post("/users", json=ADA)
+    await admin.post("/products", json=LAMP)
+    await admin.post("/api-keys/rotate")
+    types = ["user.created", "product.created", "api_key.rotated"]
+    assert [event["type"] for event in await told(admin, after=before)] == types
+    assert [event["type"] for event in await told(viewer, after=before)] == types[:2]
+    answer = await viewer.get("/events", params={"type": "product.created,api_key.*"})
+    refused(answer, 403, "PERMISSION_DENIED")
+
+
+async def test_types_are_chosen_by_name_and_by_noun(api: Api) -> None:
+    admin = await api.caller("admin")
+    await admin.post("/users", json=ADA)
+    made = (await admin.post("/products", json=LAMP)).json()["data"]
+    await admin.patch(f"/products/{made['id']}", json={"price": 1})
+
+    async def types(chosen: str) -> list[str]:
+        return [event["type"] for event in await told(admin, type=chosen)]
+
+    assert await types("product.*") == ["product.created", "product.updated"]
+    assert await types("product.updated,user.*") == ["user.created", "product.updated"]
+    assert await types("products.*") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"type": "product.sold"},
+        {"type": "*"},
+        {"type": "ping"},
+        {"type": "product.created,"},
+        {"after": "-1"},
+        {"after": "one"},
+        {"after": str(2**64)},
+        {"limit": "0"},
+        {"limit": "101"},
+        {"page": "1"},
+    ],
+)
+async def test_what_cannot_be_read_is_told_so(api: Api, query: dict[str, str]) -> None:
+    admin = await api.caller("admin")
+    answer = await admin.get("/events", params=query)
+    assert refused(answer, 400, "VALIDATION_ERROR").keys() == query.keys()
+
+
+async def test_events_that_are_no_longer_kept_are_gone(api: Api) -> None:
+    editor = await api.caller("editor")
+    for number in range(5):
+        await editor.post("/products", json=LAMP | {"name": f"Lamp {number}"})
+        api.clock.advance(days=1)
+    ids = [event["id"] for event in await told(editor)]
+    before = api.clock() - 3 * 86_400_000 + 1
+    assert await api.live.events.is_due(before)
+    async with api.live.db.transaction() as tx:
+        assert not await api.live.events.forget(tx, before)
+    assert [event["id"] for event in await told(editor)] == ids[3:]
+    assert [event["id"] for event in await told(editor, after=ids[2])] == ids[3:]
+    for query in ({"after": ids[1]}, {"after": ids[1], "type": "product.*"}):
+        answer = await editor.get("/events", params=query)
+        refused(answer, 410, "GONE")
+        assert str(ids[3]) in answer.json()["error"]["message"]
+
+
+async def test_a_change_that_is_undone_leaves_no_event(api: Api) -> None:
+    broken = await api.broken_product()
+    editor = await api.caller("editor")
+    assert (await editor.patch(f"/products/{broken.id}", json={"price": 2})).status_code == 500
+    assert await told(editor) == []
+
+
+async def test_a_reader_beside_writers_misses_none_and_repeats_none(api: Api) -> None:
+    editor, total = await api.caller("editor"), 60
+    seen: list[str] = []
+
+    async def read() -> None:
+        after = 0
+        while len(seen) < total:
+            answer = (await editor.get("/events", params={"after": after, "limit": 7})).json()
+            seen.extend(event["data"]["name"] for event in answer["data"])
+            after = answer["pagination"]["last_id"]
+            await asyncio.sleep(0)  # for those who write
+
+    async def write(first: int) -> None:
+        for number in range(first, total, 6):
+            await editor.post("/products", json=LAMP | {"name": f"Lamp {number}"})
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(read(), *map(write, range(6)))
+    assert sorted(seen) == sorted(f"Lamp {number}" for number in range(total))
+
+
+@pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)  # SQLite has one writer
+async def test_an_event_that_is_committed_late_comes_after_those_that_were_read(api: Api) -> None:
+    editor = await api.caller("editor")
+    async with api.live.db.transaction() as tx:
+        await api.live.events.add(tx, api.clock(), Published("product.created", '{"slow": 1}'))
+        await editor.post("/products", json=LAMP)
+        (quick,) = await told(editor)
+        assert quick["data"]["name"] == "Lamp"
+    (slow,) = await told(editor, after=quick["id"])
+    assert slow["data"] == {"slow": 1}
+
+
+def test_every_type_has_a_noun_and_a_verb() -> None:
+    assert all(len(name.split(".")) == 2 for name in EVENT_TYPES)
