@@ -16,8 +16,8 @@ import struct
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from granian._granian import SocketHolder
@@ -25,6 +25,7 @@ from granian.server.embed import Server as Granian
 
 from portico.domain.networks import Network
 from portico.http.peers import is_within, limited_as
+from portico.http.sockets import Tcp, borrowed, descriptors, tcp_of
 
 UNSENT_BYTES = 64 * 1024
 """How much of an answer the kernel takes ahead of what the client can receive. What is under way
@@ -50,12 +51,6 @@ _BUSY = 20
 
 _SLICE = 50
 """How many sockets are looked at, in half a millisecond, before others have their turn."""
-
-_OWN_FILES = "/proc/self/fd"
-
-_TCP_INFO = struct.Struct("=52xI64xQ16xI")
-"""Of `struct tcp_info`: milliseconds since data came, bytes that the client has received, bytes
-that were never sent."""
 
 _NO_SYN = array(
     "Q",
@@ -165,10 +160,7 @@ class _Connection(NamedTuple):
     descriptor: int
     port: int
     peer: Any
-    silent: int
-    """Milliseconds since it sent something."""
-    received: int
-    unsent: int
+    tcp: Tcp
 
 
 class Watch:
@@ -205,42 +197,39 @@ class Watch:
         it took, without the turns of others."""
         spent = 0.0
         found: list[_Connection] = []
-        descriptors = _descriptors()
+        own = descriptors()
         self._doors.clear()
-        for start in range(0, len(descriptors), _SLICE):
+        for start in range(0, len(own), _SLICE):
             began = time.perf_counter()
-            found += filter(None, map(self._connection, descriptors[start : start + _SLICE]))
+            found += filter(None, map(self._connection, own[start : start + _SLICE]))
             spent += time.perf_counter() - began
             await asyncio.sleep(0)
         began = time.perf_counter()
         for connection in (*self._excess(found), *self._slowest(found)):
             self._end(connection)
-        self._relieve(short=self._files.short(len(descriptors)))
+        self._relieve(short=self._files.short(len(own)))
         return spent + time.perf_counter() - began
 
     def _connection(self, descriptor: int) -> _Connection | None:
         """The connection behind a descriptor, None where there is none of a listener's."""
         try:
-            with _borrowed(descriptor) as seen:
+            with borrowed(descriptor) as seen:
                 name = seen.getsockname()
                 if not isinstance(name, tuple) or name[1] not in self._most:
                     return None
                 if seen.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                     self._doors.add(descriptor)
                     return None
-                peer = seen.getpeername()
-                info = seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+                return _Connection(descriptor, name[1], seen.getpeername(), tcp_of(seen))
         except OSError:  # no socket, not connected, or closed meanwhile
             return None
-        info = info.ljust(_TCP_INFO.size, b"\0")  # some kernels tell less
-        return _Connection(descriptor, name[1], peer, *_TCP_INFO.unpack(info))
 
     def _relieve(self, *, short: bool) -> None:
         """While descriptors are short, nobody new comes in, and the server gets the reserve."""
         program = struct.pack("HP", len(_NO_SYN), _NO_SYN.buffer_info()[0])
         for descriptor in self._doors:
             option = _ATTACH_FILTER if short else _DETACH_FILTER
-            with suppress(OSError), _borrowed(descriptor) as door:  # there is none to detach
+            with suppress(OSError), borrowed(descriptor) as door:  # there is none to detach
                 door.setsockopt(socket.SOL_SOCKET, option, program)
         self._files.set(pressed=short)
 
@@ -253,7 +242,7 @@ class Watch:
         for (port, _), theirs in callers.items():
             excess = len(theirs) - self._most[port]
             if excess > 0 and not is_within(theirs[0].peer[0], self._trusted_proxies):
-                ended += sorted(theirs, key=lambda one: one.silent, reverse=True)[:excess]
+                ended += sorted(theirs, key=lambda one: one.tcp.silent, reverse=True)[:excess]
         return ended
 
     def _slowest(self, found: Sequence[_Connection]) -> list[_Connection]:
@@ -262,15 +251,15 @@ class Watch:
         before, self._slow = self._slow, {}
         ended: list[_Connection] = []
         for connection in found:
-            if not connection.unsent:
+            if not connection.tcp.unsent:
                 continue
             key = connection.descriptor, connection.peer
-            since, received = before.get(key, (now, connection.received))
+            since, received = before.get(key, (now, connection.tcp.received))
             if now - since >= self._patience.read:
-                if connection.received - received < SLOWEST * (now - since):
+                if connection.tcp.received - received < SLOWEST * (now - since):
                     ended.append(connection)
                     continue
-                since, received = now, connection.received
+                since, received = now, connection.tcp.received
             self._slow[key] = since, received
         return ended
 
@@ -279,27 +268,6 @@ class Watch:
         seen = self._connection(connection.descriptor)
         if seen is None or seen.peer != connection.peer:
             return
-        with suppress(OSError), _borrowed(connection.descriptor) as ending:  # it ended by itself
+        with suppress(OSError), borrowed(connection.descriptor) as ending:  # it ended by itself
             ending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             ending.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A descriptor as a socket; raises OSError for what is none. It is neither duplicated nor
-    closed: to close any descriptor of a database file would take away the locks that SQLite has on
-    it (POSIX), and another process would then take the file for its own."""
-    # The family gives room for addresses of both.
-    borrowed = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
-    try:
-        yield borrowed
-    finally:
-        borrowed.detach()
-
-
-def _descriptors() -> Sequence[int]:
-    """The descriptors of this process, or where there is none left to ask with, all that may be."""
-    try:
-        return [int(name) for name in os.listdir(_OWN_FILES)]  # noqa: PTH208 - paths would cost more than all the rest
-    except OSError:
-        return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

@@ -113,6 +113,7 @@ async def _answer(
         raise CommandError(f"The listener ended by itself: {ended.exception() or 'see its log'}.")
     for listener in listeners:
         listener.stop()  # type: ignore[no-untyped-call]
+    await server.pipeline.streams.stop()
     try:
         await asyncio.wait_for(_drain(server, serving), DRAIN_SECONDS)
     except TimeoutError:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -72,6 +72,28 @@ class Reply:
         self.status = status
         self.body = body
         self.headers: Headers = [] if headers is None else headers
+
+
+class Stream(Reply):
+    """A reply whose body goes on: it is sent as `chunks` give it.
+
+    When they end, or the client goes away, or the server stops, `chunks` are closed where they are
+    and `ended` is called; it is called too where they never began.
+    """
+
+    __slots__ = ("chunks", "ended")
+
+    def __init__(
+        self,
+        status: int,
+        chunks: AsyncGenerator[bytes, None],
+        ended: Callable[[], object],
+        headers: Headers,
+    ) -> None:
+        """The reply keeps `headers`, and the pipeline adds to them."""
+        super().__init__(status, headers=headers)
+        self.chunks = chunks
+        self.ended = ended
 
 
 def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> Reply:

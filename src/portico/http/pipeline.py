@@ -15,10 +15,11 @@ from portico.domain.errors import Internal, PorticoError
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.measure import Measure
-from portico.http.messages import JSON, Reply, Request, Scope, TypedRequest
+from portico.http.messages import JSON, Reply, Request, Scope, Stream, TypedRequest
 from portico.http.peers import UNSECURED, Peers, limited_as
 from portico.http.problems import FAILED, problem
 from portico.http.routing import Endpoint, Responder, Router
+from portico.http.streams import Streams
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class Pipeline:
         self._count = itertools.count(1)
         self._quiet: asyncio.Event | None = None
         self.under_way = 0
+        """Requests that have no answer yet; one whose answer goes on is among `streams`."""
+        self.streams = Streams()
 
     async def answered(self) -> None:
         """Waits until no request is under way."""
@@ -87,7 +90,10 @@ class Pipeline:
                 headers.append(("x-ratelimit-limit", str(verdict.limit)))
                 headers.append(("x-ratelimit-remaining", str(verdict.remaining)))
                 headers.append(("x-ratelimit-reset", str(verdict.reset)))
-            proto.response_bytes(reply.status, headers, reply.body)
+            if isinstance(reply, Stream):
+                self.streams.begin(request, reply, scope, proto)
+            else:
+                proto.response_bytes(reply.status, headers, reply.body)
             self._measure.record(request, endpoint, reply.status, time.perf_counter() - started)
         finally:
             self.under_way -= 1

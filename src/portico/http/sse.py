@@ -1,0 +1,45 @@
+"""Server-Sent Events, as the WHATWG HTML standard has them (§9.2)."""
+
+import re
+from collections.abc import AsyncGenerator, Callable
+
+from portico.domain.errors import Fault, Unreadable
+from portico.domain.ids import MAX_ID
+from portico.http.messages import Request, Stream
+
+EVENT_STREAM = "text/event-stream"
+
+COMMENT = b":\n\n"
+"""What readers ignore: it shows that the connection still stands."""
+
+_LAST_EVENT_ID = "Last-Event-ID"
+_HEADERS = (
+    ("content-type", EVENT_STREAM),
+    ("cache-control", "no-store"),
+    ("x-accel-buffering", "no"),  # proxies gather no part of it
+)
+_LINE_END = re.compile("\r\n|\n|\r")
+_DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+def event_stream(chunks: AsyncGenerator[bytes, None], ended: Callable[[], object]) -> Stream:
+    """A reply of events; see `Stream`."""
+    return Stream(200, chunks, ended, [*_HEADERS])
+
+
+def event_bytes(event_id: int, kind: str, data: str) -> bytes:
+    """One event. `kind` has no line end; `data` may have several lines."""
+    lines = "".join(f"data: {line}\n" for line in _LINE_END.split(data))
+    return f"id: {event_id}\nevent: {kind}\n{lines}\n".encode()
+
+
+def last_event_id(request: Request) -> int | None:
+    """The id of the last event that a reader has seen, None for one that has seen none. Raises
+    `Unreadable`."""
+    sent = request.listed(_LAST_EVENT_ID.lower())
+    if sent is None:
+        return None
+    if _DECIMAL.fullmatch(sent) is None or (number := int(sent)) > MAX_ID:
+        message = f"must be sent once, and be a whole number from 0 to {MAX_ID}"
+        raise Unreadable("The request could not be read.", [Fault(_LAST_EVENT_ID, message)])
+    return number

@@ -1,0 +1,81 @@
+"""Replies that go on: each is sent as it comes, until it ends, the client goes away or the server
+stops."""
+
+import asyncio
+import logging
+from contextlib import aclosing
+from typing import Any
+
+from portico.http.messages import Request, Scope, Stream
+from portico.http.sockets import Outgoing
+
+AHEAD = 128 * 1024
+"""Bytes of a stream that are handed to the HTTP server before the client must have taken them: the
+server would keep any number."""
+
+_FIRST_REST, _LONGEST_REST = 0.01, 0.5
+"""Seconds between two looks at whether it has."""
+
+log = logging.getLogger(__name__)
+
+
+class Streams:
+    """The open streams of this process."""
+
+    def __init__(self) -> None:
+        self._open: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    def begin(self, request: Request, stream: Stream, scope: Scope, proto: Any) -> None:
+        """Sends the head, and from then on what `stream` gives; of HEAD nothing more."""
+        transport = proto.response_stream(stream.status, stream.headers)
+        if request.method == "HEAD" or self._stopped:
+            stream.ended()
+            return
+        sending = asyncio.create_task(_send(request.id, stream, scope.client, transport))
+        gone = asyncio.ensure_future(proto.client_disconnect())
+        gone.add_done_callback(lambda _: sending.cancel())
+
+        def ended(_: object) -> None:
+            self._open.discard(sending)
+            gone.cancel()
+            stream.ended()
+
+        self._open.add(sending)
+        sending.add_done_callback(ended)
+
+    async def stop(self) -> None:
+        """Ends all streams, each after a whole chunk; those that begin later have none."""
+        self._stopped = True
+        for sending in self._open:
+            sending.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+
+async def _send(request_id: str, stream: Stream, client: str, transport: Any) -> None:
+    """Sends a stream to its end, or until it is cancelled."""
+    outgoing = Outgoing(client)
+    ahead = 0
+    try:
+        async with aclosing(stream.chunks) as chunks:
+            async for chunk in chunks:
+                try:
+                    await transport.send_bytes(chunk)
+                except RuntimeError:  # so RSGI says that the client has gone, if this is sooner
+                    return
+                ahead += len(chunk)
+                if ahead >= AHEAD:
+                    await _taken(outgoing)
+                    ahead = 0
+    except Exception:
+        log.exception("a stream broke off", extra={"request_id": request_id})
+
+
+async def _taken(outgoing: Outgoing) -> None:
+    """Waits until the client has room for more."""
+    rest = _FIRST_REST  # in which the server, in threads of its own, writes what it was handed
+    while True:
+        await asyncio.sleep(rest)
+        if not outgoing.unsent():
+            return
+        rest = min(2 * rest, _LONGEST_REST)

@@ -1,0 +1,35 @@
+"""What waits in the kernel for a client, found by the client's address."""
+
+import contextlib
+import socket
+
+import pytest
+
+from portico.http.sockets import Outgoing
+
+
+def pair(host: str) -> tuple[socket.socket, socket.socket]:
+    """Two ends of a connection."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.bind((host, 0))
+        listener.listen()
+        client = socket.socket(family)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(listener.getsockname())
+        return client, listener.accept()[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_what_a_client_does_not_take_is_seen_until_it_is_gone(host: str) -> None:
+    client, server = pair(host)
+    name = f"[{host}]" if ":" in host else host
+    outgoing = Outgoing(f"{name}:{client.getsockname()[1]}")
+    with client, server:
+        assert outgoing.unsent() == 0
+        server.setblocking(False)  # noqa: FBT003 - its only spelling
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                server.send(b"x" * 65536)
+        assert outgoing.unsent() > 0
+    assert outgoing.unsent() == 0

@@ -1,0 +1,70 @@
+"""Server-Sent Events as the HTML standard has them (§9.2), read by the words of the standard."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driving import Headers
+from portico.domain.errors import Unreadable
+from portico.domain.ids import MAX_ID
+from portico.http.messages import Request, TypedRequest
+from portico.http.sse import COMMENT, event_bytes, last_event_id
+
+
+def read(stream: bytes) -> list[tuple[str, str, str]]:
+    """Id, type and data of every event, as §9.2.6 interprets a stream."""
+    events = []
+    last_id, kind, data = "", "", ""
+    text = stream.decode().replace("\r\n", "\n").replace("\r", "\n")
+    for line in text.split("\n")[:-1]:
+        if not line:
+            if data:
+                events.append((last_id, kind, data.removesuffix("\n")))
+            kind, data = "", ""
+            continue
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "id" and "\0" not in value:
+            last_id = value
+        elif name == "event":
+            kind = value
+        elif name == "data":
+            data += f"{value}\n"
+    return events
+
+
+@given(st.integers(0, MAX_ID), st.text(min_size=1))
+def test_every_text_arrives_but_for_the_form_of_its_line_ends(number: int, data: str) -> None:
+    stream = COMMENT + event_bytes(number, "product.created", data) + COMMENT
+    expected = data.replace("\r\n", "\n").replace("\r", "\n")
+    assert read(stream) == [(str(number), "product.created", expected)]
+
+
+def test_events_follow_each_other() -> None:
+    stream = event_bytes(1, "a", "{}") + COMMENT + event_bytes(2, "b", '{"x":"\\n"}')
+    assert stream == b'id: 1\nevent: a\ndata: {}\n\n:\n\nid: 2\nevent: b\ndata: {"x":"\\n"}\n\n'
+    assert read(stream) == [("1", "a", "{}"), ("2", "b", '{"x":"\\n"}')]
+
+
+def asking(*values: str) -> Request:
+    scope: Any = type("Scope", (), {"method": "GET", "path": "/", "query_string": ""})
+    scope.headers = Headers([("Last-Event-ID", value) for value in values])
+    return TypedRequest(scope, None, "req_1")
+
+
+def test_a_reader_tells_the_last_event_that_it_has_seen() -> None:
+    assert last_event_id(asking()) is None
+    assert last_event_id(asking("0")) == 0
+    assert last_event_id(asking(str(MAX_ID))) == MAX_ID
+
+
+@pytest.mark.parametrize(
+    "values",
+    [("",), ("x",), ("-1",), ("01",), ("1.0",), (str(MAX_ID + 1),), ("1", "2"), ("\u0661",)],
+)
+def test_what_is_no_id_is_refused(values: tuple[str, ...]) -> None:
+    with pytest.raises(Unreadable) as refusal:
+        last_event_id(asking(*values))
+    assert [fault.field for fault in refusal.value.details] == ["Last-Event-ID"]

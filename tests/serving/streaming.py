@@ -1,0 +1,97 @@
+"""`portico serve` with streams of a test's own beside the API, and other patience: READ and LOOK
+seconds. What happens to them is told on standard output."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import uvloop
+
+from portico import app, logs
+from portico.cli.connections import Patience
+from portico.cli.serve import serve
+from portico.http.messages import Reply, Request
+from portico.http.routing import Access, Route
+from portico.http.sse import COMMENT, event_bytes, event_stream
+from portico.settings import load
+
+KIB = 1024
+FLOOD = 64 * KIB * KIB
+"""Bytes of a flood, if somebody reads it."""
+
+bell = asyncio.Event()
+
+
+def say(text: str) -> None:
+    """Tells the test."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+async def _quiet() -> AsyncGenerator[bytes, None]:
+    yield COMMENT
+    try:
+        await bell.wait()
+        yield event_bytes(1, "rung", "{}")
+    finally:
+        say("closed")
+
+
+async def _flood() -> AsyncGenerator[bytes, None]:
+    sent = 0
+    try:
+        while sent < FLOOD:
+            sent += 4 * KIB
+            yield b"x" * (4 * KIB)
+    finally:
+        say(f"flooded {sent}")
+
+
+async def _broken() -> AsyncGenerator[bytes, None]:
+    yield COMMENT
+    raise ValueError("broken")
+
+
+async def quiet(_request: Request) -> Reply:
+    """Says nothing but at its start, until the bell rings."""
+    return event_stream(_quiet(), lambda: say("ended"))
+
+
+async def flood(_request: Request) -> Reply:
+    """Sends as much as is taken."""
+    return event_stream(_flood(), lambda: say("ended"))
+
+
+async def broken(_request: Request) -> Reply:
+    """Fails after its start."""
+    return event_stream(_broken(), lambda: say("ended"))
+
+
+async def ring(_request: Request) -> Reply:
+    """Rings the bell, once."""
+    bell.set()
+    bell.clear()
+    return Reply(204)
+
+
+app.V1 = (
+    *app.V1,
+    *(
+        Route(
+            method="GET",
+            path=f"/{handler.__name__}",
+            handler=handler,
+            access=Access.ANY_CALLER,
+            summary="X",
+        )
+        for handler in (quiet, flood, broken, ring)
+    ),
+)
+
+if __name__ == "__main__":
+    patience = Patience(float(sys.argv[1]), float(sys.argv[2]))
+    settings = load({}, os.environ, Path.cwd())
+    logs.configure(settings.log_level)
+    uvloop.run(serve(settings, lambda: say("Portico serves"), patience=patience))
