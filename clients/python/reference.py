@@ -20,6 +20,7 @@ CHAPTERS = {
     "Ways to sign in": ("credentials", ["Login", "SessionLogin", "OAuthTokens"]),
     "Signing users in by OAuth": ("apps", ["OAuthApp"]),
     "An authorization under way": ("oauth", ["Authorization"]),
+    "Verifying deliveries of webhooks": ("webhooks", ["verify_webhook"]),
     "Verifying tokens": ("verifiers", ["TokenVerifier"]),
     "What a token says": ("claims", ["Claims"]),
     "Options": ("drivers", ["Options"]),
@@ -34,7 +35,7 @@ CHAPTERS = {
         "models",
         [
             *("Product", "ProductItem", "Image", "User", "UserItem", "Preferences"),
-            *("RotatedKey", "PreviousKey", "Page", "Pagination"),
+            *("RotatedKey", "PreviousKey", "Event", "Page", "Pagination"),
         ],
     ),
 }
@@ -59,9 +60,14 @@ def reference() -> str:
 def _chapters() -> Iterator[str]:
     for title, (module, names) in CHAPTERS.items():
         yield f"## {title}\n"
-        classes = {one.name: one for one in _tree(module).body if isinstance(one, ast.ClassDef)}
+        body = _tree(module).body
+        classes = {one.name: one for one in body if isinstance(one, ast.ClassDef)}
+        functions = {one.name: one for one in body if isinstance(one, ast.FunctionDef)}
         for name in names:
-            yield from _class(classes[name], classes)
+            if name in functions:
+                yield f"### {name}\n\n{_call(name, functions[name])}"
+            else:
+                yield from _class(classes[name], classes)
 
 
 def _modules() -> Iterator[str]:
@@ -83,8 +89,12 @@ def _class(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[
     if fields:
         yield _code("\n".join(map(_field, fields)))
     for one in node.body:
-        if isinstance(one, ast.FunctionDef) and (doc := _doc(one)):
-            yield _code(_signature(node.name, one)) + f"\n{doc}\n"
+        if isinstance(one, ast.FunctionDef) and _doc(one):
+            yield _call(node.name, one)
+
+
+def _call(owner: str, node: ast.FunctionDef) -> str:
+    return _code(_signature(owner, node)) + f"\n{_doc(node)}\n"
 
 
 def _field(node: ast.AnnAssign) -> str:

@@ -2,11 +2,16 @@
 
 import re
 import runpy
+import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import HTTPServer
 from typing import Any
 
+import httpx
 import pytest
 
+from client.test_client_webhooks import BODY, SECRET, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
@@ -22,6 +27,21 @@ def browser(served: Authority) -> Iterator[Browser]:
     """A browser with a new editor before it."""
     with served.browser() as opened:
         yield opened
+
+
+def receive(receiver: HTTPServer) -> None:
+    """Has the receiver of webhooks take a delivery, and refuse another."""
+    with receiver:
+        serving = threading.Thread(target=receiver.serve_forever)
+        serving.start()
+        address = f"http://localhost:{receiver.server_port}/"
+        headers = signed(at=int(datetime.now(UTC).timestamp()))
+        try:
+            assert httpx.post(address, content=BODY, headers=headers).status_code == 204
+            assert httpx.post(address, content=b"{}", headers=headers).status_code == 400
+        finally:
+            receiver.shutdown()
+            serving.join()
 
 
 def test_readme_runs_from_top_to_bottom(
@@ -48,17 +68,20 @@ def test_readme_runs_from_top_to_bottom(
         "session": {},
         "visit": browser.decide,
         "token": token,
+        "webhook_secret": SECRET,
     }
     for block in README.blocks:
         if block.language == "python":
             text = block.text.replace("https://localhost:8443", served.origin)
-            text = text.replace("grace@example.com", browser.person.email)
+            text = text.replace("grace@example.com", browser.person.email).replace("8002", "0")
             exec(compile(text, str(README.path), "exec"), names)  # noqa: S102 - our own document
+    receive(names["receiver"])
     said = capsys.readouterr().out
     assert "Desk lamp 24.5\n" in said
     assert "\npassword must " in said
     assert f"{browser.person.id} frozenset" in said
     assert f"{browser.person.id} editor\n" in said
+    assert "\n17 product.updated Désk lamp\n" in said
     assert names["store"]["api_key"] == names["rotated"].key
     for name in ("client", "app", "verifier"):
         names[name].close()

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urljoin
 
 import httpx
 import pytest
 
+from client.test_client_webhooks import BODY, SECRET, signed
 from documents import ROOT
 from oauth.authority import Authority
 from oauth.visiting import Browser
@@ -153,6 +155,21 @@ def test_a_service_lets_in_who_brings_a_token(served: Authority, tmp_path: Path)
         unknown = caller.get(address, headers={"authorization": f"Bearer {token[:-4]}AAAA"})
         assert (unknown.status_code, unknown.json()) == (401, {"error": "its signature is wrong"})
         assert caller.get(address).status_code == 401
+
+
+def test_a_receiver_prints_each_event_once(served: Authority, tmp_path: Path) -> None:
+    headers = signed(at=int(datetime.now(UTC).timestamp()))
+    with (
+        running(served, tmp_path, "receive_webhooks.py", WEBHOOK_SECRET=SECRET) as address,
+        httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as sender,
+    ):
+        refused = sender.post("/", content=BODY + b" ", headers=headers)
+        assert refused.status_code == 400
+        assert "none of its signatures is right" in refused.text
+        for _ in range(2):
+            assert sender.post("/", content=BODY, headers=headers).status_code == 204
+    _, said = (tmp_path / "said").read_text().splitlines()
+    assert said.startswith("product.updated {'id': 3, 'name': 'Désk lamp'")
 
 
 def test_a_limit_is_waited_for_elsewhere(served: Authority, client: Client) -> None:

@@ -22,7 +22,9 @@ from portico_client.errors import (
     ConnectionFailed,
     Duplicate,
     Fault,
+    Gone,
     InternalError,
+    InvalidDelivery,
     InvalidToken,
     MethodNotAllowed,
     NotAcceptable,
@@ -51,6 +53,7 @@ from portico_client.inputs import (
     UserFilters,
 )
 from portico_client.models import (
+    Event,
     Image,
     Page,
     Pagination,
@@ -63,6 +66,7 @@ from portico_client.models import (
     UserItem,
 )
 from portico_client.oauth import Authorization
+from portico_client.webhooks import verify_webhook
 
 if TYPE_CHECKING:
     from portico_client.verifiers import AsyncTokenVerifier, TokenVerifier
@@ -80,9 +84,12 @@ __all__ = [
     "Conflict",
     "ConnectionFailed",
     "Duplicate",
+    "Event",
     "Fault",
+    "Gone",
     "Image",
     "InternalError",
+    "InvalidDelivery",
     "InvalidToken",
     "Login",
     "MethodNotAllowed",
@@ -121,6 +128,7 @@ __all__ = [
     "UserFilters",
     "UserItem",
     "ValidationError",
+    "verify_webhook",
 ]
 
 

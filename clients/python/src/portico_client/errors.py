@@ -24,7 +24,8 @@
     ├── UnexpectedAnswer                 an answer that cannot be understood
     ├── SecretLost                       a key was rotated, and the answer with the new one was lost
     ├── CallbackRejected                 a callback that does not answer our authorization request
-    └── InvalidToken                     a JSON Web Token that must not be believed
+    ├── InvalidToken                     a JSON Web Token that must not be believed
+    └── InvalidDelivery                  a delivery that must not be believed
 
 An answer with a code that is not here, of a newer server, is an `APIError` itself.
 """
@@ -218,6 +219,10 @@ class CallbackRejected(PorticoError):
 
 class InvalidToken(PorticoError):
     """A JSON Web Token that must not be believed; the message says which check it failed."""
+
+
+class InvalidDelivery(PorticoError):
+    """A webhook's delivery that must not be believed; the message says which check it failed."""
 
 
 BY_CODE: dict[str, type[APIError]] = {

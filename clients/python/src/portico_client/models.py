@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -12,6 +12,21 @@ Role: TypeAlias = Literal["admin", "editor", "viewer"]
 Status: TypeAlias = Literal["draft", "active", "archived"]
 Theme: TypeAlias = Literal["system", "light", "dark"]
 KeyType: TypeAlias = Literal["live", "test", "read"]
+EventType: TypeAlias = Literal[
+    "user.created",
+    "user.updated",
+    "user.deleted",
+    "product.created",
+    "product.updated",
+    "product.deleted",
+    "products.imported",
+    "api_key.created",
+    "api_key.rotated",
+    "api_key.revoked",
+    "sandbox.reset",
+    "ping",
+]
+"""What has happened; `ping` is told by a webhook's test alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +142,19 @@ class RotatedKey:
     expires_at: datetime | None
     previous_key: PreviousKey
     key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that has happened.
+
+    `id` increases with every event of the environment. `data` is the resource as the API shows it
+    by itself, of a deleted one as it was last; `previous`, of an update alone, the old values of
+    the fields that changed. Both are as JSON has them, fractions as `Decimal`.
+    """
+
+    id: int
+    type: EventType
+    timestamp: datetime
+    data: Mapping[str, Any]
+    previous: Mapping[str, Any] | None = None

@@ -1,0 +1,87 @@
+"""Whether a delivery comes from Portico: Standard Webhooks, the symmetric scheme.
+
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+"""
+
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Sequence
+from hmac import compare_digest, digest
+from typing import Protocol
+
+from portico_client.errors import InvalidDelivery
+from portico_client.models import Event
+from portico_client.reading import decode, reader
+
+SECRET = "whsec_"  # noqa: S105 - the prefix of one
+SHORTEST_KEY, LONGEST_KEY = 24, 64
+LONGEST_TIMESTAMP = 19
+"""In digits: that of a signed number of 64 bits."""
+
+_HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
+_event: Callable[[object], Event] = reader(Event)
+
+
+class Headers(Protocol):
+    """The headers of a request, as frameworks have them: a `dict`, `email.message.Message`, …"""
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        """Names and values."""
+        ...
+
+
+def verify_webhook(
+    headers: Headers,
+    body: bytes,
+    secret: str | Sequence[str],
+    tolerance: float = 300,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Event:
+    """The event that a delivery tells of, if Portico sent it: if one of its signatures was made
+    with `secret` (or with one of several, while it is replaced), and at most `tolerance` seconds
+    before or after now.
+
+    `headers` are the request's, in any case; `body` its bytes as they came; `clock` gives Unix
+    seconds. A delivery may come more than once: an event that was seen has the same `id`.
+
+    Raises `InvalidDelivery` for what must not be believed, ValueError for what is no secret.
+    """
+    keys = [_key(one) for one in ([secret] if isinstance(secret, str) else secret)]
+    if not keys:
+        raise ValueError("give a webhook's secret")
+    found = {name.lower(): value for name, value in headers.items()}
+    for name in _HEADERS:
+        if not found.get(name):
+            raise InvalidDelivery(f"it has no {name}")
+    id_, timestamp, signatures = (found[name] for name in _HEADERS)
+    if abs(_seconds(timestamp) - clock()) > tolerance:
+        raise InvalidDelivery(f"its timestamp is more than {tolerance:g} seconds from now")
+    content = f"{id_}.{timestamp}.".encode("utf-8", "surrogatepass") + body
+    made = [b"v1," + b64encode(digest(key, content, "sha256")) for key in keys]
+    sent = [one.encode("utf-8", "surrogatepass") for one in signatures.split()]
+    if not any(compare_digest(ours, theirs) for ours in made for theirs in sent):
+        raise InvalidDelivery("none of its signatures is right")
+    try:
+        return _event(decode(body))
+    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise InvalidDelivery("it is signed, and no event") from error
+
+
+def _key(secret: str) -> bytes:
+    try:
+        key = b64decode(secret.removeprefix(SECRET), validate=True)
+    except ValueError:
+        key = b""
+    if not (secret.startswith(SECRET) and SHORTEST_KEY <= len(key) <= LONGEST_KEY):
+        # The secret stays out of the message.
+        raise ValueError(
+            f"a webhook's secret is {SECRET} and {SHORTEST_KEY} to {LONGEST_KEY} bytes in base64"
+        ) from None
+    return key
+
+
+def _seconds(timestamp: str) -> int:
+    if not (timestamp.isascii() and timestamp.isdigit()) or len(timestamp) > LONGEST_TIMESTAMP:
+        raise InvalidDelivery("its timestamp is no time")
+    return int(timestamp)
