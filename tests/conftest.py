@@ -1,10 +1,12 @@
 """The servers that tests share. A test that stops its server starts its own, from `servers`."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
+import asyncpg
 import pytest
 
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
+from shared_database import SharedDatabase
 
 LONGEST = (
     "tests/reliability/crash/",
@@ -48,3 +50,22 @@ def redis() -> Iterator[RedisServer]:
     """A running Redis or Valkey server; tests keep apart by the names of their callers."""
     with redis_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+async def shared_database(postgres: PostgresServer) -> AsyncIterator[SharedDatabase]:
+    """One PostgreSQL database for all tests that run the application in process."""
+    url = postgres.fresh_database()
+    shared = SharedDatabase(url, await asyncpg.connect(url))
+    yield shared
+    await shared.end()
+
+
+@pytest.fixture
+async def empty_database(
+    shared_database: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> SharedDatabase:
+    """It, emptied; the application uses its connections."""
+    await shared_database.empty()
+    monkeypatch.setattr("portico.app.database", shared_database.database)
+    return shared_database

@@ -240,6 +240,7 @@ class Api:
 
     async def start(self) -> None:
         """Opens the stores and begins to serve."""
+        self._others = asyncio.all_tasks()
         if not self.settings.database_url:
             await prepare(self.settings, FakeClock())
         self.portico = Portico(
@@ -260,10 +261,10 @@ class Api:
 
     async def crash(self) -> None:
         """Ends without writing what has gathered in memory, as a kill does."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        tasks = asyncio.all_tasks() - self._others - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.portico.close()
 
     async def aclose(self) -> None:

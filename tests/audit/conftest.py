@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from contract.conftest import api, contract_database, environ
+from contract.conftest import api, environ
 from driving import Api
 from portico.services.environment import Environment
 
-__all__ = ["api", "contract_database", "environ", "noted"]
+__all__ = ["api", "environ", "noted"]
 
 Noted = Callable[..., Awaitable[list[tuple[str, str | None, str | None, dict[str, Any]]]]]
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from contract.conftest import api, contract_database, environ
+from contract.conftest import api, environ
 from driving import Api
 from signing_in import Visitor
 
-__all__ = ["api", "contract_database", "environ", "visitor"]
+__all__ = ["api", "environ", "visitor"]
 
 
 @pytest.fixture

@@ -3,17 +3,20 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import async_playwright
 
 from browser.looking import Desk, Person, chromium, trusting_home
 from operating import Installation
+
+UNHURRIED = "[plans.free]\nper_minute = 1000\nper_day = 1000\n"
+"""All look from one address, which by the plan as it is has 30 requests a minute."""
 
 
 @pytest.fixture(scope="session")
 def seated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A running server."""
     empty = Installation(tmp_path_factory.mktemp("looked-at"))
+    (empty.directory / "portico.toml").write_text(UNHURRIED)
     prepared = Installation(
         empty.directory, facts=empty.told("init", "--admin-email", "ada@example.com")
     )
@@ -21,7 +24,7 @@ def seated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         yield prepared
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest.fixture(scope="session")
 async def desk(
     seated: Installation, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Desk]:

@@ -5,7 +5,7 @@ from playwright.async_api import expect
 
 from browser.looking import PHONE, Desk, Person, faults, overflow
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.xdist_group("browser")
 
 
 def me(desk: Desk, secret: str) -> int:

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from browser.looking import Desk, Person
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.xdist_group("browser")
 
 
 @pytest.fixture(scope="module")

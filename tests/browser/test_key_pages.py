@@ -5,7 +5,7 @@ from playwright.async_api import Page, expect
 
 from browser.looking import Desk, Person
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.xdist_group("browser")
 
 
 def status_of(desk: Desk, key: str, path: str = "/v1/users/me", method: str = "GET") -> int:

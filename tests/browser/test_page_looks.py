@@ -11,7 +11,7 @@ from playwright.async_api import Page
 
 from browser.looking import PHONE, WIDE, Desk, Person, faults, overflow
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.xdist_group("browser")
 
 STRANGERS = (
     "sign-in",

@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from browser.looking import Desk, Person
 from operating import until
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.xdist_group("browser")
 
 
 def link_to(desk: Desk, person: Person, page: str) -> str:

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from contract.conftest import api, contract_database, environ
+from contract.conftest import api, environ
 
-__all__ = ["api", "contract_database", "environ", "waiting"]
+__all__ = ["api", "environ", "waiting"]
 
 
 class Waiting:

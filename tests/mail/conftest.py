@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from contract.conftest import api, contract_database, environ
+from contract.conftest import api, environ
 from driving import Api
 from mail_server import Authority, authority
 from serving.conftest import first_installation, installation
 
-__all__ = ["api", "contract_database", "environ", "first_installation", "installation"]
+__all__ = ["api", "environ", "first_installation", "installation"]
 
 
 @pytest.fixture
