@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO
@@ -28,25 +29,65 @@ LONGEST = 2**20
 """The bytes of the longest request."""
 
 
+class Forked:
+    """A command that runs: as much of `subprocess.Popen` as tests use."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: dict[str, str],
+        output: IO[bytes],
+        errors: IO[bytes],
+    ) -> None:
+        told, tells = os.pipe()
+        self._told = os.fdopen(told, "rb", buffering=0)
+        self._code: int | None = None
+        request = json.dumps([arguments, str(directory), environment]).encode()
+        try:
+            with _sending:
+                socket.send_fds(_first(), [request], [output.fileno(), errors.fileno(), tells])
+        finally:
+            os.close(tells)
+        self.pid = self._number()
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        if self._code is None and select.select([self._told], [], [], 0)[0]:
+            self._code = self._number()
+            self._told.close()
+        return self._code
+
+    def wait(self, seconds: float | None = None) -> int:
+        """The exit code, once it has ended. Raises `TimeoutError` when that takes longer than
+        `seconds`."""
+        if self._code is None and not select.select([self._told], [], [], seconds)[0]:
+            raise TimeoutError(f"process {self.pid}: not done within {seconds} s")
+        code = self.poll()
+        assert code is not None
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal to it, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def _number(self) -> int:
+        (number,) = array.array("i", self._told.read(array.array("i").itemsize))
+        return number
+
+
 def run(
     arguments: Sequence[str], directory: Path, environment: dict[str, str], seconds: float
 ) -> "subprocess.CompletedProcess[str]":
     """One command, to its end. Raises `TimeoutError` when that takes longer than `seconds`."""
-    ended, ends = os.pipe()
-    with (
-        tempfile.TemporaryFile() as output,
-        tempfile.TemporaryFile() as errors,
-        os.fdopen(ended, "rb", buffering=0) as outcome,
-    ):
-        request = json.dumps([arguments, str(directory), environment]).encode()
-        try:
-            with _sending:
-                socket.send_fds(_first(), [request], [output.fileno(), errors.fileno(), ends])
-        finally:
-            os.close(ends)
-        if not select.select([outcome], [], [], seconds)[0]:
-            raise TimeoutError(f"portico {' '.join(arguments)}: not done within {seconds} s")
-        (code,) = array.array("i", outcome.read())
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        code = Forked(arguments, directory, environment, output, errors).wait(seconds)
         said = [_text(file) for file in (output, errors)]
     return subprocess.CompletedProcess(["portico", *arguments], code, *said)
 
@@ -93,21 +134,22 @@ def _serve(connection: socket.socket) -> None:
             return
         if os.fork() == 0:
             connection.close()
-            _tell_the_end(request, *files)
+            _watch(request, *files)
         for file in files:
             os.close(file)
 
 
-def _tell_the_end(request: bytes, output: int, errors: int, ends: int) -> None:
-    """Runs a command in a child, and tells its exit code."""
+def _watch(request: bytes, output: int, errors: int, tells: int) -> None:
+    """Runs a command in a child, and tells its id and, in the end, its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if child == 0:
-        os.close(ends)
+        os.close(tells)
         arguments, directory, environment = json.loads(request)
         _become(arguments, directory, environment, output, errors)
+    os.write(tells, array.array("i", [child]).tobytes())
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.write(ends, array.array("i", [code]).tobytes())
+    os.write(tells, array.array("i", [code]).tobytes())
     os._exit(0)
 
 

@@ -131,9 +131,10 @@ class Installation:
 
     @contextmanager
     def serving(
-        self, *arguments: str, program: tuple[str, ...] = (*COMMAND, "serve")
+        self, *arguments: str, program: tuple[str, ...] | None = None
     ) -> Iterator["Service"]:
-        """A running server, killed at the end unless it was stopped."""
+        """A running server, killed at the end unless it was stopped: a fork, as commands are, or
+        a `program` of its own."""
         service = Service(self, arguments, program)
         try:
             service.wait_until_ready()
@@ -149,19 +150,20 @@ class Service:
         self,
         installation: Installation,
         arguments: tuple[str, ...],
-        program: tuple[str, ...] = (*COMMAND, "serve"),
+        program: tuple[str, ...] | None = None,
     ) -> None:
         self.installation = installation
         number = len(list(installation.directory.glob("log-*")))
         self._log = installation.directory / f"log-{number}"
         self._said = installation.directory / f"said-{number}"
         with self._log.open("wb") as log, self._said.open("wb") as said:
-            self.process = subprocess.Popen(
-                [*program, *arguments],
-                cwd=installation.directory,
-                env=installation.environment,
-                stdout=said,
-                stderr=log,
+            place, variables = installation.directory, installation.environment
+            self.process: forking.Forked | subprocess.Popen[bytes] = (
+                forking.Forked(["serve", *arguments], place, variables, said, log)
+                if program is None
+                else subprocess.Popen(
+                    [*program, *arguments], cwd=place, env=variables, stdout=said, stderr=log
+                )
             )
 
     @property

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from operating import Installation, free_port, in_database, until
+from operating import COMMAND, Installation, free_port, in_database, until
 from servers import PostgresServer
 
 WRONG, MISUSED = 1, 2
@@ -17,7 +17,7 @@ WRONG, MISUSED = 1, 2
 
 def test_a_fresh_directory_is_prepared_and_its_secrets_are_shown_once(tmp_path: Path) -> None:
     installation = Installation(tmp_path)
-    with installation.serving() as service:
+    with installation.serving(program=(*COMMAND, "serve")) as service:
         assert service.said.count("sk_live_") == 2, "as such, and in the curl line"
         assert "sk_" not in service.text
         assert service.ask("/healthz").json == {"status": "ok"}

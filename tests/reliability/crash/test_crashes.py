@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from operating import Installation, Service, until
+from operating import COMMAND, Installation, Service, until
 from reliability.boundless import PER_DAY, boundless
 from reliability.crash import truth
 from reliability.crash.clients import Account, Chain, Client
@@ -60,7 +60,7 @@ class Series:
     def start(self) -> None:
         """Starts the server."""
         started = time.monotonic()
-        self.service = Service(self.installation, self.arguments)
+        self.service = Service(self.installation, self.arguments, (*COMMAND, "serve"))
         self.service.wait_until_ready()
         assert self.service.ask("/healthz").status == 200
         self.starts.append(time.monotonic() - started)
