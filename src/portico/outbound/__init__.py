@@ -1,0 +1,1 @@
+"""How deliveries of webhooks leave."""

@@ -1,0 +1,195 @@
+"""The HTTP client of deliveries, which looks at every address before it connects to it."""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextvars import ContextVar
+from ipaddress import ip_address
+from threading import Thread
+
+from aiohttp import (
+    AddrInfoType,
+    ClientConnectorCertificateError,
+    ClientConnectorDNSError,
+    ClientConnectorError,
+    ClientError,
+    ClientOSError,
+    ClientResponse,
+    ClientResponseError,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    ServerDisconnectedError,
+    TCPConnector,
+)
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from portico.domain.networks import Destinations
+from portico.outbound.exchange import LookUp, Reply, Unsent
+
+ANSWER_BYTES = 1024
+
+CONNECTIONS = 128
+CONNECTIONS_PER_HOST = 16
+"""How many may be in use at once; a delivery that needs one more waits."""
+
+KEPT_SECONDS = 4.0
+"""How long an idle connection is kept: less than the 5 s of common servers, so that it is seldom
+ended by them while the next delivery is on its way."""
+
+
+class _Attempt:
+    """What became of the connection for one request."""
+
+    def __init__(self, *, encrypted: bool) -> None:
+        self.encrypted = encrypted
+        self.opened = False
+        self.refused: str | None = None
+
+
+_attempt: ContextVar[_Attempt] = ContextVar("attempt")
+
+
+class Client:
+    """A session of aiohttp without cookies, redirects, decompression, or a proxy that the
+    environment names."""
+
+    def __init__(self, destinations: Destinations, look_up: LookUp, tls: ssl.SSLContext) -> None:
+        """`tls` is whom to believe."""
+        self._destinations = destinations
+        self._session = ClientSession(
+            connector=TCPConnector(
+                resolver=_Resolver(look_up),
+                # Names are looked up anew for each connection, but one at a time.
+                ttl_dns_cache=0,
+                ssl=tls,
+                limit=CONNECTIONS,
+                limit_per_host=CONNECTIONS_PER_HOST,
+                keepalive_timeout=KEPT_SECONDS,
+                socket_factory=self._socket,
+            ),
+            timeout=ClientTimeout(total=None),
+            cookie_jar=DummyCookieJar(),
+            auto_decompress=False,
+            headers={"accept-encoding": "identity"},
+        )
+
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, until: float
+    ) -> Reply:
+        """The answer to a POST: its status, and what comes of the first KiB of its body `until` a
+        time of the loop's clock. Raises `Unsent` where no status came by then."""
+        response: ClientResponse | None = None
+        answer = b""
+        try:
+            async with asyncio.timeout_at(until):
+                response = await self._answered(URL(url, encoded=True), headers, body)
+                arrived = asyncio.get_running_loop().time()
+                content = response.content
+                while len(answer) < ANSWER_BYTES and not content.at_eof():
+                    answer += await content.read(ANSWER_BYTES - len(answer))
+        except (ClientError, OSError) as error:
+            if response is None:
+                raise Unsent(_reason(error)) from None
+        finally:
+            if response is not None:
+                response.close()  # a connection whose answer has ended is kept already
+        return Reply(response.status, response.headers.get("retry-after"), answer, arrived)
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._session.close()
+
+    async def _answered(self, url: URL, headers: Mapping[str, str], body: bytes) -> ClientResponse:
+        """The answer, when its head is there."""
+        while True:
+            attempt = _Attempt(encrypted=url.scheme == "https")
+            _attempt.set(attempt)
+            try:
+                return await self._session.post(
+                    url, data=body, headers=headers, allow_redirects=False
+                )
+            except ClientConnectorError:
+                if attempt.refused and not attempt.opened:
+                    raise Unsent(attempt.refused) from None
+                raise
+            except (ClientOSError, ServerDisconnectedError):
+                # A receiver may end a connection that was kept at any time (RFC 9112 §9.3.1); the
+                # delivery goes out again, over the next one or in the end over a new one.
+                if attempt.opened:
+                    raise
+
+    def _socket(self, address_info: AddrInfoType) -> socket.socket:
+        """Makes the socket for one address of a host: for the very one that is connected to next,
+        whoever looked it up, and whenever."""
+        family, kind, protocol, _, place = address_info
+        attempt = _attempt.get()
+        address = ip_address(place[0])
+        if not self._destinations.permits(address, encrypted=attempt.encrypted):
+            attempt.refused = f"its host leads to {address}, " + (
+                "which is not a public address" if attempt.encrypted else "which needs https"
+            )
+            raise PermissionError(attempt.refused)
+        attempt.opened = True
+        return socket.socket(family, kind, protocol)
+
+
+class _Resolver(AbstractResolver):
+    """Looks names up in threads that nobody waits for: neither the event loop, nor a delivery whose
+    time is over, nor a stop, nor the look-up of another name behind one that hangs."""
+
+    def __init__(self, look_up: LookUp) -> None:
+        self._look_up = look_up
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """See `AbstractResolver`."""
+        found: Future[Sequence[str]] = Future()
+        found.set_running_or_notify_cancel()
+        Thread(target=_settle, args=(found, self._look_up, host), daemon=True).start()
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=family,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in await asyncio.wrap_future(found)
+        ]
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+def _settle(found: Future[Sequence[str]], look_up: LookUp, host: str) -> None:
+    try:
+        found.set_result(look_up(host))
+    except Exception as error:  # noqa: BLE001 - whoever waits for the future raises it
+        found.set_exception(error)
+
+
+def _reason(error: Exception) -> str:
+    """Why there was no answer, in words for people."""
+    if isinstance(error, ClientConnectorCertificateError):
+        cause = error.certificate_error
+        why = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else cause
+        return f"its certificate cannot be verified: {why}"
+    if isinstance(error, ssl.SSLError):
+        return "it speaks no TLS that can be agreed upon"
+    if isinstance(error, ClientConnectorDNSError):
+        return f"its host's name cannot be looked up: {error.strerror}"
+    if isinstance(error, ClientConnectorError):
+        why = os.strerror(error.errno) if error.errno else "each of its addresses fails"
+        return f"it cannot be connected to: {why}"
+    if isinstance(error, ClientResponseError):
+        return "it answered with something else than HTTP"
+    if isinstance(error, TimeoutError):
+        return "no answer came in time"
+    return "it ended the connection without an answer"

@@ -1,0 +1,133 @@
+"""Sends deliveries of webhooks: one POST each, within a time, and only where it may go."""
+
+import asyncio
+import logging
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from portico.domain.networks import Destinations
+from portico.domain.times import Clock
+from portico.outbound.exchange import LookUp, Unsent
+
+if TYPE_CHECKING:
+    from portico.outbound.client import Client
+
+SECONDS = 15.0
+"""How long a receiver may take to say the status of its answer, from looking up its name on."""
+
+log = logging.getLogger(__name__)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of sending one delivery once.
+
+    `status` is that of the answer, a redirect's too; None where none came in time, and then `error`
+    says why, to people. `answer` is what was read of its body: 1 KiB at most, and whatever the
+    receiver chose to write. `milliseconds` went by until the status or the failure. `retry_after`
+    is what the receiver asks to wait, in seconds, however long.
+    """
+
+    status: int | None
+    error: str | None
+    answer: str
+    milliseconds: int
+    retry_after: int | None
+
+
+def look_up(name: str) -> list[str]:
+    """The addresses of a name, as the system finds them."""
+    return [str(place[0]) for *_, place in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+
+
+class Sender:
+    """Sends over connections that are kept for the next delivery to the same host.
+
+    What sends is loaded with the first delivery: most installations have no webhook.
+    """
+
+    def __init__(
+        self,
+        destinations: Destinations,
+        clock: Clock,
+        *,
+        tls: ssl.SSLContext | None = None,
+        look_up: LookUp = look_up,
+        seconds: float = SECONDS,
+    ) -> None:
+        """`tls` is whom to believe; None: the system's authorities."""
+        self._destinations = destinations
+        self._clock = clock
+        self._tls = tls
+        self._look_up = look_up
+        self._seconds = seconds
+        self._loading = asyncio.Lock()
+        self._client: Client | None = None
+
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
+        """POST `body` to a URL that `Destinations.check_url` accepts.
+
+        Beyond 16 at once to one host, and 128 in all, deliveries wait for each other within their
+        time. One may reach its receiver twice, where a kept connection ends while it is sent.
+        """
+        client = self._client or await self._loaded()
+        started = asyncio.get_running_loop().time()
+        try:
+            reply = await client.post(url, headers, body, until=started + self._seconds)
+        except Unsent as error:
+            return self._failed(error.reason, started)
+        except Exception:
+            log.exception("a delivery could not be sent")
+            return self._failed("it could not be sent: see the log", started)
+        return Outcome(
+            status=reply.status,
+            error=None,
+            # PostgreSQL stores no NUL.
+            answer=reply.body.decode(errors="replace").replace("\0", "\ufffd"),
+            milliseconds=round((reply.arrived - started) * 1000),
+            retry_after=_retry_after(reply.retry_after, self._clock()),
+        )
+
+    async def close(self) -> None:
+        """Ends the connections that were kept."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _loaded(self) -> "Client":
+        async with self._loading:
+            if self._client is None:
+                # In a thread, since this takes longer than a request may wait for the event loop.
+                make, tls = await asyncio.to_thread(_load, self._tls)
+                self._client = make(self._destinations, self._look_up, tls)
+        return self._client
+
+    def _failed(self, reason: str, started: float) -> Outcome:
+        milliseconds = round((asyncio.get_running_loop().time() - started) * 1000)
+        return Outcome(None, reason, "", milliseconds, None)
+
+
+def _load(tls: ssl.SSLContext | None) -> "tuple[type[Client], ssl.SSLContext]":
+    from portico.outbound.client import Client
+
+    return Client, tls or ssl.create_default_context()
+
+
+def _retry_after(text: str | None, now_ms: int) -> int | None:
+    """The seconds of a `Retry-After` (RFC 9110 §10.2.3): a number, or the time until a date."""
+    if text is None:
+        return None
+    if re.fullmatch(r"[0-9]{1,10}", text):
+        return int(text)
+    try:
+        date = parsedate_to_datetime(text)
+        # A date is in GMT even where it does not say so.
+        seconds = date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now_ms / 1000
+    except (ValueError, OverflowError):
+        return None
+    return max(0, round(seconds))

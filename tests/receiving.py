@@ -1,0 +1,101 @@
+"""A receiver of webhooks in the test's own event loop, which answers as it is told."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from portico.certificates import ensure
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+class Received(NamedTuple):
+    """A request as it came; names of headers in lower case."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Receiver:
+    """Gives every request the same answer and keeps the connection, unless the answer ends it."""
+
+    def __init__(self, answer: bytes | Answer = OK) -> None:
+        self._answer = answer
+        self.connections = 0
+        self.open = 0
+        self.most_open = 0
+        self.requests: list[Received] = []
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves one connection to its end."""
+        self.connections += 1
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while not writer.is_closing():
+                self.requests.append(await _request(reader))
+                if isinstance(self._answer, bytes):
+                    writer.write(self._answer)
+                    await writer.drain()
+                else:
+                    await self._answer(writer)
+        self.open -= 1
+        writer.transport.abort()
+
+
+async def _request(reader: asyncio.StreamReader) -> Received:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    line, *fields = head.removesuffix("\r\n\r\n").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (f.partition(":") for f in fields)}
+    return Received(line, headers, await reader.readexactly(int(headers["content-length"])))
+
+
+class Authority(NamedTuple):
+    """An authority that signed a receiver's certificate: what the two sides need."""
+
+    receivers: ssl.SSLContext
+    senders: ssl.SSLContext
+
+
+def authority(directory: Path, *hosts: str) -> Authority:
+    """A new one, which knows loopback addresses and `hosts`."""
+    files = ensure(directory, hosts, int(datetime.now(UTC).timestamp() * 1000))
+    receivers = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    receivers.load_cert_chain(files.certificate, files.key)
+    return Authority(receivers, ssl.create_default_context(cafile=str(files.ca_certificate)))
+
+
+@asynccontextmanager
+async def receiving(
+    receiver: Receiver,
+    tls: ssl.SSLContext | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+) -> AsyncIterator[Receiver]:
+    """Runs a receiver, on a port of its own unless one is named."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(receiver.serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    listener = await asyncio.start_server(accept, host, port, ssl=tls, limit=2**20)
+    receiver.port = listener.sockets[0].getsockname()[1]
+    try:
+        yield receiver
+    finally:
+        listener.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await listener.wait_closed()
