@@ -68,10 +68,11 @@ TABLES = {
     "known_addresses": "user_id, address",
     "email_tokens": "token_hash",
     "audit": "id",
+    "webhooks": "id",
     "idempotency_keys": "user_id, route, key_hash",
 }
-_EPHEMERAL = {"api_keys": 8, "grants": 7, "sessions": 6}
-"""The column of a table that a mere look moves: `last_used_at`, `last_seen_at`."""
+_EPHEMERAL = {"api_keys": 8, "grants": 7, "sessions": 6, "webhooks": 8}
+"""The column of a table that moves by itself: `last_used_at`, `last_seen_at`, `told_up_to`."""
 
 
 @dataclass

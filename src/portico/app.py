@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from portico.api import api_keys, events, oauth, products, sessions, sign_in, users
+from portico.api import api_keys, events, oauth, products, sessions, sign_in, users, webhooks
 from portico.contract.events import published
 from portico.domain.errors import Unavailable
+from portico.domain.networks import Destinations
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.api_responder import ApiResponder
@@ -65,6 +66,7 @@ V1: tuple[AnyRoute, ...] = (
     *api_keys.ROUTES,
     *sessions.ROUTES,
     *events.ROUTES,
+    *webhooks.ROUTES,
 )
 AUTH: tuple[AnyRoute, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
 
@@ -170,6 +172,8 @@ class Portico:
             clock=self.clock,
             random=self.random,
             tell=published,
+            destinations=Destinations(settings.webhooks_allow),
+            events_days=settings.events_days,
         )
         engines = Engines(
             db=database(settings, name),

@@ -11,11 +11,13 @@ from portico.app import AUTH as AUTH_ROUTES
 from portico.app import V1
 from portico.domain.api_keys import KeyType
 from portico.domain.audit import OPERATOR
+from portico.domain.published import Published
 from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.domain.users import User
 from portico.http.routing import Access
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
+from portico.services.webhooks import create_webhook
 from signing_in import (
     AUTH,
     COOKIE,
@@ -43,6 +45,9 @@ COOKIES = "sessions alone"
 CLIENTS = "OAuth clients alone"
 LOGINS = "any bearer; it ends logins alone"
 SEEING = "a scope that covers some events"
+
+
+HOOK = {"url": "https://hooks.example.com/", "types": ["*"]}
 
 
 class Case(NamedTuple):
@@ -85,6 +90,15 @@ CASES: dict[tuple[str, str], Case] = {
     ("POST", "/sessions"): Case(PUBLIC, SIGN_IN, 201),
     ("DELETE", "/sessions"): Case(COOKIES, NOTHING, 204),
     ("GET", "/events"): Case(SEEING, NOTHING, 200),
+    ("GET", "/webhooks"): Case("admin", NOTHING, 200),
+    ("POST", "/webhooks"): Case("admin", lambda _n, _u: HOOK, 201),
+    ("GET", "/webhooks/{id}"): Case("admin", NOTHING, 200),
+    ("PATCH", "/webhooks/{id}"): Case("admin", lambda n, _: {"description": f"Number {n}"}, 200),
+    ("DELETE", "/webhooks/{id}"): Case("admin", NOTHING, 204),
+    ("POST", "/webhooks/{id}/rotate-secret"): Case("admin", NOTHING, 201),
+    ("POST", "/webhooks/{id}/test"): Case("admin", NOTHING, 202),
+    ("GET", "/webhooks/{id}/deliveries"): Case("admin", NOTHING, 200),
+    ("POST", "/webhooks/{id}/deliveries/{delivery_id}/redeliver"): Case("admin", NOTHING, 202),
 }
 AUTH_CASES: dict[tuple[str, str], Case] = {
     ("POST", "/login"): Case(PUBLIC, SIGN_IN, 200),
@@ -200,6 +214,24 @@ CELLS = [
 ]
 
 
+async def _webhook(env: Environment) -> dict[str, int]:
+    """A webhook with a delivery of an event, by the names that paths have for them."""
+    values = {"url": HOOK["url"], "types": ("*",), "description": ""}
+    made = await create_webhook(env, values, OPERATOR)
+    async with env.db.transaction() as tx:
+        await env.events.add(tx, env.clock(), Published("product.created", "{}"))
+        last = await env.events.settled_in(tx)
+        await env.deliveries.add(tx, env.clock(), [(made.webhook.id, last, "product.created")])
+        delivery = await env.deliveries.last_of(tx, made.webhook.id)
+    return {"webhooks": made.webhook.id, "delivery": delivery}
+
+
+def _filled(path: str, targets: dict[str, int]) -> str:
+    """A route's path with the ids of what it is about."""
+    path = path.replace("{id}", str(targets.get(path.split("/")[1])))
+    return path.replace("{delivery_id}", str(targets["delivery"]))
+
+
 async def send(
     api: Api, kind: Kind, credential: str, method: str, url: str, body: dict[str, Any] | None
 ) -> Any:
@@ -226,9 +258,9 @@ async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_mo
         if credential is None:
             credential = await kind.make(owner_env, await api.account(role, env=owner_env))
             user, product = await api.account(env=env), await api.product(env)
-            targets = {"users": user.id, "products": product.id}
+            targets = {"users": user.id, "products": product.id, **await _webhook(env)}
             before = await api.state()
-        url = bases[kind.home] + path.replace("{id}", str(targets.get(path.split("/")[1])))
+        url = bases[kind.home] + _filled(path, targets)
         allowed = kind.may(role, method, case.needs)
         answer = await send(api, kind, credential, method, url, case.body(number, person))
         cell = (kind.name, kind.scopes, role, method, path)
@@ -252,12 +284,13 @@ async def test_a_credential_of_one_environment_is_unknown_to_the_other(
     owner_env = api.live if kind.name == "test key" else home_env
     credential = await kind.make(owner_env, await api.account("admin", env=owner_env))
     user, product = await api.account(env=env), await api.product(env)
+    hook = await _webhook(env)
     async with api.unchanged():
         for number, (bases, method, path, case) in enumerate(CELLS):
             if case.needs in (PUBLIC, LOGINS):
                 continue
-            targets = {"users": user.id, "products": product.id}
-            url = bases[away] + path.replace("{id}", str(targets.get(path.split("/")[1])))
+            targets = {"users": user.id, "products": product.id, **hook}
+            url = bases[away] + _filled(path, targets)
             answer = await send(api, kind, credential, method, url, case.body(number, user))
             assert answer.status_code == 401, (path, answer.text)
             if case.needs != CLIENTS and method != "HEAD":

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from driving import EXAMPLES, NOON, Api, settings_for
 from portico.contract.events import published
 from portico.domain.errors import Unavailable
+from portico.domain.networks import Destinations
 from portico.domain.times import DAY
 from portico.jobs.flush import Flush
 from portico.jobs.lease import Lease
@@ -59,6 +60,8 @@ def environment(api: Api, database: Database) -> Environment:
         clock=api.clock,
         random=api.portico.random,
         tell=published,
+        destinations=Destinations(),
+        events_days=30,
     )
     engines = Engines(
         db=database,

@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 
 from conformance import Conformance
-from driving import Api, settings_for
+from driving import Api, Caller, settings_for
 from operating import free_port
+from portico.services.environment import Environment
 from signing_in import AUTH, CALLBACK, PASSWORD, client_of, code_of, cookie_of, tokens_of
 
 USER = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytical1"}
@@ -64,6 +65,7 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     me = await walk(admin, "GET", "/users/me", 200)
     await walk(admin, "GET", "/users/me", 304, headers={"If-None-Match": me.headers["etag"]})
     await walk(admin, "PATCH", "/users/me", 200, json={"avatar_url": None})
+    await _use_webhooks(api.live, walk, admin)
     events = await walk(admin, "GET", "/events", 200)
     await walk(admin, "GET", "/events", 304, headers={"If-None-Match": events.headers["etag"]})
     again = {"Idempotency-Key": "one"}
@@ -72,6 +74,32 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     await _sign_in(api, walk)
     await _use_oauth(api, walk)
     assert walk.conformance.seen == set(_successes(described))
+
+
+async def _use_webhooks(env: Environment, walk: Walk, admin: Caller) -> None:
+    hook = {"url": "https://hooks.example.com/", "types": ["*"]}
+    made = (await walk(admin, "POST", "/webhooks", 201, json=hook)).json()["data"]["id"]
+    one = "/webhooks/{id}"
+    for path in ("/webhooks", one, f"{one}/deliveries"):
+        read = await walk(admin, "GET", path, 200, id=made)
+        tag = {"If-None-Match": read.headers["etag"]}
+        await walk(admin, "GET", path, 304, id=made, headers=tag)
+    await walk(admin, "PATCH", one, 200, id=made, json={"description": "All"})
+    await walk(admin, "POST", f"{one}/rotate-secret", 201, id=made)
+    await walk(admin, "POST", f"{one}/test", 202, id=made)
+    await _redeliver(env, walk, admin, made)
+    await walk(admin, "DELETE", one, 204, id=made)
+
+
+async def _redeliver(env: Environment, walk: Walk, admin: Caller, webhook_id: int) -> None:
+    async with env.db.transaction() as tx:
+        last = await env.events.settled_in(tx)
+        await env.deliveries.add(tx, env.clock(), [(webhook_id, last, "api_key.created")])
+        delivery = await env.deliveries.last_of(tx, webhook_id)
+    path = f"/webhooks/{webhook_id}/deliveries/{delivery}/redeliver"
+    answer = await admin.post(path)
+    assert answer.status_code == 202, answer.text
+    walk.conformance.check("/webhooks/{id}/deliveries/{delivery_id}/redeliver", answer)
 
 
 async def _sign_in(api: Api, walk: Walk) -> None:

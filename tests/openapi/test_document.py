@@ -91,7 +91,7 @@ def test_every_error_of_a_route_is_in_it_with_its_code(
         refused = route.scope is not None or route.method != "GET"
         assert ("403" in answers) == (refused or errors.PermissionDenied in route.errors)
     assert ("413" in answers) == ("415" in answers) == ("408" in answers) == bool(route.body)
-    assert ("404" in answers) == route.path.endswith("{id}")
+    assert ("404" in answers) == ("{id}" in route.path)
     assert ("412" in answers) == route.conditional
     assert ("304" in answers) == route.tagged
 

@@ -30,7 +30,9 @@ from portico.domain.events.users import (
     UserCreated,
     UserDeleted,
 )
+from portico.domain.events.webhooks import WebhookTested
 from portico.domain.published import EVENT_TYPES, Published, StoredEvent, event_types
+from portico.domain.webhooks import PING
 
 _OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
@@ -199,4 +201,5 @@ _TELLING: dict[type[Event], Callable[[Any, int], Published | None]] = {
     KeyCreated: _of_key("api_key.created"),
     KeyRotated: _key_rotated,
     KeyRevoked: _of_key("api_key.revoked"),
+    WebhookTested: lambda event, _now: Published(PING, _text({"webhook_id": event.webhook.id})),
 }

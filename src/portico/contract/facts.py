@@ -6,11 +6,18 @@ from typing import Any
 from portico.contract import patterns
 from portico.domain import users
 from portico.domain.money import CURRENCIES, MAX_PRICE, UNITS_PER_ONE, currency, price_units
+from portico.domain.published import EVENT_TYPES
 from portico.domain.rules import Between, Measured, OneOf, Trimmed
 from portico.domain.text import MAX_URL_LENGTH, web_url
+from portico.domain.webhooks import EVERYTHING, webhook_type
 
 Facts = dict[str, Any]
 Rule = Callable[[Any], Any]
+
+
+def _nouns() -> list[str]:
+    return list(dict.fromkeys(f"{name.partition('.')[0]}.*" for name in EVENT_TYPES))
+
 
 _FACTS: dict[Rule, Facts] = {
     web_url: {
@@ -34,6 +41,10 @@ _FACTS: dict[Rule, Facts] = {
         "maxLength": users.MAX_LANGUAGE_LENGTH,
         "pattern": patterns.LANGUAGE,
         "description": "BCP 47, such as en or pt-BR.",
+    },
+    webhook_type: {
+        "enum": [EVERYTHING, *_nouns(), *EVENT_TYPES],
+        "description": "A type of event; `noun.*` is all of a noun, `*` all.",
     },
     currency: {"enum": sorted(CURRENCIES), "description": "An ISO 4217 code."},
     price_units: {

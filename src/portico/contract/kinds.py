@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from portico.contract.facts import facts
-from portico.contract.reading import Faults, printable, read_object, required
+from portico.contract.reading import Faults, Kind, printable, read_object, required
 from portico.contract.reading import fields as fields_of
 from portico.domain.errors import BrokenRule
 from portico.domain.text import text_fault
@@ -134,9 +134,10 @@ class Object:
 class Items:
     """An array of one kind of value."""
 
-    def __init__(self, kind: Object, most: int) -> None:
+    def __init__(self, kind: Kind, most: int, least: int = 0) -> None:
         self._kind = kind
         self._most = most
+        self._least = least
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
         """See `Kind.read`."""
@@ -146,13 +147,17 @@ class Items:
         if len(value) > self._most:
             faults.breaks_rule(path, f"must have at most {self._most} entries")
             return None
+        if len(value) < self._least:
+            faults.breaks_rule(path, f"must have at least {self._least}")
+            return None
         return [
             self._kind.read(item, f"{path}.{index}", faults) for index, item in enumerate(value)
         ]
 
     def schema(self) -> dict[str, Any]:
         """See `Kind.schema`."""
-        return {"type": "array", "items": self._kind.schema(), "maxItems": self._most}
+        least = {"minItems": self._least} if self._least else {}
+        return {"type": "array", "items": self._kind.schema(), "maxItems": self._most, **least}
 
 
 class Texts:

@@ -64,6 +64,11 @@ RESOURCES = (
         title="Events",
         about="Everything that has happened, in order.",
     ),
+    Resource(
+        path="webhooks",
+        title="Webhooks",
+        about="Where events are sent as they happen.",
+    ),
 )
 
 SCOPED = tuple(kind for kind in RESOURCES if kind.plural)

@@ -106,7 +106,7 @@ HEADERS: Mapping[str, Json] = {
 """Every header of a response that says something of its own."""
 
 NO_STORE = _header("The answer shows a secret: do not keep it.", "no-store", const="no-store")
-_SUCCESS = {200: "It worked.", 201: "It was created.", 204: "It is gone."}
+_SUCCESS = {200: "It worked.", 201: "It was created.", 202: "It will be done.", 204: "It is gone."}
 _NOT_MODIFIED = "What the caller has is current: the `ETag` is one of `If-None-Match`."
 
 

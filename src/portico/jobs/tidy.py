@@ -1,6 +1,8 @@
 """Forgetting what has expired, and how long everything stays."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 from portico.domain.idempotency import KEPT_SECONDS
 from portico.domain.oauth import ACCESS_SECONDS
@@ -9,7 +11,11 @@ from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
 from portico.storage.daily_use import KEPT_DAYS
+from portico.storage.database import Transaction
 from portico.storage.expiry import Aging
+
+Forget = Callable[[Transaction], Awaitable[bool]]
+"""Forgets some of one kind; tells whether there may be more."""
 
 TIDY_PERIOD = 3600.0
 
@@ -49,19 +55,25 @@ class Tidy:
     async def run(self) -> None:
         """Forgets all that is due, in batches. Raises `Unavailable`; what is left then goes the
         next time."""
-        due = [
-            (kind, before)
-            for kind, before in bounds(self._env.clock()).items()
-            if await self._env.expiry.is_due(kind, before)
-        ]
+        due = [forget async for forget in self._due(self._env.clock())]
         if not due:
             return
         async with self._lease.held() as mine:
-            for kind, before in due if mine else ():
-                while await self._batch(kind, before):
+            for forget in due if mine else ():
+                while await self._batch(forget):
                     await self._wait(BREATH_SECONDS)
 
-    async def _batch(self, kind: Aging, before: int) -> bool:
+    async def _due(self, now: int) -> AsyncIterator[Forget]:
+        env = self._env
+        for kind, before in bounds(now).items():
+            if await env.expiry.is_due(kind, before):
+                yield partial(env.expiry.forget, kind=kind, before=before)
+        before = now - env.events_days * DAY
+        for log in (env.deliveries, env.events):  # a delivery without its event cannot be sent
+            if await log.is_due(before):
+                yield partial(log.forget, before=before)
+
+    async def _batch(self, forget: Forget) -> bool:
         """Forgets some; tells whether there may be more, and whether they are this process's."""
         async with self._env.db.transaction() as tx:
-            return await self._lease.renewed(tx) and await self._env.expiry.forget(tx, kind, before)
+            return await self._lease.renewed(tx) and await forget(tx)

@@ -26,6 +26,8 @@ class Environment(Stores):
         self.foreign = wiring.foreign
         self.plans = wiring.plans
         self.refresh_family_days = wiring.refresh_family_days
+        self.destinations = wiring.destinations
+        self.events_days = wiring.events_days
         self.clock = wiring.clock
         self.random = wiring.random
         self.db = engines.db

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from portico.domain.limits import Plan
+from portico.domain.networks import Destinations
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.services.change import Tell
@@ -40,6 +41,9 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     random: Random
     tell: Tell
+    destinations: Destinations
+    """Where webhooks may lead."""
+    events_days: int
 
 
 class Engines(msgspec.Struct, frozen=True, kw_only=True):

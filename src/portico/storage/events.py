@@ -6,23 +6,32 @@ its number once it is committed, under a lock (`settle`), and is not read before
 (docs/decisions/0023).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from string import ascii_lowercase
 
+import msgspec
+
 from portico.domain.published import Published, StoredEvent
-from portico.storage.database import Database, Reader, Transaction
+from portico.domain.webhooks import PING
+from portico.storage.database import Database, Engine, Reader, Transaction
+from portico.storage.expiry import last_expired
 from portico.storage.table import Table
 
 EVENTS = Table("events", StoredEvent)
-
-BATCH = 200
-"""Rows that are removed at once."""
 
 SETTLED_AT_ONCE = 1_000
 
 _INSERT = """
 INSERT INTO events (type, at, data, previous) VALUES (:type, :at, :data, :previous)"""
-_AFTER = f"SELECT {EVENTS.columns} FROM events WHERE id > :after ORDER BY id LIMIT :limit"
+_AFTER = f"""
+SELECT {EVENTS.columns} FROM events WHERE id > :after AND type <> '{PING}'
+ORDER BY id LIMIT :limit"""
+_TO_TELL = f"SELECT {EVENTS.columns} FROM events WHERE id > :after ORDER BY id LIMIT :limit"
+_ONES: dict[Engine, str] = {
+    "sqlite": f"""
+SELECT {EVENTS.columns} FROM events WHERE id IN (SELECT value FROM json_each(:ids))""",
+    "postgres": f"SELECT {EVENTS.columns} FROM events WHERE id = ANY (:ids)",
+}
 # One step through the index for each type, however rare.
 _OF_TYPE = f"""
 SELECT * FROM (SELECT {EVENTS.columns} FROM events
@@ -38,9 +47,8 @@ UPDATE events AS e SET id = given.id FROM (
     SELECT seq, CAST(:last AS BIGINT) + row_number() OVER (ORDER BY seq) AS id FROM (
         SELECT seq FROM events WHERE id IS NULL ORDER BY seq LIMIT {SETTLED_AT_ONCE}
     ) AS waiting
-) AS given WHERE e.seq = given.seq AND e.id IS NULL"""
+) AS given WHERE e.seq = given.seq AND e.id IS NULL RETURNING 1"""
 _TELL = "SELECT pg_notify(current_schema(), 'events')"
-_OLDEST = "SELECT id, at FROM events WHERE id > 0 ORDER BY id LIMIT :limit"
 _REMOVE = "DELETE FROM events WHERE id <= :up_to"
 _KEEP_BOUND = """
 INSERT INTO events_removed (one, up_to) VALUES (1, :up_to)
@@ -64,11 +72,22 @@ class Events:
         if self._db.engine == "sqlite" or await self._db.one(_UNSETTLED) is None:
             return False
         async with self._db.transaction() as tx:
-            await tx.one(_LOCK)
-            # Only now: what was numbered by whoever had the lock before is seen.
-            await tx.run(_SETTLE, {"last": await self._last(tx)})
-            await tx.one(_TELL)
+            await self._number(tx)
         return True
+
+    async def settled_in(self, tx: Transaction) -> int:
+        """The number of the newest event: all that was committed before has one, what is committed
+        later gets a higher one."""
+        if self._db.engine == "postgres":
+            await self._number(tx)
+        return await self._last(tx)
+
+    async def _number(self, tx: Transaction) -> None:
+        await tx.one(_LOCK)
+        # Only now: what was numbered by whoever had the lock before is seen.
+        while await tx.all(_SETTLE, {"last": await self._last(tx)}):
+            pass
+        await tx.one(_TELL)
 
     async def last_id(self) -> int:
         """The number of the newest event, 0 before the first."""
@@ -91,25 +110,30 @@ class Events:
             sql = _OF_TYPES.format(each=" UNION ALL ".join(each))
         return EVENTS.read_all(await self._db.all(sql, values))
 
+    async def to_tell(self, after: int, limit: int) -> list[StoredEvent]:
+        """The oldest events with a number above `after`, tests of webhooks among them."""
+        return EVENTS.read_all(await self._db.all(_TO_TELL, {"after": after, "limit": limit}))
+
+    async def some(self, ids: Collection[int]) -> dict[int, StoredEvent]:
+        """The events with these numbers, by number; of those that are kept."""
+        sqlite = self._db.engine == "sqlite"
+        given = msgspec.json.encode(list(ids)).decode() if sqlite else list(ids)
+        rows = await self._db.all(_ONES[self._db.engine], {"ids": given})
+        return {event.id: event for event in EVENTS.read_all(rows)}
+
     async def _last(self, reader: Reader) -> int:
         row = await reader.one(_LAST)
         return row[0] if row else 0
 
     async def is_due(self, before: int) -> bool:
         """Whether the oldest event is older than `before`, in epoch milliseconds."""
-        rows = await self._db.all(_OLDEST, {"limit": 1})
-        return bool(rows) and rows[0][1] < before
+        return await last_expired(self._db, "events", "at", before, limit=1) > 0
 
     async def forget(self, tx: Transaction, before: int) -> bool:
         """Removes the oldest that are older than `before`, without a gap; tells whether there may
         be more."""
-        oldest = await tx.all(_OLDEST, {"limit": BATCH})
-        up_to = 0
-        for number, at in oldest:
-            if at >= before:
-                break
-            up_to = number
+        up_to = await last_expired(tx, "events", "at", before)
         if up_to:
             await tx.run(_REMOVE, {"up_to": up_to})
             await tx.run(_KEEP_BOUND, {"up_to": up_to})
-        return up_to == oldest[-1][0] and len(oldest) == BATCH if oldest else False
+        return up_to > 0

@@ -6,7 +6,7 @@ is due goes in batches by the index of its age, each in a transaction of its own
 
 from enum import Enum
 
-from portico.storage.database import Database, Engine, Transaction
+from portico.storage.database import Database, Engine, Reader, Transaction
 
 BATCH = 200
 """Rows that go at once: 1.5 ms of SQLite's event loop, for the widest of them."""
@@ -48,6 +48,22 @@ class Aging(Enum):
     def forgetting(self, engine: Engine) -> str:
         """The statement that forgets the `:limit` oldest of those older than `:before`."""
         return _FORGET[engine].format(**self.terms)
+
+
+_FIRST = "SELECT id, {age} FROM {table} WHERE id > 0 ORDER BY id LIMIT :limit"
+
+
+async def last_expired(
+    reader: Reader, table: str, age: str, before: int, limit: int = BATCH
+) -> int:
+    """The id up to which the first rows of a table are all older than `before`, 0 for none, of so
+    many at most. For rows that come in the order of their age: they need no index of it."""
+    up_to = 0
+    for row in await reader.all(_FIRST.format(table=table, age=age), {"limit": limit}):
+        if row[1] >= before:
+            break
+        up_to = row[0]
+    return up_to
 
 
 class Expiry:

@@ -30,8 +30,8 @@ SCRIPT_SECONDS = 3600.0
 
 LISTEN_RETRY_SECONDS = 1.0
 
-EVENTS = "events"
-"""What a notice says that tells of events; all others say which table's credentials changed."""
+RINGS = ("events", "webhooks")
+"""The tables for whose notices the bell rings; those of all others tell of credentials."""
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -243,7 +243,7 @@ class PostgresDatabase:
             await self._pool.release(connection)
 
     def _heard(self, _connection: object, _pid: int, _channel: str, of: object) -> None:
-        if of == EVENTS:
+        if of in RINGS:
             self.bell.ring()
         else:
             self._changes += 1

@@ -5,6 +5,7 @@ from portico.storage.audit import Audit
 from portico.storage.clients import Clients
 from portico.storage.daily_use import DailyUse
 from portico.storage.database import Database
+from portico.storage.deliveries import Deliveries
 from portico.storage.email_tokens import EmailTokens
 from portico.storage.events import Events
 from portico.storage.expiry import Expiry
@@ -17,6 +18,7 @@ from portico.storage.rate_counters import RateCounters
 from portico.storage.sessions import Sessions
 from portico.storage.signing_keys import SigningKeys
 from portico.storage.users import Users
+from portico.storage.webhooks import Webhooks
 
 
 class Stores:
@@ -34,6 +36,8 @@ class Stores:
         self.idempotency_keys = IdempotencyKeys(db)
         self.audit = Audit(db)
         self.events = Events(db)
+        self.webhooks = Webhooks(db)
+        self.deliveries = Deliveries(db)
         self.rate_counters = RateCounters(db)
         self.daily_use = DailyUse(db)
         self.leases = Leases(db)

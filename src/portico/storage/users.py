@@ -46,6 +46,7 @@ _LOCK_ADMINS = {
     "postgres": "SELECT pg_advisory_xact_lock(7041777, hashtext(current_schema()))",
 }
 _COUNT_ADMINS = "SELECT count(*) FROM users WHERE role = 'admin' AND id <> :id"
+_ADMINS = f"SELECT {USERS.columns} FROM users WHERE role = 'admin' ORDER BY id"
 _FIRST_ADMIN = f"SELECT {USERS.columns} FROM users WHERE role = 'admin' ORDER BY id LIMIT 1"
 # Reads every name and e-mail: for people who look for somebody, not for programs.
 _SEARCH = f"""
@@ -141,6 +142,10 @@ class Users:
     async def delete_all_but_mirrors(self, tx: Transaction) -> None:
         """Removes every user that mirrors no live account."""
         await tx.run(_DELETE_ALL_BUT_MIRRORS)
+
+    async def admins(self) -> list[User]:
+        """Every admin."""
+        return USERS.read_all(await self._db.slow.all(_ADMINS))
 
     async def other_admins(self, tx: Transaction, user_id: int) -> int:
         """How many admins there are besides this user, until `tx` ends."""

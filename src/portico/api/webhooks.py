@@ -1,0 +1,235 @@
+"""The endpoints of webhooks."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from portico.contract.envelope import Created, Listed, Single, listed
+from portico.contract.reading import sent
+from portico.contract.webhooks import (
+    ChangeWebhook,
+    CreateWebhook,
+    DeliveryItem,
+    ListDeliveries,
+    NewWebhook,
+    WebhookItem,
+    delivery_item,
+    new_webhook,
+    webhook_item,
+)
+from portico.domain.errors import Conflict, Gone, Invalid, NotFound
+from portico.domain.webhooks import MOST_WEBHOOKS, Webhook
+from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
+from portico.http.routing import BodyRoute, QueryRoute, Route
+from portico.services import webhooks
+from portico.services.webhooks import Signing
+
+_NO_STORE = ("cache-control", "no-store")
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """Something will be done soon."""
+
+    message: Annotated[str, Meta(description="For people.", examples=["A ping is on its way."])]
+
+
+def _accepted(message: str) -> Reply:
+    return json_reply(202, Accepted(message))
+
+
+def _values(body: CreateWebhook | ChangeWebhook) -> dict[str, Any]:
+    """A body as the use cases want it: each type once, in order."""
+    values = sent(body)
+    if "types" in values:
+        values["types"] = tuple(dict.fromkeys(values["types"]))
+    if "status" in values:
+        values["enabled"] = values.pop("status") == "enabled"
+    return values
+
+
+async def list_webhooks(request: Request) -> Reply:
+    """GET /webhooks."""
+    items = [webhook_item(one) for one in reversed(await request.environment.webhooks.all())]
+    return json_reply(200, listed(items, page=1, limit=MOST_WEBHOOKS, total=len(items)))
+
+
+async def read_webhook(request: Request) -> Reply:
+    """GET /webhooks/{id}."""
+    webhook = await webhooks.read_webhook(request.environment, request.resource_id)
+    return json_reply(200, Single(webhook_item(webhook)))
+
+
+async def create_webhook(request: BodyRequest[CreateWebhook]) -> Reply:
+    """POST /webhooks."""
+    base = request.environment.addresses.base
+
+    def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
+        where = ("location", f"{base}/webhooks/{webhook.id}")
+        body = Created(new_webhook(webhook, secret), "Webhook created: store its secret now.")
+        return json_reply(201, body, where, _NO_STORE)
+
+    values = _values(request.body)
+    made = await webhooks.create_webhook(request.environment, values, request.answering(reply))
+    return reply(made.webhook, made.secret)
+
+
+async def change_webhook(request: BodyRequest[ChangeWebhook]) -> Reply:
+    """PATCH /webhooks/{id}."""
+    webhook = await webhooks.change_webhook(
+        request.environment, request.resource_id, _values(request.body), request.by
+    )
+    return json_reply(200, Single(webhook_item(webhook)))
+
+
+async def delete_webhook(request: Request) -> Reply:
+    """DELETE /webhooks/{id}."""
+    await webhooks.delete_webhook(request.environment, request.resource_id, request.by)
+    return Reply(204)
+
+
+async def rotate_secret(request: Request) -> Reply:
+    """POST /webhooks/{id}/rotate-secret."""
+
+    def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
+        message = "Secret rotated: store the new one now, for 24 hours both sign."
+        return json_reply(201, Created(new_webhook(webhook, secret), message), _NO_STORE)
+
+    made: Signing = await webhooks.rotate_secret(
+        request.environment, request.resource_id, request.answering(reply)
+    )
+    return reply(made.webhook, made.secret)
+
+
+async def test_webhook(request: Request) -> Reply:
+    """POST /webhooks/{id}/test."""
+
+    def reply(_: None) -> Reply:
+        return _accepted("A ping is on its way.")
+
+    by = request.answering(reply)
+    await webhooks.test_webhook(request.environment, request.resource_id, by)
+    return reply(None)
+
+
+async def list_deliveries(request: QueryRequest[ListDeliveries]) -> Reply:
+    """GET /webhooks/{id}/deliveries."""
+    env, query = request.environment, request.query
+    webhook = await webhooks.read_webhook(env, request.resource_id)
+    offset = (query.page - 1) * query.limit
+    page = await env.deliveries.page(webhook.id, offset=offset, limit=query.limit)
+    items = [delivery_item(delivery, webhook) for delivery in page.rows]
+    return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+
+
+async def redeliver(request: Request) -> Reply:
+    """POST /webhooks/{id}/deliveries/{delivery_id}/redeliver."""
+
+    def reply(_: None) -> Reply:
+        return _accepted("It will be delivered once more.")
+
+    by = request.answering(reply)
+    await webhooks.redeliver(request.environment, request.resource_id, request.inner_id, by)
+    return reply(None)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/webhooks",
+        handler=list_webhooks,
+        access="admin",
+        summary="List webhooks",
+        description="All of them, the newest first.",
+        answer=Listed[WebhookItem],
+    ),
+    BodyRoute(
+        method="POST",
+        path="/webhooks",
+        handler=create_webhook,
+        access="admin",
+        summary="Create a webhook",
+        description=f"At most {MOST_WEBHOOKS} in an environment. Events from then on are sent.",
+        status=201,
+        body=CreateWebhook,
+        answer=Created[NewWebhook],
+        errors=(Conflict, Invalid),
+        location=True,
+        repeatable=True,
+        no_store=True,
+    ),
+    Route(
+        method="GET",
+        path="/webhooks/{id}",
+        handler=read_webhook,
+        access="admin",
+        summary="Read a webhook",
+        answer=Single[WebhookItem],
+    ),
+    BodyRoute(
+        method="PATCH",
+        path="/webhooks/{id}",
+        handler=change_webhook,
+        access="admin",
+        summary="Change a webhook",
+        description="`status` disables it, which drops what is pending, and enables it again: then"
+        " it is sent what happens from then on.",
+        body=ChangeWebhook,
+        answer=Single[WebhookItem],
+        errors=(NotFound, Invalid),
+    ),
+    Route(
+        method="DELETE",
+        path="/webhooks/{id}",
+        handler=delete_webhook,
+        access="admin",
+        summary="Delete a webhook",
+        status=204,
+    ),
+    Route(
+        method="POST",
+        path="/webhooks/{id}/rotate-secret",
+        handler=rotate_secret,
+        access="admin",
+        summary="Give a webhook another secret",
+        description="For 24 hours the one before signs too, at most two do.",
+        status=201,
+        answer=Created[NewWebhook],
+        repeatable=True,
+        no_store=True,
+    ),
+    Route(
+        method="POST",
+        path="/webhooks/{id}/test",
+        handler=test_webhook,
+        access="admin",
+        summary="Test a webhook",
+        description="Sends it an event of type `ping`, once.",
+        status=202,
+        answer=Accepted,
+        errors=(Conflict,),
+        repeatable=True,
+    ),
+    QueryRoute(
+        method="GET",
+        path="/webhooks/{id}/deliveries",
+        handler=list_deliveries,
+        access="admin",
+        summary="List a webhook's deliveries",
+        description="The newest first.",
+        query=ListDeliveries,
+        answer=Listed[DeliveryItem],
+    ),
+    Route(
+        method="POST",
+        path="/webhooks/{id}/deliveries/{delivery_id}/redeliver",
+        handler=redeliver,
+        access="admin",
+        summary="Deliver an event once more",
+        description="Makes a new delivery of the same event.",
+        status=202,
+        answer=Accepted,
+        errors=(Conflict, Gone),
+        repeatable=True,
+    ),
+)

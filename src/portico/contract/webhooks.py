@@ -1,0 +1,157 @@
+"""Webhooks on the wire."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from portico.contract.envelope import Identifier, Timestamp, timestamp
+from portico.contract.kinds import Items, Text
+from portico.contract.paging import Limit, PageNumber
+from portico.domain.published import EVENT_TYPES
+from portico.domain.rules import OneOf
+from portico.domain.text import web_url
+from portico.domain.webhooks import (
+    DROPPED,
+    Delivery,
+    Webhook,
+    webhook_description,
+    webhook_type,
+)
+
+_EXAMPLE_TYPES = ["product.*", "user.created"]
+
+
+class WebhookItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook."""
+
+    id: Identifier
+    url: Annotated[str, Meta(examples=["https://example.com/hooks"])]
+    types: Annotated[
+        list[str],
+        Meta(
+            description="Of events: by name, all of a noun (`product.*`), or all (`*`).",
+            examples=[_EXAMPLE_TYPES],
+        ),
+    ]
+    description: Annotated[str, Meta(examples=["The shop's cache"])]
+    status: Literal["enabled", "disabled"]
+    disabled_reason: Annotated[
+        Literal["by hand", "gone", "failing"] | None,
+        Meta(
+            description="`gone`: the receiver answered 410. `failing`: five days without one"
+            " success. Null while enabled."
+        ),
+    ]
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class NewWebhook(WebhookItem, frozen=True, kw_only=True):
+    """A webhook with a new secret."""
+
+    secret: (
+        Annotated[
+            str,
+            Meta(
+                description="Signs its deliveries; store it now, it is shown this once. The answer"
+                " to a repeated `Idempotency-Key` leaves it out.",
+                examples=["whsec_…"],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class DeliveryItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An event on its way to a webhook; what is `last_` is of the last attempt."""
+
+    id: Identifier
+    event_id: Identifier
+    type: Annotated[str, Meta(examples=["product.updated"])]
+    status: Literal["pending", "delivered", "failed"]
+    attempts: Annotated[int, Meta(ge=0, examples=[1])]
+    next_attempt_at: Annotated[Timestamp | None, Meta(description="While it is pending.")]
+    last_status: Annotated[
+        int | None, Meta(description="What the receiver answered.", examples=[200])
+    ]
+    last_error: Annotated[
+        str | None, Meta(description="Why it failed, for people.", examples=["it answered 500"])
+    ]
+    last_milliseconds: Annotated[int | None, Meta(examples=[31])]
+    created_at: Timestamp
+
+
+def _facts(webhook: Webhook) -> dict[str, Any]:
+    return {
+        "id": webhook.id,
+        "url": webhook.url,
+        "types": list(webhook.types),
+        "description": webhook.description,
+        "status": "enabled" if webhook.enabled else "disabled",
+        "disabled_reason": webhook.disabled_reason,
+        "created_at": timestamp(webhook.created_at),
+        "updated_at": timestamp(webhook.updated_at),
+    }
+
+
+def webhook_item(webhook: Webhook) -> WebhookItem:
+    """A webhook as it shows."""
+    return WebhookItem(**_facts(webhook))
+
+
+def new_webhook(webhook: Webhook, secret: str | UnsetType) -> NewWebhook:
+    """A webhook with its new secret, where that is shown."""
+    return NewWebhook(**_facts(webhook), secret=secret)
+
+
+def delivery_item(delivery: Delivery, webhook: Webhook) -> DeliveryItem:
+    """A delivery as it shows: what was pending when its webhook was disabled has failed."""
+    pending = delivery.status == "pending"
+    dropped = pending and delivery.id <= webhook.dropped_up_to
+    due = delivery.next_attempt_at
+    return DeliveryItem(
+        id=delivery.id,
+        event_id=delivery.event_id,
+        type=delivery.type,
+        status="failed" if dropped else delivery.status,  # type: ignore[arg-type]  # of three
+        attempts=delivery.attempts,
+        next_attempt_at=None if dropped or due is None else timestamp(due),
+        last_status=delivery.last_status,
+        last_error=DROPPED if dropped else delivery.last_error,
+        last_milliseconds=delivery.last_milliseconds,
+        created_at=timestamp(delivery.created_at),
+    )
+
+
+_Url = Annotated[str, Text(web_url, description="Public and https, unless `webhooks_allow` says.")]
+_Types = Annotated[list[str], Items(Text(webhook_type), most=len(EVENT_TYPES) + 10, least=1)]
+_Description = Annotated[str, Text(webhook_description)]
+
+
+class CreateWebhook(msgspec.Struct):
+    """The body of POST /webhooks."""
+
+    EXAMPLE: ClassVar = {"url": "https://example.com/hooks", "types": _EXAMPLE_TYPES}
+
+    url: _Url
+    types: _Types
+    description: _Description = ""
+
+
+class ChangeWebhook(msgspec.Struct):
+    """The body of PATCH /webhooks/{id}: what is left out stays."""
+
+    EXAMPLE: ClassVar = {"types": ["*"], "status": "enabled"}
+
+    url: _Url | UnsetType = UNSET
+    types: _Types | UnsetType = UNSET
+    description: _Description | UnsetType = UNSET
+    status: Annotated[str, Text(OneOf(("enabled", "disabled")))] | UnsetType = UNSET
+
+
+class ListDeliveries(msgspec.Struct, frozen=True):
+    """The query of GET /webhooks/{id}/deliveries."""
+
+    page: PageNumber = 1
+    limit: Limit = 25

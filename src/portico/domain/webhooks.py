@@ -1,0 +1,113 @@
+"""Webhooks: where events are sent, which ones, and what became of each delivery (decisions §12)."""
+
+import msgspec
+
+from portico.domain.errors import BrokenRule
+from portico.domain.published import EVENT_TYPES, event_types
+from portico.domain.rules import Measured
+
+MOST_WEBHOOKS = 20
+"""In one environment."""
+
+ROTATION_OVERLAP_SECONDS = 86_400
+"""How long a secret signs beside its successor."""
+
+EVERYTHING = "*"
+PING = "ping"
+"""The type of a test delivery, which is told to one webhook alone."""
+
+BY_HAND = "by hand"
+RECEIVER_GONE = "gone"
+FAILING = "failing"
+
+DROPPED = "The webhook was disabled."
+"""Why a delivery failed that was pending then."""
+
+RETRY_SECONDS = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
+"""The waits before the second attempt and each one after it."""
+
+RETRY_SPREAD = 0.2
+"""By which part of itself a wait is longer or shorter, so that not all come back at once."""
+
+FAILING_DAYS = 5
+"""After so many days without one success a webhook is disabled."""
+
+webhook_description = Measured(0, 200)
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """Where events go. `types` are those that it is told, `noun.*` and `*` among them.
+
+    `secret` signs; so does `former_secret` until `former_until`; both are encrypted. Events up to
+    `told_up_to` have become deliveries where they match; deliveries up to `dropped_up_to` that were
+    pending are given up. `failing_since` is when the first attempt since the last success failed.
+    """
+
+    id: int
+    url: str
+    description: str
+    types: tuple[str, ...]
+    disabled_reason: str | None
+    secret: bytes
+    former_secret: bytes | None
+    former_until: int | None
+    told_up_to: int
+    dropped_up_to: int
+    failing_since: int | None
+    created_at: int
+    updated_at: int
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is sent to it."""
+        return self.disabled_reason is None
+
+    def secrets(self, now: int) -> list[bytes]:
+        """The encrypted secrets that sign at `now`, the newest first."""
+        former = self.former_until is not None and now < self.former_until
+        return [self.secret, *([self.former_secret] if former and self.former_secret else [])]
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """An event on its way to a webhook. `status` is `pending`, `delivered` or `failed`;
+    `next_attempt_at` is there while it is pending. The rest is of the last attempt: its status and
+    the beginning of the answer, or else why there is none, and how long it took."""
+
+    id: int
+    webhook_id: int
+    event_id: int
+    type: str
+    status: str
+    attempts: int
+    next_attempt_at: int | None
+    last_status: int | None
+    last_error: str | None
+    last_milliseconds: int | None
+    answer: str | None
+    created_at: int
+
+
+def webhook_type(text: str) -> str:
+    """Accept a type of event, `noun.*` or `*`; raises `BrokenRule`."""
+    if text != EVERYTHING:
+        if "," in text:
+            raise BrokenRule("must be one type of event; list several apart")
+        event_types(text)
+    return text
+
+
+def covered(types: tuple[str, ...]) -> frozenset[str]:
+    """The types of events that a webhook of these is told."""
+    if EVERYTHING in types:
+        return frozenset(EVENT_TYPES)
+    return frozenset(name for one in types for name in event_types(one))
+
+
+def retry_at(now: int, attempts: int, chance: float, retry_after: int | None) -> int | None:
+    """When a delivery is tried again after so many failed attempts, in epoch milliseconds; None:
+    never. `chance` is from 0 to 1; `retry_after` is what the receiver asked for, in seconds."""
+    if attempts > len(RETRY_SECONDS):
+        return None
+    spread = 1 - RETRY_SPREAD + 2 * RETRY_SPREAD * chance
+    wait = RETRY_SECONDS[attempts - 1] * spread
+    return now + round(1000 * max(wait, min(retry_after or 0, RETRY_SECONDS[-1])))

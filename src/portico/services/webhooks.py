@@ -1,0 +1,242 @@
+"""Use cases of webhooks."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from portico.domain.audit import By
+from portico.domain.errors import BrokenRule, Conflict, Fault, Gone, Invalid, NotFound
+from portico.domain.events.webhooks import (
+    WebhookChanged,
+    WebhookCreated,
+    WebhookDeleted,
+    WebhookDisabled,
+    WebhookEnabled,
+    WebhookRedelivered,
+    WebhookSecretRotated,
+    WebhookTested,
+)
+from portico.domain.times import SECOND
+from portico.domain.webhook_signing import mint_webhook_secret
+from portico.domain.webhooks import (
+    BY_HAND,
+    MOST_WEBHOOKS,
+    ROTATION_OVERLAP_SECONDS,
+    Delivery,
+    Webhook,
+)
+from portico.services.change import Change
+from portico.services.environment import Environment
+
+
+class Signing(NamedTuple):
+    """A webhook and its new secret, which is not kept in the clear."""
+
+    webhook: Webhook
+    secret: str
+
+
+def _missing(webhook_id: int) -> NotFound:
+    return NotFound(f"There is no webhook {webhook_id}.")
+
+
+async def read_webhook(env: Environment, webhook_id: int) -> Webhook:
+    """The webhook. Raises `NotFound`."""
+    webhook = await env.webhooks.get(webhook_id)
+    if webhook is None:
+        raise _missing(webhook_id)
+    return webhook
+
+
+async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Signing:
+    """Makes a webhook of these values, which its rules have passed. It is told what happens from
+    then on. Raises `Invalid` for a URL that leads inside, and `Conflict` for one too many."""
+    _check_url(env, values)
+    secret = mint_webhook_secret(env.random(32))
+    sealed = _sealed(env, secret)
+
+    async def work(change: Change) -> Webhook:
+        if await env.webhooks.count(change.tx) >= MOST_WEBHOOKS:
+            raise Conflict(f"There are {MOST_WEBHOOKS} webhooks, the most there can be.")
+        webhook = Webhook(
+            id=0,
+            disabled_reason=None,
+            secret=sealed,
+            former_secret=None,
+            former_until=None,
+            told_up_to=await env.events.settled_in(change.tx),
+            dropped_up_to=0,
+            failing_since=None,
+            created_at=change.now,
+            updated_at=change.now,
+            **values,
+        )
+        webhook = await env.webhooks.insert(change.tx, webhook)
+        change.note(WebhookCreated(webhook))
+        return webhook
+
+    return Signing(await env.change(by, work), secret)
+
+
+async def change_webhook(
+    env: Environment, webhook_id: int, values: dict[str, Any], by: By
+) -> Webhook:
+    """Changes a webhook's values. `enabled` says whether anything is sent to it: disabling drops
+    what is pending, and enabled again it is told what happens from then on. Raises `NotFound` and
+    `Invalid`."""
+    _check_url(env, values)
+    changes = dict(values)
+    enabled = changes.pop("enabled", None)
+
+    async def work(change: Change) -> Webhook:
+        before = await _locked(env, change, webhook_id)
+        after = msgspec.structs.replace(before, **changes)
+        if after != before:
+            change.note(WebhookChanged(after, before))
+        if enabled is not None and enabled != before.enabled:
+            after = await _switched(env, change, after, None if enabled else BY_HAND)
+        elif after == before:
+            return before
+        after = msgspec.structs.replace(after, updated_at=change.now)
+        await env.webhooks.update(change.tx, after)
+        return after
+
+    return await env.change(by, work)
+
+
+async def disable_webhook(env: Environment, webhook_id: int, reason: str, by: By) -> bool:
+    """Disables a webhook for this reason; False where somebody else has, or deleted it."""
+
+    async def work(change: Change) -> bool:
+        before = await change.lock(env.webhooks, webhook_id)
+        if before is None or not before.enabled:
+            return False
+        after = await _switched(env, change, before, reason)
+        after = msgspec.structs.replace(after, updated_at=change.now)
+        await env.webhooks.update(change.tx, after)
+        return True
+
+    return await env.change(by, work)
+
+
+async def _switched(
+    env: Environment, change: Change, webhook: Webhook, reason: str | None
+) -> Webhook:
+    """A webhook that is disabled for a reason, or enabled again without one."""
+    webhook = msgspec.structs.replace(webhook, disabled_reason=reason)
+    if reason is not None:
+        dropped = await env.deliveries.last_of(change.tx, webhook.id)
+        webhook = msgspec.structs.replace(webhook, dropped_up_to=dropped)
+        change.note(WebhookDisabled(webhook))
+    else:
+        told = await env.events.settled_in(change.tx)
+        await env.webhooks.told(change.tx, webhook.id, told)
+        await env.webhooks.works(change.tx, webhook.id)
+        change.note(WebhookEnabled(webhook))
+    return webhook
+
+
+async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
+    """Gives a webhook another secret; the one so far signs beside it for 24 hours. Raises
+    `NotFound`."""
+    secret = mint_webhook_secret(env.random(32))
+    sealed = _sealed(env, secret)
+
+    async def work(change: Change) -> Webhook:
+        webhook = await _locked(env, change, webhook_id)
+        webhook = msgspec.structs.replace(
+            webhook,
+            secret=sealed,
+            former_secret=webhook.secret,
+            former_until=change.now + ROTATION_OVERLAP_SECONDS * SECOND,
+            updated_at=change.now,
+        )
+        await env.webhooks.update(change.tx, webhook)
+        change.note(WebhookSecretRotated(webhook))
+        return webhook
+
+    return Signing(await env.change(by, work), secret)
+
+
+async def delete_webhook(env: Environment, webhook_id: int, by: By) -> None:
+    """Removes a webhook; nothing is sent to it any more. Raises `NotFound`."""
+
+    async def work(change: Change) -> None:
+        webhook = await _locked(env, change, webhook_id)
+        await env.webhooks.delete(change.tx, webhook_id)
+        change.note(WebhookDeleted(webhook))
+
+    await env.change(by, work)
+
+
+async def test_webhook(env: Environment, webhook_id: int, by: By) -> None:
+    """Has a webhook sent a `ping`, which no list shows, once. Raises `NotFound`, and `Conflict`
+    where it is disabled."""
+
+    async def work(change: Change) -> None:
+        webhook = _enabled(await _locked(env, change, webhook_id))
+        change.note(WebhookTested(webhook))
+
+    await env.change(by, work)
+
+
+async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: By) -> None:
+    """Queues what was delivered, or not, once more. Raises `NotFound`, `Conflict` where the webhook
+    is disabled, and `Gone` where the event is no longer kept."""
+    delivery = await read_delivery(env, webhook_id, delivery_id)
+    if not await env.events.some([delivery.event_id]):
+        raise Gone(f"The event {delivery.event_id} is no longer kept.")
+
+    async def work(change: Change) -> None:
+        webhook = _enabled(await _locked(env, change, webhook_id))
+        told = [(webhook.id, delivery.event_id, delivery.type)]
+        await env.deliveries.add(change.tx, change.now, told)
+        change.note(WebhookRedelivered(webhook, delivery.event_id))
+
+    await env.change(by, work)
+    env.db.bell.ring()
+
+
+async def read_delivery(env: Environment, webhook_id: int, delivery_id: int) -> Delivery:
+    """A webhook's delivery. Raises `NotFound`."""
+    await read_webhook(env, webhook_id)
+    delivery = await env.deliveries.get(webhook_id, delivery_id)
+    if delivery is None:
+        raise NotFound(f"There is no delivery {delivery_id} of webhook {webhook_id}.")
+    return delivery
+
+
+def opened(env: Environment, sealed: bytes) -> str | None:
+    """A webhook's secret; None where it was sealed by another installation's."""
+    secret = env.vault.open(sealed, _SEALED_AS)
+    return None if secret is None else secret.decode()
+
+
+_SEALED_AS = "webhook"
+
+
+def _sealed(env: Environment, secret: str) -> bytes:
+    return env.vault.seal(secret.encode(), _SEALED_AS)
+
+
+def _check_url(env: Environment, values: dict[str, Any]) -> None:
+    if "url" in values:
+        try:
+            env.destinations.check_url(values["url"])
+        except BrokenRule as error:
+            raise Invalid(
+                "Some fields have values that are not allowed.", [Fault("url", str(error))]
+            ) from error
+
+
+async def _locked(env: Environment, change: Change, webhook_id: int) -> Webhook:
+    webhook = await change.lock(env.webhooks, webhook_id)
+    if webhook is None:
+        raise _missing(webhook_id)
+    return webhook
+
+
+def _enabled(webhook: Webhook) -> Webhook:
+    if not webhook.enabled:
+        raise Conflict("This webhook is disabled; enable it first.")
+    return webhook

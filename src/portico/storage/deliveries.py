@@ -1,0 +1,162 @@
+"""Deliveries of events to webhooks: a queue for each webhook, and a log."""
+
+from collections.abc import Sequence
+from string import ascii_lowercase
+
+import msgspec
+
+from portico.domain.webhooks import DROPPED, Delivery, Webhook
+from portico.storage.database import Database, Engine, Transaction
+from portico.storage.expiry import BATCH, last_expired
+from portico.storage.listing import Page
+from portico.storage.table import Table
+
+DELIVERIES = Table("deliveries", Delivery)
+
+_INSERT = """
+INSERT INTO deliveries (webhook_id, event_id, type, status, attempts, next_attempt_at, created_at)
+VALUES (:webhook_id, :event_id, :type, 'pending', 0, :at, :at)"""
+_LAST = "SELECT coalesce(max(id), 0) FROM deliveries WHERE webhook_id = :webhook_id"
+_ONE = f"{DELIVERIES.by_id} AND webhook_id = :webhook_id"
+_COUNT = "SELECT count(*) FROM deliveries WHERE webhook_id = :webhook_id"
+_PAGE = f"""
+SELECT {DELIVERIES.columns} FROM deliveries WHERE webhook_id = :webhook_id
+ORDER BY id DESC LIMIT :limit OFFSET :offset"""
+# Whose host died while it sent them, they come back when the claim ends.
+_CLAIM = f"""
+UPDATE deliveries SET next_attempt_at = :until WHERE id IN (SELECT id FROM ({{each}}) AS due)
+RETURNING {DELIVERIES.columns}"""
+_DUE = """
+SELECT id FROM (SELECT id FROM deliveries
+WHERE webhook_id = :id_{letter} AND status = 'pending' AND next_attempt_at <= :now
+    AND id > :dropped_{letter} ORDER BY next_attempt_at LIMIT :room_{letter}{lock}
+) AS due_{letter}"""
+_SKIPPING: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCKED"}
+_NEXT = """
+SELECT min(next_attempt_at) FROM deliveries
+WHERE webhook_id = :id_{letter} AND status = 'pending' AND id > :dropped_{letter}"""
+_DONE = """
+UPDATE deliveries SET status = :status, attempts = attempts + 1,
+    next_attempt_at = :next_attempt_at, last_status = :last_status, last_error = :last_error,
+    last_milliseconds = :last_milliseconds, answer = :answer
+WHERE id = :id AND status = 'pending'"""
+_DROP = """
+UPDATE deliveries SET status = 'failed', next_attempt_at = NULL, last_error = :reason
+WHERE id IN (
+    SELECT id FROM deliveries WHERE webhook_id = :webhook_id AND status = 'pending' AND id <= :up_to
+    LIMIT :limit)
+RETURNING 1"""
+_REMOVE = "DELETE FROM deliveries WHERE id <= :up_to"
+_RELEASE = "UPDATE deliveries SET next_attempt_at = :now WHERE id = :id AND status = 'pending'"
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """What came of one attempt, as the columns of its delivery have it."""
+
+    id: int
+    status: str
+    next_attempt_at: int | None
+    last_status: int | None
+    last_error: str | None
+    last_milliseconds: int
+    answer: str | None
+
+
+class Deliveries:
+    """The deliveries of one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def add(self, tx: Transaction, at: int, told: Sequence[tuple[int, int, str]]) -> None:
+        """Queues deliveries that are due at once: webhook, event and its type."""
+        await tx.run_many(
+            _INSERT,
+            [
+                {"webhook_id": webhook, "event_id": event, "type": kind, "at": at}
+                for webhook, event, kind in told
+            ],
+        )
+
+    async def get(self, webhook_id: int, delivery_id: int) -> Delivery | None:
+        """A webhook's delivery with this id."""
+        row = await self._db.one(_ONE, {"id": delivery_id, "webhook_id": webhook_id})
+        return DELIVERIES.read(row) if row else None
+
+    async def page(self, webhook_id: int, *, offset: int, limit: int) -> Page[Delivery]:
+        """A page of a webhook's deliveries, the newest first."""
+        values: dict[str, object] = {"webhook_id": webhook_id}
+        async with self._db.snapshot() as reader:
+            rows = await reader.all(_PAGE, {**values, "limit": limit, "offset": offset})
+            count = await reader.one(_COUNT, values)
+        return Page(DELIVERIES.read_all(rows), count[0] if count else 0)
+
+    async def last_of(self, tx: Transaction, webhook_id: int) -> int:
+        """The id of a webhook's newest delivery, 0 where it has none."""
+        row = await tx.one(_LAST, {"webhook_id": webhook_id})
+        return row[0] if row else 0
+
+    async def claim(
+        self, tx: Transaction, rooms: Sequence[tuple[Webhook, int]], *, now: int, until: int
+    ) -> list[Delivery]:
+        """Takes what is due: of each webhook as many as there is room for, nobody else until
+        `until`, when they are due again."""
+        due = _DUE.replace("{lock}", _SKIPPING[self._db.engine])
+        sql, values = _for_each(due, rooms)
+        each = " UNION ALL ".join(sql)
+        statement = _CLAIM.format(each=each)
+        rows = await tx.all(statement, {**values, "now": now, "until": until})
+        return DELIVERIES.read_all(rows)
+
+    async def next_due(self, rooms: Sequence[tuple[Webhook, int]]) -> int | None:
+        """When the next pending delivery of these webhooks is due, or was, in epoch
+        milliseconds."""
+        sql, values = _for_each(_NEXT, rooms)
+        rows = await self._db.all(" UNION ALL ".join(sql), values)
+        return min((row[0] for row in rows if row[0] is not None), default=None)
+
+    async def done(self, tx: Transaction, attempts: Sequence[Attempt]) -> None:
+        """Notes what came of attempts, where the delivery was not given up meanwhile."""
+        await tx.run_many(_DONE, [msgspec.structs.asdict(attempt) for attempt in attempts])
+
+    async def drop(self, tx: Transaction, webhook: Webhook) -> bool:
+        """Notes of some deliveries that were given up when their webhook was disabled that they
+        were; tells whether there may be more."""
+        values = {
+            "webhook_id": webhook.id,
+            "up_to": webhook.dropped_up_to,
+            "reason": DROPPED,
+            "limit": BATCH,
+        }
+        return len(await tx.all(_DROP, values)) == BATCH
+
+    async def release(self, tx: Transaction, ids: Sequence[int], now: int) -> None:
+        """Gives claims back, which are due at once."""
+        await tx.run_many(_RELEASE, [{"id": one, "now": now} for one in ids])
+
+    async def is_due(self, before: int) -> bool:
+        """Whether the oldest delivery is older than `before`, in epoch milliseconds."""
+        return await last_expired(self._db, "deliveries", "created_at", before, limit=1) > 0
+
+    async def forget(self, tx: Transaction, before: int) -> bool:
+        """Removes the oldest that are older than `before`; tells whether there may be more."""
+        up_to = await last_expired(tx, "deliveries", "created_at", before)
+        if up_to:
+            await tx.run(_REMOVE, {"up_to": up_to})
+        return up_to > 0
+
+
+def _for_each(
+    sql: str, rooms: Sequence[tuple[Webhook, int]]
+) -> tuple[list[str], dict[str, object]]:
+    """A statement for each webhook, and all their parameters."""
+    values: dict[str, object] = {}
+    statements = []
+    for letter, (webhook, room) in zip(ascii_lowercase, rooms, strict=False):
+        statements.append(sql.format(letter=letter))
+        values |= {
+            f"id_{letter}": webhook.id,
+            f"dropped_{letter}": webhook.dropped_up_to,
+            f"room_{letter}": room,
+        }
+    return statements, values

@@ -1,0 +1,199 @@
+"""Webhooks as the API has them (decisions §12); what is sent is tried in tests/jobs."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import Api, Caller, refused
+from portico.domain.webhooks import MOST_WEBHOOKS
+
+AT = "2026-03-15T12:00:00.000Z"
+HOOK: dict[str, Any] = {
+    "url": "https://hooks.example.com/in",
+    "types": ["product.*", "user.created"],
+}
+
+
+async def made(caller: Caller, **values: Any) -> dict[str, Any]:
+    answer = await caller.post("/webhooks", json=HOOK | values)
+    assert answer.status_code == 201, answer.text
+    data: dict[str, Any] = answer.json()["data"]
+    return data
+
+
+async def test_a_webhook_is_made_and_shows_its_secret_once(api: Api) -> None:
+    admin = await api.caller("admin")
+    answer = await admin.post("/webhooks", json=HOOK)
+    assert answer.status_code == 201
+    assert answer.headers["cache-control"] == "no-store"
+    data = answer.json()["data"]
+    secret = data.pop("secret")
+    assert secret.startswith("whsec_")
+    assert data == {
+        "id": data["id"],
+        "url": HOOK["url"],
+        "types": HOOK["types"],
+        "description": "",
+        "status": "enabled",
+        "disabled_reason": None,
+        "created_at": AT,
+        "updated_at": AT,
+    }
+    where = answer.headers["location"]
+    assert where == f"https://localhost:8443/v1/webhooks/{data['id']}"
+    assert (await admin.get(where)).json() == {"data": data}
+    listed = (await admin.get("/webhooks")).json()
+    assert listed["data"] == [data]
+    assert secret not in str(await api.state())
+
+
+async def test_lists_show_the_newest_first_and_each_environment_its_own(api: Api) -> None:
+    admin, tester = await api.caller("admin"), await api.caller("admin", "test")
+    first, second = await made(admin), await made(admin, description="Second")
+    listed = (await admin.get("/webhooks")).json()
+    assert [one["id"] for one in listed["data"]] == [second["id"], first["id"]]
+    assert listed["pagination"]["total_items"] == 2
+    assert (await tester.get("/webhooks")).json()["data"] == []
+
+
+async def test_a_replay_leaves_the_secret_out(api: Api) -> None:
+    admin = await api.caller("admin")
+    key = {"Idempotency-Key": "once"}
+    first = await admin.post("/webhooks", json=HOOK, headers=key)
+    again = await admin.post("/webhooks", json=HOOK, headers=key)
+    data = first.json()["data"]
+    assert data.pop("secret")
+    assert again.json()["data"] == data
+    rotated = await admin.post(f"/webhooks/{data['id']}/rotate-secret", headers=key)
+    assert rotated.json()["data"]["secret"].startswith("whsec_")
+    replayed = await admin.post(f"/webhooks/{data['id']}/rotate-secret", headers=key)
+    assert "secret" not in replayed.json()["data"]
+
+
+async def test_what_is_left_out_of_a_change_stays(api: Api) -> None:
+    admin = await api.caller("admin")
+    hook = await made(admin)
+    api.clock.advance(seconds=1)
+    path = f"/webhooks/{hook['id']}"
+    changed = (await admin.patch(path, json={"types": ["*", "*"], "description": "All"})).json()
+    assert changed["data"]["types"] == ["*"]
+    assert changed["data"]["url"] == HOOK["url"]
+    assert changed["data"]["updated_at"] == "2026-03-15T12:00:01.000Z"
+    same = await admin.patch(path, json={"types": ["*"]})
+    assert same.json() == changed
+
+
+async def test_it_is_disabled_and_enabled_by_hand(api: Api) -> None:
+    admin = await api.caller("admin")
+    path = f"/webhooks/{(await made(admin))['id']}"
+    disabled = (await admin.patch(path, json={"status": "disabled"})).json()["data"]
+    assert (disabled["status"], disabled["disabled_reason"]) == ("disabled", "by hand")
+    refused(await admin.post(f"{path}/test"), 409, "CONFLICT")
+    enabled = (await admin.patch(path, json={"status": "enabled"})).json()["data"]
+    assert (enabled["status"], enabled["disabled_reason"]) == ("enabled", None)
+    assert (await admin.post(f"{path}/test")).status_code == 202
+
+
+async def test_what_is_deleted_is_gone(api: Api) -> None:
+    admin = await api.caller("admin")
+    path = f"/webhooks/{(await made(admin))['id']}"
+    assert (await admin.delete(path)).status_code == 204
+    for answer in (
+        await admin.get(path),
+        await admin.patch(path, json={}),
+        await admin.delete(path),
+        await admin.post(f"{path}/test"),
+        await admin.post(f"{path}/rotate-secret"),
+        await admin.get(f"{path}/deliveries"),
+        await admin.post(f"{path}/deliveries/1/redeliver"),
+    ):
+        refused(answer, 404, "RESOURCE_NOT_FOUND")
+
+
+async def test_there_are_twenty_at_most_however_many_are_made_at_once(api: Api) -> None:
+    admin = await api.caller("admin")
+    posts = (admin.post("/webhooks", json=HOOK) for _ in range(MOST_WEBHOOKS + 5))
+    answers: list[httpx.Response] = await asyncio.gather(*posts)
+    assert sum(answer.status_code == 201 for answer in answers) == MOST_WEBHOOKS
+    for answer in answers:
+        if answer.status_code != 201:
+            refused(answer, 409, "CONFLICT")
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"url": "http://hooks.example.com/"}, "url"),
+        ({"url": "https://user:secret@hooks.example.com/"}, "url"),
+        ({"url": "https://127.0.0.1/"}, "url"),
+        ({"url": "https://[::ffff:10.0.0.1]/"}, "url"),
+        ({"url": "https://localhost:8443/"}, "url"),
+        ({"url": "no url"}, "url"),
+        ({"types": []}, "types"),
+        ({"types": ["product.sold"]}, "types.0"),
+        ({"types": ["product.*", "ping"]}, "types.1"),
+        ({"types": ["product.*,user.*"]}, "types.0"),
+        ({"description": "x" * 201}, "description"),
+    ],
+)
+async def test_values_that_break_a_rule_are_told_with_their_field(
+    api: Api, values: dict[str, Any], field: str
+) -> None:
+    admin = await api.caller("admin")
+    answer = await admin.post("/webhooks", json=HOOK | values)
+    assert refused(answer, 422, "VALIDATION_ERROR").keys() == {field}
+    hook = await made(admin)
+    answer = await admin.patch(f"/webhooks/{hook['id']}", json=values)
+    assert refused(answer, 422, "VALIDATION_ERROR").keys() == {field}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"types": ["*"]}, "url"),
+        ({"url": HOOK["url"]}, "types"),
+        (HOOK | {"types": "*"}, "types"),
+        (HOOK | {"types": [1]}, "types.0"),
+        (HOOK | {"secret": "whsec_mine"}, "secret"),
+        (HOOK | {"status": "enabled"}, "status"),
+    ],
+)
+async def test_what_cannot_be_read_is_told_with_its_field(
+    api: Api, body: dict[str, Any], field: str
+) -> None:
+    admin = await api.caller("admin")
+    answer = await admin.post("/webhooks", json=body)
+    assert refused(answer, 400, "VALIDATION_ERROR").keys() == {field}
+
+
+async def test_what_happens_to_a_webhook_stands_in_the_audit_log(api: Api) -> None:
+    admin = await api.caller("admin")
+    path = f"/webhooks/{(await made(admin))['id']}"
+    await admin.patch(path, json={"types": ["*"]})
+    await admin.post(f"{path}/rotate-secret")
+    await admin.patch(path, json={"status": "disabled"})
+    await admin.patch(path, json={"status": "enabled"})
+    await admin.post(f"{path}/test")
+    await admin.delete(path)
+    entries = await api.live.audit.page(limit=20)
+    assert [entry.action for entry in reversed(entries) if entry.target == "webhook"] == [
+        "webhook.created",
+        "webhook.changed",
+        "webhook.secret_rotated",
+        "webhook.disabled",
+        "webhook.enabled",
+        "webhook.tested",
+        "webhook.deleted",
+    ]
+    assert "whsec_" not in str(entries)
+
+
+async def test_webhooks_make_no_event(api: Api) -> None:
+    admin = await api.caller("admin")
+    path = f"/webhooks/{(await made(admin))['id']}"
+    await admin.post(f"{path}/test")
+    await admin.delete(path)
+    types = [one["type"] for one in (await admin.get("/events")).json()["data"]]
+    assert types == ["api_key.created"]
