@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import logging
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from ssl import SSLContext
 
 import pytest
 import uvloop
@@ -41,7 +41,7 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @asynccontextmanager
 async def sending(
     *allow: str,
-    tls: SSLContext | None = None,
+    tls: ssl.SSLContext | None = None,
     names: Callable[[str], Sequence[str]] = look_up,
     seconds: float = 10,
 ) -> AsyncIterator[Sender]:
@@ -545,6 +545,20 @@ async def test_a_fault_of_our_own_is_logged_and_stops_nothing(
             reason = refused(await sender.send("https://hooks.test/", HEADERS, BODY))
     assert reason == "it could not be sent: see the log"
     assert "broken look-up" in caplog.text
+
+
+async def test_a_client_that_cannot_be_loaded_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken() -> None:
+        raise ssl.SSLError("no authorities")
+
+    async with sending(LOOPBACK) as sender, receiving(Receiver()) as there:
+        with monkeypatch.context() as patched:
+            patched.setattr(ssl, "create_default_context", broken)
+            reason = refused(await sent(there, sender, scheme="http"))
+            assert reason == "it could not be sent: see the log"
+        assert (await sent(there, sender, scheme="http")).status == 200
 
 
 # How it runs

@@ -76,9 +76,11 @@ class Sender:
         Beyond 16 at once to one host, and 128 in all, deliveries wait for each other within their
         time. One may reach its receiver twice, where a kept connection ends while it is sent.
         """
-        client = self._client or await self._loaded()
-        started = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         try:
+            client = self._client or await self._loaded()
+            started = loop.time()
             reply = await client.post(url, headers, body, until=started + self._seconds)
         except Unsent as error:
             return self._failed(error.reason, started)
