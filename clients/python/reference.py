@@ -16,7 +16,14 @@ TARGET = HERE / "docs" / "reference.md"
 LINE = 90
 
 CHAPTERS = {
-    "Calling the API": ("client", ["Client", "Products", "Users", "ApiKeys", "Listing"]),
+    "Calling the API": (
+        "client",
+        [
+            *("Client", "Products", "Users", "ApiKeys", "Listing"),
+            *("Events", "EventListing"),
+        ],
+    ),
+    "Events as they happen": ("streams", ["EventStream"]),
     "Ways to sign in": ("credentials", ["Login", "SessionLogin", "OAuthTokens"]),
     "Signing users in by OAuth": ("apps", ["OAuthApp"]),
     "An authorization under way": ("oauth", ["Authorization"]),
@@ -29,13 +36,15 @@ CHAPTERS = {
         [
             *("ProductFilters", "NewProduct", "ProductChanges"),
             *("UserFilters", "NewUser", "UserChanges", "PreferencesChanges"),
+            *("StreamFilters", "EventFilters"),
         ],
     ),
     "What is answered": (
         "models",
         [
             *("Product", "ProductItem", "Image", "User", "UserItem", "Preferences"),
-            *("RotatedKey", "PreviousKey", "Event", "Page", "Pagination"),
+            *("RotatedKey", "PreviousKey", "Page", "Pagination"),
+            *("Event", "EventPage", "EventPagination"),
         ],
     ),
 }
@@ -112,7 +121,7 @@ def _signature(owner: str, node: ast.FunctionDef) -> str:
     if node.name == "__init__":
         return _wrapped(owner, arguments, "")
     if node.name == "__iter__":
-        return "for item in listing"
+        return "for event in stream" if owner == "EventStream" else "for item in listing"
     if any(ast.unparse(one) == "property" for one in node.decorator_list):
         return f"{node.name}{given.replace(' ->', ':')}"
     return _wrapped(node.name, arguments, given)

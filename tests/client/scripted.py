@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
 import httpx
@@ -32,6 +32,34 @@ def answer(status: int, body: Any = None, **headers: str) -> Response:
 def refusal(status: int, code: str, **headers: str) -> Response:
     """An error of the API."""
     return answer(status, {"error": {"code": code, "message": "No.", "details": []}}, **headers)
+
+
+class Parts(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body that comes in parts; an error among them breaks it off."""
+
+    def __init__(self, *parts: bytes | httpx.RequestError) -> None:
+        self._parts = parts
+        self.closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """See `httpx.SyncByteStream`."""
+        for part in self._parts:
+            if isinstance(part, Exception):
+                raise part
+            yield part
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """See `httpx.AsyncByteStream`."""
+        for part in self:
+            yield part
+
+    def close(self) -> None:
+        """See `httpx.SyncByteStream`."""
+        self.closed = True
+
+    async def aclose(self) -> None:
+        """See `httpx.AsyncByteStream`."""
+        self.closed = True
 
 
 def drive(flow: Flow[Any], steps: Iterable[Response | PorticoError]) -> tuple[Any, list[Any]]:

@@ -35,6 +35,7 @@ from portico_client import (
 )
 from portico_client import async_client as asynchronous
 from portico_client import client as blocking
+from portico_client.streams import AsyncEventStream, EventStream
 
 SECRET = "s3cr3t-that-nobody-may-see"
 
@@ -44,6 +45,9 @@ PAIRS: list[tuple[Any, Any]] = [
     (blocking.Users, asynchronous.AsyncUsers),
     (blocking.ApiKeys, asynchronous.AsyncApiKeys),
     (blocking.Listing, asynchronous.AsyncListing),
+    (blocking.Events, asynchronous.AsyncEvents),
+    (blocking.EventListing, asynchronous.AsyncEventListing),
+    (EventStream, AsyncEventStream),
     (OAuthApp, AsyncOAuthApp),
     (TokenVerifier, AsyncTokenVerifier),
 ]

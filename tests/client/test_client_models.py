@@ -19,6 +19,8 @@ from portico_client import errors, inputs, models
 from portico_client.errors import BY_CODE, APIError, Fault
 
 MODELS: dict[str, type] = {
+    "EventBody": models.Event,
+    "EventPages": models.EventPagination,
     "Fault": Fault,
     "Pagination": models.Pagination,
     "PreferencesBody": models.Preferences,
@@ -39,11 +41,14 @@ INPUTS = {
 }
 """What is sent."""
 
+MAY_BE_MISSING = {"EventBody": {"previous"}, "RotatedKey": {"key"}}
+"""Fields of what is answered that are not always there."""
+
 ENVELOPES = ("Created", "Listed", "Single", "ErrorBody", "ErrorFacts")
 """What is around it; an error's facts are in `APIError`."""
 
 DRAWING = errors.__doc__ or ""
-NOUNS = ("/products", "/users", "/api-keys")
+NOUNS = ("/products", "/users", "/api-keys", "/events")
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +103,13 @@ def test_what_is_answered_is_what_is_read(schemas: dict[str, Any], name: str) ->
     fields = {field.name for field in dataclasses.fields(model)} - {"etag"}
     schema = schemas[name]
     assert fields == schema["properties"].keys()
-    assert fields - set(schema["required"]) == ({"key"} if name == "RotatedKey" else set())
+    missing = MAY_BE_MISSING.get(name, set())
+    assert fields - set(schema["required"]) == missing
     for field in fields:
-        assert fits(hints[field], schema["properties"][field], schemas), (field, hints[field])
+        hint = (
+            present(hints[field]) if field in missing and optional(hints[field]) else hints[field]
+        )
+        assert fits(hint, schema["properties"][field], schemas), (field, hint)
 
 
 @pytest.mark.parametrize("name", INPUTS)
@@ -115,7 +124,12 @@ def test_what_is_sent_is_what_is_taken(schemas: dict[str, Any], name: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "shape"), [("/products", inputs.ProductFilters), ("/users", inputs.UserFilters)]
+    ("path", "shape"),
+    [
+        ("/products", inputs.ProductFilters),
+        ("/users", inputs.UserFilters),
+        ("/events", inputs.EventFilters),
+    ],
 )
 def test_every_filter_of_a_list_can_be_given(document: Any, path: str, shape: Any) -> None:
     parameters = {
@@ -133,6 +147,7 @@ def test_every_operation_can_be_called(document: Any) -> None:
     single = [("get", "/{id}"), ("patch", "/{id}"), ("delete", "/{id}"), ("get", ""), ("post", "")]
     called = {(method, noun + rest) for noun in NOUNS[:2] for method, rest in single}
     called |= {("get", "/users/me"), ("patch", "/users/me"), ("post", "/api-keys/rotate")}
+    called |= {("get", "/events")}
     assert operations(document).keys() == called
 
 
@@ -170,7 +185,8 @@ def fits(hint: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> bo
         (rest,) = (one for one in schema["anyOf"] if one != {"type": "null"})
         return null and optional(hint) and fits(present(hint), {**rest, **extra(schema)}, schemas)
     if "enum" in schema and typing.get_origin(hint) is Literal:
-        return set(typing.get_args(hint)) == set(schema["enum"])
+        # A webhook's test has a type of its own, which no list shows.
+        return set(typing.get_args(hint)) - {"ping"} == set(schema["enum"]) - {"ping"}
     kind = schema["type"]
     if isinstance(kind, list):
         (single,) = (one for one in kind if one != "null")
@@ -190,7 +206,8 @@ def fits(hint: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> bo
 def fits_object(hint: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> bool:
     """The same of an object: a mapping where its names are free, else a class of ours."""
     if "properties" not in schema:
-        return bool(hint == Mapping[str, str])
+        free = schema["additionalProperties"] is True
+        return bool(hint == (Mapping[str, Any] if free else Mapping[str, str]))
     hints = typing.get_type_hints(hint)
     return hints.keys() == schema["properties"].keys() and all(
         fits(hints[name], inner, schemas) for name, inner in schema["properties"].items()

@@ -44,16 +44,20 @@ from portico_client.errors import (
     ValidationError,
 )
 from portico_client.inputs import (
+    EventFilters,
     NewProduct,
     NewUser,
     PreferencesChanges,
     ProductChanges,
     ProductFilters,
+    StreamFilters,
     UserChanges,
     UserFilters,
 )
 from portico_client.models import (
     Event,
+    EventPage,
+    EventPagination,
     Image,
     Page,
     Pagination,
@@ -85,6 +89,9 @@ __all__ = [
     "ConnectionFailed",
     "Duplicate",
     "Event",
+    "EventFilters",
+    "EventPage",
+    "EventPagination",
     "Fault",
     "Gone",
     "Image",
@@ -119,6 +126,7 @@ __all__ = [
     "SecretLost",
     "ServiceUnavailable",
     "SessionLogin",
+    "StreamFilters",
     "TokenVerifier",
     "UnexpectedAnswer",
     "UnsupportedMediaType",

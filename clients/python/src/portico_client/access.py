@@ -77,10 +77,13 @@ class Access:
     def make(self, call: Call[T]) -> Flow[T]:
         """Makes a call. Raises `APIError` for what is not a success, `ConnectionFailed`."""
         request = Request(call.method, self.addresses.base + call.path, call.headers, call.content)
-        response = yield from self._answer(request)
-        if not 200 <= response.status < 300:
-            raise error_of(response)
-        return call.read(response)
+        return call.read((yield from self._success(request)))
+
+    def open(self, path: str, headers: Mapping[str, str]) -> Flow[Response]:
+        """Begins to read what is at a path below the base address: its body is still to come.
+        Raises as `make` does."""
+        request = Request("GET", self.addresses.base + path, headers, streamed=True)
+        return (yield from self._success(request))
 
     def end(self) -> Flow[None]:
         """Ends the login or session, if there is one. Raises ValueError where the credential is
@@ -100,6 +103,12 @@ class Access:
     def switch(self, api_key: str) -> None:
         """Uses another API key from now on."""
         self._proof = Proof(bearer(api_key))
+
+    def _success(self, request: Request) -> Flow[Response]:
+        response = yield from self._answer(request)
+        if not 200 <= response.status < 300:
+            raise error_of(response)
+        return response
 
     def _answer(self, request: Request) -> Flow[Response]:
         """The answer to a request with the proof; with a new one where that is refused (401), for
@@ -203,8 +212,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def _carrying(request: Request, proof: Proof) -> Request:
-    headers = {**request.headers, **proof.headers}
-    return Request(request.method, request.url, headers, request.content)
+    return dataclasses.replace(request, headers={**request.headers, **proof.headers})
 
 
 def token_request(

@@ -5,20 +5,33 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, Call, Kind, rotate_key
+from portico_client.calls import ME, PRODUCTS, USERS, Call, Kind, list_events, rotate_key
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import AsyncDriver, AsyncOptions
+from portico_client.following import Following
 from portico_client.inputs import (
+    EventFilters,
     NewProduct,
     NewUser,
     ProductChanges,
     ProductFilters,
+    StreamFilters,
     UserChanges,
     UserFilters,
 )
-from portico_client.models import Page, Product, ProductItem, RotatedKey, User, UserItem
+from portico_client.models import (
+    Event,
+    EventPage,
+    Page,
+    Product,
+    ProductItem,
+    RotatedKey,
+    User,
+    UserItem,
+)
 from portico_client.paging import WHOLE_PAGE, Walk
+from portico_client.streams import AsyncEventStream
 
 T = TypeVar("T")
 
@@ -56,6 +69,7 @@ class AsyncClient:
         self.products = AsyncProducts(self._make)
         self.users = AsyncUsers(self._make)
         self.api_keys = AsyncApiKeys(self._make, self._access.switch)
+        self.events = AsyncEvents(self._make, self._follow)
 
     def __repr__(self) -> str:
         return f"<AsyncClient of {self._access.addresses.base}>"
@@ -93,6 +107,10 @@ class AsyncClient:
 
     async def _make(self, call: Call[T]) -> T:
         return await self._driver.run(self._access.make(call))
+
+    def _follow(self, filters: StreamFilters) -> AsyncEventStream:
+        following = Following(self._access, self._driver.retries, filters)
+        return AsyncEventStream(self._driver, following)
 
 
 class AsyncListing(Generic[T]):
@@ -216,3 +234,44 @@ class AsyncApiKeys:
         if switch:
             self._switch(rotated.key)
         return rotated
+
+
+class AsyncEventListing:
+    """Events that are read as they are needed, page by page."""
+
+    def __init__(self, make: AsyncMake, filters: EventFilters) -> None:
+        self._make = make
+        self._filters = filters
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """All events up to the newest, the oldest first. Reads 100 at once unless `limit` was
+        given."""
+        filters, more = {"limit": WHOLE_PAGE, **self._filters}, True
+        while more:
+            page = await self._make(list_events(filters))
+            for event in page:
+                yield event
+            filters["after"], more = page.pagination.last_id, page.pagination.has_more
+
+    async def page(self) -> EventPage:
+        """One page: 25 events unless `limit` was given. The next is after its `last_id`."""
+        return await self._make(list_events(self._filters))
+
+
+class AsyncEvents:
+    """What has happened, as far as the caller may see it."""
+
+    def __init__(
+        self, make: AsyncMake, follow: Callable[[StreamFilters], AsyncEventStream]
+    ) -> None:
+        self._make = make
+        self._follow = follow
+
+    def list(self, **filters: Unpack[EventFilters]) -> AsyncEventListing:
+        """Events, the oldest first. Whoever goes on after the last that they have misses none.
+        Raises `Gone` where it is older than what is kept, when it is asked for."""
+        return AsyncEventListing(self._make, filters)
+
+    def stream(self, **filters: Unpack[StreamFilters]) -> AsyncEventStream:
+        """Events as they happen: from now on, or from the first `after` an id."""
+        return self._follow(filters)

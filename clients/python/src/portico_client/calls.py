@@ -11,6 +11,9 @@ from urllib.parse import quote, urlencode
 from portico_client.errors import SecretLost
 from portico_client.flow import Response
 from portico_client.models import (
+    Event,
+    EventPage,
+    EventPagination,
     Page,
     Pagination,
     Product,
@@ -119,6 +122,23 @@ PRODUCTS = Kind("/products", ProductItem, Product, Product)
 USERS = Kind("/users", UserItem, User, UserItem)
 
 _pagination: Callable[[Any], Pagination] = reader(Pagination)
+
+
+_events: Callable[[Any], tuple[Event, ...]] = reader(tuple[Event, ...])
+_event_pagination: Callable[[Any], EventPagination] = reader(EventPagination)
+
+
+def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
+    """Reads one page of events."""
+    return Call("GET", "/events" + query(filters), _read_events)
+
+
+def _read_events(response: Response) -> EventPage:
+    try:
+        whole = decode(response.content)
+        return EventPage(_events(whole["data"]), _event_pagination(whole["pagination"]))
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise unexpected(response) from error
 
 
 def rotate_key() -> Call[RotatedKey]:

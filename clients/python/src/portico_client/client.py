@@ -5,20 +5,33 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, Call, Kind, rotate_key
+from portico_client.calls import ME, PRODUCTS, USERS, Call, Kind, list_events, rotate_key
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import Driver, Options
+from portico_client.following import Following
 from portico_client.inputs import (
+    EventFilters,
     NewProduct,
     NewUser,
     ProductChanges,
     ProductFilters,
+    StreamFilters,
     UserChanges,
     UserFilters,
 )
-from portico_client.models import Page, Product, ProductItem, RotatedKey, User, UserItem
+from portico_client.models import (
+    Event,
+    EventPage,
+    Page,
+    Product,
+    ProductItem,
+    RotatedKey,
+    User,
+    UserItem,
+)
 from portico_client.paging import WHOLE_PAGE, Walk
+from portico_client.streams import EventStream
 
 T = TypeVar("T")
 
@@ -56,6 +69,7 @@ class Client:
         self.products = Products(self._make)
         self.users = Users(self._make)
         self.api_keys = ApiKeys(self._make, self._access.switch)
+        self.events = Events(self._make, self._follow)
 
     def __repr__(self) -> str:
         return f"<Client of {self._access.addresses.base}>"
@@ -91,6 +105,10 @@ class Client:
 
     def _make(self, call: Call[T]) -> T:
         return self._driver.run(self._access.make(call))
+
+    def _follow(self, filters: StreamFilters) -> EventStream:
+        following = Following(self._access, self._driver.retries, filters)
+        return EventStream(self._driver, following)
 
 
 class Listing(Generic[T]):
@@ -208,3 +226,41 @@ class ApiKeys:
         if switch:
             self._switch(rotated.key)
         return rotated
+
+
+class EventListing:
+    """Events that are read as they are needed, page by page."""
+
+    def __init__(self, make: Make, filters: EventFilters) -> None:
+        self._make = make
+        self._filters = filters
+
+    def __iter__(self) -> Iterator[Event]:
+        """All events up to the newest, the oldest first. Reads 100 at once unless `limit` was
+        given."""
+        filters, more = {"limit": WHOLE_PAGE, **self._filters}, True
+        while more:
+            page = self._make(list_events(filters))
+            yield from page
+            filters["after"], more = page.pagination.last_id, page.pagination.has_more
+
+    def page(self) -> EventPage:
+        """One page: 25 events unless `limit` was given. The next is after its `last_id`."""
+        return self._make(list_events(self._filters))
+
+
+class Events:
+    """What has happened, as far as the caller may see it."""
+
+    def __init__(self, make: Make, follow: Callable[[StreamFilters], EventStream]) -> None:
+        self._make = make
+        self._follow = follow
+
+    def list(self, **filters: Unpack[EventFilters]) -> EventListing:
+        """Events, the oldest first. Whoever goes on after the last that they have misses none.
+        Raises `Gone` where it is older than what is kept, when it is asked for."""
+        return EventListing(self._make, filters)
+
+    def stream(self, **filters: Unpack[StreamFilters]) -> EventStream:
+        """Events as they happen: from now on, or from the first `after` an id."""
+        return self._follow(filters)

@@ -1,24 +1,32 @@
 """The two ways to do what flows ask for, over httpx: for callers that block, and for asyncio."""
 
 import asyncio
+import contextlib
 import inspect
 import random
+import socket
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import version
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 import httpx
 
 from portico_client.connection import Authorities, trusted
 from portico_client.errors import ConnectionFailed, PorticoError, UntrustedCertificate
-from portico_client.flow import Alone, Flow, Pause, Request, Response, Tell
+from portico_client.flow import Flow, Part, Pause, Request, Response, Shut, Tell, Wanted
 from portico_client.retries import MOST, Retries
 
 T = TypeVar("T")
+Parts = TypeVar("Parts", Iterator[bytes], AsyncIterator[bytes])
+
+SILENCE_SECONDS = 45.0
+"""A stream on which nothing came for so long is taken for broken: the service sends a comment each
+15 seconds."""
 
 
 class _Options(TypedDict, total=False):
@@ -55,6 +63,22 @@ class AsyncOptions(_Options, total=False):
     transport: httpx.AsyncBaseTransport
 
 
+@dataclass(frozen=True, slots=True)
+class Body(Generic[Parts]):
+    """What is still to come of an answer."""
+
+    answer: httpx.Response
+    parts: Parts
+
+    def wake(self) -> None:
+        """Has whoever waits for a part of it find the end."""
+        stream = self.answer.extensions.get("network_stream")
+        connection = stream and stream.get_extra_info("socket")
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
 class Driver:
     """Runs flows in the calling thread; any number of threads may share it."""
 
@@ -84,9 +108,13 @@ class Driver:
         """Closes its connections."""
         self._http.close()
 
-    def _do(self, wanted: Request | Pause | Alone | Tell) -> Any:
+    def _do(self, wanted: Wanted) -> Any:
         if isinstance(wanted, Request):
             return self._send(wanted)
+        if isinstance(wanted, Part):
+            return self._take(wanted.body)
+        if isinstance(wanted, Shut):
+            return wanted.body.answer.close()
         if isinstance(wanted, Pause):
             return self._sleep(wanted.seconds)
         if isinstance(wanted, Tell):
@@ -96,12 +124,20 @@ class Driver:
 
     def _send(self, request: Request) -> Response:
         try:
-            answer = self._http.request(
-                request.method, request.url, headers=request.headers, content=request.content
-            )
+            answer = self._http.send(_built(self._http, request), stream=request.streamed)
+            if request.streamed and answer.is_success:
+                body = Body(answer, answer.iter_bytes())
+                return Response(answer.status_code, answer.headers, b"", body)
+            content = answer.read()
         except httpx.RequestError as error:
             raise _failed(request, error) from error
-        return Response(answer.status_code, answer.headers, answer.content)
+        return Response(answer.status_code, answer.headers, content)
+
+    def _take(self, body: Body[Iterator[bytes]]) -> bytes:
+        try:
+            return next(body.parts, b"")
+        except httpx.RequestError as error:
+            raise _failed(body.answer.request, error) from error
 
 
 class AsyncDriver:
@@ -135,9 +171,13 @@ class AsyncDriver:
         await asyncio.gather(*self._alone, return_exceptions=True)
         await self._http.aclose()
 
-    async def _do(self, wanted: Request | Pause | Alone | Tell) -> Any:
+    async def _do(self, wanted: Wanted) -> Any:
         if isinstance(wanted, Request):
             return await self._send(wanted)
+        if isinstance(wanted, Part):
+            return await self._take(wanted.body)
+        if isinstance(wanted, Shut):
+            return await wanted.body.answer.aclose()
         if isinstance(wanted, Pause):
             return await self._sleep(wanted.seconds)
         if isinstance(wanted, Tell):
@@ -156,12 +196,20 @@ class AsyncDriver:
 
     async def _send(self, request: Request) -> Response:
         try:
-            answer = await self._http.request(
-                request.method, request.url, headers=request.headers, content=request.content
-            )
+            answer = await self._http.send(_built(self._http, request), stream=request.streamed)
+            if request.streamed and answer.is_success:
+                body = Body(answer, answer.aiter_bytes())
+                return Response(answer.status_code, answer.headers, b"", body)
+            content = await answer.aread()
         except httpx.RequestError as error:
             raise _failed(request, error) from error
-        return Response(answer.status_code, answer.headers, answer.content)
+        return Response(answer.status_code, answer.headers, content)
+
+    async def _take(self, body: Body[AsyncIterator[bytes]]) -> bytes:
+        try:
+            return await anext(body.parts, b"")
+        except httpx.RequestError as error:
+            raise _failed(body.answer.request, error) from error
 
 
 def _retries(options: _Options) -> Retries:
@@ -186,11 +234,20 @@ def _shared(options: _Options) -> dict[str, Any]:
     }
 
 
+def _built(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
+    built = http.build_request(
+        request.method, request.url, headers=request.headers, content=request.content
+    )
+    if request.streamed:
+        built.extensions["timeout"]["read"] = SILENCE_SECONDS
+    return built
+
+
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
-def _failed(request: Request, error: httpx.RequestError) -> ConnectionFailed:
-    where = f"{request.method} {request.url.partition('?')[0]}"
+def _failed(request: Request | httpx.Request, error: httpx.RequestError) -> ConnectionFailed:
+    where = f"{request.method} {str(request.url).partition('?')[0]}"
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

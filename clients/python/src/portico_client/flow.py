@@ -13,12 +13,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """To be sent, once. Gives a `Response`; raises `ConnectionFailed` where none came."""
+    """To be sent, once. Gives a `Response`; raises `ConnectionFailed` where none came.
+
+    Of one that is `streamed`, a success is given before its body is there.
+    """
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     content: bytes | None = field(default=None, repr=False)
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,23 @@ class Response:
     status: int
     headers: Mapping[str, str]
     content: bytes = field(repr=False)
+    body: Any = field(default=None, repr=False)
+    """What `Part` and `Shut` take, of a request that was streamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The next part of a body, to be waited for. Gives b"" at the end; raises `ConnectionFailed`
+    where it breaks off."""
+
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """A body to be closed, wherever it is."""
+
+    body: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +74,6 @@ class Tell:
     value: Any = field(repr=False)
 
 
-Flow: TypeAlias = Generator[Request | Pause | Alone | Tell, Any, T]
+Wanted: TypeAlias = Request | Part | Shut | Pause | Alone | Tell
+
+Flow: TypeAlias = Generator[Wanted, Any, T]

@@ -32,6 +32,20 @@ class UserFilters(TypedDict, total=False):
     role: Role
 
 
+class StreamFilters(TypedDict, total=False):
+    """Which events to be told. `after` is the id of the last event that the caller has, 0 for all
+    that are kept; `type` takes several, comma-separated, and `user.*` for all of a noun."""
+
+    after: int
+    type: str
+
+
+class EventFilters(StreamFilters, total=False):
+    """Which events to list: the oldest first. `limit` is the size of a page, 1 to 100."""
+
+    limit: int
+
+
 class NewProduct(TypedDict):
     """A product to be made."""
 

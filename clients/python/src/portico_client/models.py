@@ -158,3 +158,26 @@ class Event:
     timestamp: datetime
     data: Mapping[str, Any]
     previous: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventPagination:
+    """Where a page of events ends: `last_id` is the `after` of the next page."""
+
+    limit: int
+    has_more: bool
+    last_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """One page of events, the oldest first. Iterating over it gives them."""
+
+    items: tuple[Event, ...]
+    pagination: EventPagination
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)

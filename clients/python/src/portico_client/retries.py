@@ -19,6 +19,7 @@ together do not come back together.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from portico_client.errors import Conflict, ConnectionFailed, UntrustedCertificate
 from portico_client.flow import Flow, Pause, Request, Response
@@ -26,6 +27,7 @@ from portico_client.reading import error_of, retry_after
 
 MOST = 3
 FIRST_BOUND_SECONDS = 0.5
+LAST_BOUND_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,14 @@ class Retries:
 
     def delays(self) -> Iterator[float]:
         """The random part of each delay, in seconds; one for each time to repeat."""
+        return islice(self.endless_delays(), self.times)
+
+    def endless_delays(self) -> Iterator[float]:
+        """The same for what is repeated as long as it takes: half a minute at most."""
         bound = FIRST_BOUND_SECONDS
-        for _ in range(self.times):
+        while True:
             yield bound * (1 + self.random()) / 2
-            bound *= 2
+            bound = min(2 * bound, LAST_BOUND_SECONDS)
 
 
 def attempts(request: Request, retries: Retries) -> Flow[Response]:

@@ -1,0 +1,123 @@
+"""Events as they happen, over connections that break.
+
+A stream goes on after the last event that came whole: whatever ended the connection, the next one
+asks for what came after it (`Last-Event-ID`), so that none is missed and none comes twice. The
+first connection is made like any call. Later ones are tried for as long as it takes, with delays up
+to half a minute, unless the service refuses them for good: by a 4xx other than 429, or by a
+`Retry-After` beyond the client's patience.
+"""
+
+import contextlib
+from collections import deque
+from typing import Any
+
+from portico_client.access import Access
+from portico_client.calls import query
+from portico_client.errors import (
+    APIError,
+    ConnectionFailed,
+    UnexpectedAnswer,
+    UntrustedCertificate,
+)
+from portico_client.flow import Flow, Part, Pause, Shut
+from portico_client.inputs import StreamFilters
+from portico_client.models import Event
+from portico_client.reading import decode, reader, unexpected
+from portico_client.retries import Retries
+from portico_client.sse import Message, Parser
+
+EVENT_STREAM = "text/event-stream"
+
+_event = reader(Event)
+
+
+class Following:
+    """One stream of events, and where it is."""
+
+    def __init__(self, access: Access, retries: Retries, filters: StreamFilters) -> None:
+        """Without `after`, it begins now."""
+        rest = dict(filters)
+        after = rest.pop("after", None)
+        self._access = access
+        self._retries = retries
+        self._path = "/events/stream" + query(rest)
+        self._last_id = None if after is None else str(after)
+        self._parser = Parser()
+        self._messages: deque[Message] = deque()
+        self._begun = False
+        self.body: Any = None
+        """Of the answer that is being read, if there is one."""
+        self.closed = False
+        """Set by whoever wants no more events."""
+
+    def next(self) -> Flow[Event | None]:
+        """The next event, waited for; None once this is closed.
+
+        Raises `APIError` where the service refuses the stream, `ConnectionFailed` where it cannot
+        be begun, `UnexpectedAnswer` for what is no event.
+        """
+        while not self.closed:
+            if self._messages:
+                message = self._messages.popleft()
+                self._last_id = message.last_id or self._last_id
+                if message.data:
+                    return _read(message)
+            elif self.body is not None:
+                yield from self._take()
+            elif self._begun:
+                yield from self._begin_again()
+            else:
+                yield from self._begin()
+        yield from self._end()
+        return None
+
+    def _take(self) -> Flow[None]:
+        part = b""
+        with contextlib.suppress(ConnectionFailed):
+            part = yield Part(self.body)
+        if part:
+            self._messages.extend(self._parser.feed(part))
+        else:
+            yield from self._end()
+
+    def _end(self) -> Flow[None]:
+        body, self.body = self.body, None
+        if body is not None:
+            yield Shut(body)
+
+    def _begin(self) -> Flow[None]:
+        headers = {"accept": EVENT_STREAM}
+        if self._last_id is not None:
+            headers["last-event-id"] = self._last_id
+        response = yield from self._access.open(self._path, headers)
+        self.body, self._parser = response.body, Parser()
+        if not response.headers.get("content-type", "").startswith(EVENT_STREAM):
+            yield from self._end()
+            raise unexpected(response)
+        self._begun = True
+
+    def _begin_again(self) -> Flow[None]:
+        asked = 0
+        for delay in self._retries.endless_delays():
+            yield Pause(asked + delay)
+            if self.closed:
+                return
+            try:
+                return (yield from self._begin())
+            except UntrustedCertificate:
+                raise
+            except ConnectionFailed:
+                asked = 0
+            except APIError as refusal:
+                asked = refusal.retry_after or 0
+                passing = refusal.status == 429 or refusal.status >= 500
+                if not passing or asked > self._retries.patience:
+                    raise
+
+
+def _read(message: Message) -> Event:
+    try:
+        event: Event = _event(decode(message.data.encode()))
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise UnexpectedAnswer("an event of the stream cannot be understood") from error
+    return event

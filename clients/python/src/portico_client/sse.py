@@ -1,0 +1,52 @@
+"""Server-Sent Events, read as they come (WHATWG HTML §9.2)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What was sent, and the id by which the stream goes on after it, None where there is none.
+    `data` is empty where the stream says only that."""
+
+    data: str
+    last_id: str | None
+
+
+class Parser:
+    """Makes messages of one answer's bytes. What is cut off at its end is no message."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._after_return = False
+        self._first = True
+        self._data: list[str] = []
+        self._last_id: str | None = None
+
+    def feed(self, part: bytes) -> Iterator[Message]:
+        """The messages that end in this part, which is not empty."""
+        if self._after_return:
+            part = part.removeprefix(b"\n")
+        self._after_return = part.endswith(b"\r")
+        *lines, self._rest = _LINE_END.split(self._rest + part)
+        for line in lines:
+            if self._first:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+                self._first = False
+            if line:
+                self._field(line.decode("utf-8", "replace"))
+            else:
+                yield Message("\n".join(self._data), self._last_id)
+                self._data = []
+
+    def _field(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._data.append(value)
+        elif name == "id" and "\0" not in value:
+            self._last_id = value

@@ -1,0 +1,358 @@
+"""Streams of events: read as the standard has them, and gone on with, whatever breaks."""
+
+import json
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from client.scripted import CASES, KEY, PLACE, Parts, Scripted, answer, refusal
+from portico_client import (
+    AsyncClient,
+    Client,
+    ConnectionFailed,
+    Gone,
+    Login,
+    PermissionDenied,
+    RateLimited,
+    UnexpectedAnswer,
+    UntrustedCertificate,
+)
+from portico_client.sse import Message, Parser
+
+COMMENT = b":\n\n"
+BROKEN = httpx.ReadError("it broke")
+AWAY = httpx.ConnectError("nobody is there")
+BUSY = refusal(503, "SERVICE_UNAVAILABLE", retry_after="2")
+TOKENS = {"access_token": "a", "refresh_token": "r", "token_type": "Bearer", "expires_in": 3600}
+
+
+def event(id_: int) -> dict[str, Any]:
+    """An event as the service tells it."""
+    return {
+        "id": id_,
+        "type": "product.created",
+        "timestamp": "2026-03-15T12:00:00.000Z",
+        "data": {"name": f"Lámp {id_}"},
+    }
+
+
+def told(*ids: int) -> bytes:
+    """Events in a stream."""
+    return "".join(
+        f"id: {id_}\nevent: product.created\ndata: {json.dumps(event(id_), ensure_ascii=False)}\n\n"
+        for id_ in ids
+    ).encode()
+
+
+def stream(*parts: bytes | httpx.RequestError) -> Callable[[httpx.Request], httpx.Response]:
+    """An answer that is a stream."""
+    headers = {"content-type": "text/event-stream; charset=utf-8"}
+    return lambda _: httpx.Response(200, headers=headers, stream=Parts(*parts))
+
+
+def ids_asked(script: Scripted) -> list[str | None]:
+    """After which events the streams were asked for."""
+    return [request.headers.get("last-event-id") for request in script.requests]
+
+
+class Stage:
+    """A client before a script, and the waits that it asks for."""
+
+    def __init__(self, *steps: Any, **options: Any) -> None:
+        self.waits: list[float] = []
+        self.script = Scripted(*steps)
+        own: dict[str, Any] = {"api_key": KEY, "random": lambda: 1.0, **options}
+        self.client = Client(base_url=PLACE, transport=self.script, sleep=self.waits.append, **own)
+
+    def ids(self, count: int, **filters: Any) -> list[int]:
+        """The ids of the first events of a stream."""
+        with self.client, self.client.events.stream(**filters) as events:
+            return [next(events).id for _ in range(count)]
+
+    def fails(self, kind: type[Exception], after: int = 0) -> Any:
+        """How a stream fails, when some events were told."""
+        with self.client, self.client.events.stream() as events:
+            for _ in range(after):
+                next(events)
+            with pytest.raises(kind) as failed:
+                next(events)
+        return failed.value
+
+
+def parsed(content: bytes, cuts: list[int]) -> list[Message]:
+    """The messages of what arrives in parts."""
+    ends = sorted({min(cut, len(content)) for cut in cuts} | {len(content)})
+    parser, start = Parser(), 0
+    found: list[Message] = []
+    for end in ends:
+        if end > start:
+            found += parser.feed(content[start:end])
+            start = end
+    return found
+
+
+cuts = st.lists(st.integers(1, 400), max_size=12)
+
+
+@CASES
+@given(places=cuts, line_end=st.sampled_from([b"\n", b"\r\n", b"\r"]), marked=st.booleans())
+def test_messages_are_the_same_however_they_are_cut(
+    *, places: list[int], line_end: bytes, marked: bool
+) -> None:
+    lines = [
+        b": hello",
+        b"",
+        b"id: 1",
+        b"event: any",
+        "data: é".encode(),
+        b"data",
+        b"data:  two",
+        b"",
+        b"retry: 5",
+        b"id: 2\0",
+        b"data:x",
+        b"",
+        b"id:7",
+        b"",
+        b"id: 8",
+        b"data: cut off",
+    ]
+    content = (b"\xef\xbb\xbf" if marked else b"") + line_end.join([*lines, b""])
+    assert parsed(content, places) == [
+        Message("", None),
+        Message("é\n\n two", "1"),
+        Message("x", "1"),
+        Message("", "7"),
+    ]
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    assert parsed(b"data: \xff\n\n", []) == [Message("\ufffd", None)]
+
+
+faults: st.SearchStrategy[list[httpx.RequestError]] = st.sampled_from(
+    [[], [BROKEN], [httpx.ReadTimeout("silent")]]
+)
+
+
+@CASES
+@given(st.integers(0, 12), st.lists(st.integers(0, 700), min_size=1, max_size=9), st.data())
+def test_every_event_comes_once_wherever_connections_break(
+    count: int, ends: list[int], data: st.DataObject
+) -> None:
+    left = iter(ends)
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        last = int(request.headers["last-event-id"])
+        content = told(*range(last + 1, count + 1)) + told(99)
+        end = next(left, len(content))
+        parts = [content[at : at + 64] for at in range(0, end, 64)]
+        fault = data.draw(faults)
+        return stream(*[part[: end - 64 * i] for i, part in enumerate(parts)], *fault)(request)
+
+    stage = Stage(*[serve] * (len(ends) + count + 2))
+    assert stage.ids(count + 1, after=0) == [*range(1, count + 1), 99]
+
+
+def test_a_stream_begins_where_it_is_told_to() -> None:
+    stage = Stage(stream(told(18)))
+    assert stage.ids(1, type="product.*,user.created", after=17) == [18]
+    (request,) = stage.script.requests
+    assert request.url.raw_path == b"/v1/events/stream?type=product.%2A%2Cuser.created"
+    assert (request.headers["last-event-id"], request.headers["accept"]) == (
+        "17",
+        "text/event-stream",
+    )
+
+
+def test_a_stream_without_a_beginning_goes_on_from_where_the_service_says() -> None:
+    stage = Stage(stream(b"id: 41\n\n", COMMENT, BROKEN), stream(told(42)))
+    assert stage.ids(1) == [42]
+    assert ids_asked(stage.script) == [None, "41"]
+
+
+def test_what_was_cut_off_is_asked_for_again() -> None:
+    stage = Stage(stream(told(1) + told(2)[:-1], BROKEN), stream(told(2)))
+    assert stage.ids(2) == [1, 2]
+    assert ids_asked(stage.script) == [None, "1"]
+
+
+def test_an_event_is_read_as_a_model() -> None:
+    stage = Stage(stream(told(7)))
+    with stage.client, stage.client.events.stream() as events:
+        one = next(events)
+    assert (one.id, one.type, one.data) == (7, "product.created", {"name": "Lámp 7"})
+    assert one.timestamp.isoformat() == "2026-03-15T12:00:00+00:00"
+
+
+def test_silence_of_45_seconds_is_a_broken_connection() -> None:
+    stage = Stage(stream(told(1), httpx.ReadTimeout("silent")), stream(told(2)), timeout=3)
+    assert stage.ids(2) == [1, 2]
+    for request in stage.script.requests:
+        assert request.extensions["timeout"] == {"connect": 3, "read": 45, "write": 3, "pool": 3}
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 429])
+def test_a_stream_comes_back_after_what_passes(status: int) -> None:
+    passing = refusal(status, "ANY", retry_after="2")
+    stage = Stage(stream(told(1)), *[passing] * 9, stream(told(2)))
+    assert stage.ids(2) == [1, 2]
+    assert set(ids_asked(stage.script)[1:]) == {"1"}
+
+
+def test_the_delays_grow_up_to_half_a_minute_and_begin_anew() -> None:
+    away = [AWAY] * 4
+    stage = Stage(stream(told(1), BROKEN), *away * 8, stream(COMMENT), stream(told(2)), retries=3)
+    assert stage.ids(2) == [1, 2]
+    own = [wait for index, wait in enumerate(stage.waits) if index % 4 == 0]
+    assert own == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 0.5][: len(own)]
+    assert stage.waits[-1] == 0.5
+    assert stage.waits[1:4] == [0.5, 1, 2], "each time like any call"
+
+
+def test_a_service_that_says_when_is_not_asked_before() -> None:
+    stage = Stage(stream(told(1)), BUSY, BUSY, stream(told(2)), retries=0)
+    assert stage.ids(2) == [1, 2]
+    assert stage.waits == [0.5, 3, 4]
+
+
+def test_a_stream_that_cannot_be_begun_fails_like_any_call() -> None:
+    stage = Stage(*[AWAY] * 4)
+    assert not stage.fails(ConnectionFailed).sent
+    assert stage.waits == [0.5, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [(410, "GONE", Gone), (403, "PERMISSION_DENIED", PermissionDenied)],
+)
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_refusal_for_good_is_raised(
+    status: int, code: str, kind: type[Exception], after: int
+) -> None:
+    begun = [stream(told(1))] * after
+    stage = Stage(*begun, refusal(status, code))
+    stage.fails(kind, after)
+    assert len(stage.script.requests) == after + 1
+
+
+def test_a_wait_beyond_patience_is_raised() -> None:
+    stage = Stage(stream(told(1)), refusal(429, "RATE_LIMITED", retry_after="61"))
+    assert stage.fails(RateLimited, after=1).retry_after == 61
+
+
+def test_a_certificate_that_is_not_trusted_is_raised() -> None:
+    cause, untrusted = ssl.SSLCertVerificationError("no"), httpx.ConnectError("no")
+    cause.verify_message = "self-signed certificate"
+    untrusted.__cause__ = cause
+    stage = Stage(stream(told(1)), untrusted)
+    stage.fails(UntrustedCertificate, after=1)
+
+
+def test_a_credential_is_renewed_where_it_has_ended() -> None:
+    stage = Stage(
+        answer(200, TOKENS),
+        stream(told(1)),
+        refusal(401, "AUTHENTICATION_REQUIRED"),
+        answer(200, {**TOKENS, "access_token": "b"}),
+        stream(told(2)),
+        api_key=None,
+        auth=Login("ada@example.com", "p"),
+    )
+    assert stage.ids(2) == [1, 2]
+    *_, refused, renewing, last = stage.script.requests
+    assert refused.headers["authorization"] == "Bearer a"
+    assert renewing.url.path == "/auth/refresh"
+    assert (last.headers["authorization"], last.headers["last-event-id"]) == ("Bearer b", "1")
+
+
+def test_an_answer_that_is_no_stream_is_an_error() -> None:
+    page = Parts(b"<html>")
+    html = {"content-type": "text/html", "x-request-id": "req_1"}
+    stage = Stage(lambda _: httpx.Response(200, headers=html, stream=page))
+    assert "req_1" in str(stage.fails(UnexpectedAnswer))
+    assert page.closed
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b"1"])
+def test_what_is_no_event_is_an_error_and_the_next_one_is_told(data: bytes) -> None:
+    stage = Stage(stream(told(1) + b"id: 2\ndata: " + data + b"\n\n" + told(3)))
+    with stage.client, stage.client.events.stream() as events:
+        next(events)
+        with pytest.raises(UnexpectedAnswer):
+            next(events)
+        assert next(events).id == 3
+
+
+def test_a_closed_stream_has_no_more_events() -> None:
+    body = Parts(told(1, 2))
+    headers = {"content-type": "text/event-stream"}
+    stage = Stage(lambda _: httpx.Response(200, headers=headers, stream=body))
+    with stage.client:
+        with stage.client.events.stream() as events:
+            assert next(events).id == 1
+            assert not body.closed
+        assert body.closed
+        assert list(events) == []
+        events.close()
+        unused = stage.client.events.stream()
+        unused.close()
+        assert list(unused) == []
+    assert len(stage.script.requests) == 1
+
+
+async def test_the_asynchronous_face_goes_on_likewise() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    script = Scripted(
+        stream(told(1) + told(2)[:9], BROKEN), AWAY, BUSY, stream(told(2), COMMENT), stream(told(3))
+    )
+    async with AsyncClient(
+        KEY, base_url=PLACE, transport=script, sleep=sleep, random=lambda: 1.0
+    ) as client:
+        async with client.events.stream(after=0) as events:
+            assert [(await anext(events)).id for _ in range(3)] == [1, 2, 3]
+        assert [one async for one in events] == []
+    assert ids_asked(script) == ["0", "1", "1", "1", "2"]
+    assert waits == [0.5, 0.5, 3, 0.5]
+
+
+def pages(size: int, newest: int) -> Callable[[httpx.Request], httpx.Response]:
+    """The pages of events up to the newest."""
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        after = int(request.url.params.get("after", 0))
+        ids = range(after + 1, min(after + size, newest) + 1)
+        more = ids.stop <= newest
+        place = {"limit": size, "has_more": more, "last_id": ids[-1] if ids else after}
+        return httpx.Response(200, json={"data": [*map(event, ids)], "pagination": place})
+
+    return serve
+
+
+@pytest.mark.parametrize("newest", [0, 1, 3, 4, 6])
+def test_a_list_of_events_is_read_page_after_page(newest: int) -> None:
+    stage = Stage(*[pages(3, newest)] * 4)
+    with stage.client:
+        listed = stage.client.events.list(type="user.*")
+        assert [one.id for one in listed] == [*range(1, newest + 1)]
+        count = max(1, -(-newest // 3))
+        assert len(stage.script.requests) == count, "no page is read twice"
+        for request in stage.script.requests:
+            assert (request.url.params["limit"], request.url.params["type"]) == ("100", "user.*")
+
+
+async def test_the_asynchronous_list_is_read_likewise() -> None:
+    script = Scripted(*[pages(3, 6)] * 3)
+    async with AsyncClient(KEY, base_url=PLACE, transport=script) as client:
+        assert [one.id async for one in client.events.list(after=1, limit=3)] == [*range(2, 7)]
+        page = await client.events.list(after=4).page()
+    assert ([one.id for one in page], page.pagination.has_more) == ([5, 6], False)
