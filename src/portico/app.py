@@ -267,6 +267,7 @@ class Server:
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
             if env.db.engine == "postgres":
                 yield Job(env.name, "events", 0, SettleEvents(env).run)
+            yield Job(env.name, "feed", 0, env.feed.run)
             if env.mirror is not None:
                 follow = FollowMirrors(env, self._process)
                 yield Job(env.name, "mirrors", FOLLOW_PERIOD, follow.run)

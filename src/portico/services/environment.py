@@ -7,6 +7,7 @@ import asyncio
 
 from portico.domain.limits import Plan
 from portico.services.change import Changes
+from portico.services.feed import Feed
 from portico.services.signing import Signer
 from portico.services.wiring import Engines, Wiring
 from portico.state.daily_use import DailyCounts
@@ -42,6 +43,7 @@ class Environment(Stores):
         self.mirror_is_behind = asyncio.Event()
         """Set where a mirror could not be reached."""
         self.daily_counts = DailyCounts()
+        self.feed = Feed(self, engines.db.bell)
 
     def plan(self, name: str) -> Plan:
         """The plan of this name; Free where the configuration no longer has it."""

@@ -6,7 +6,7 @@ import msgspec
 
 from portico.domain.errors import Gone
 from portico.domain.published import StoredEvent
-from portico.services.environment import Environment
+from portico.storage.stores import Stores
 
 
 class EventPage(msgspec.Struct, frozen=True):
@@ -17,21 +17,21 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 async def read_events(
-    env: Environment, after: int, types: Sequence[str] | None, limit: int
+    stores: Stores, after: int, types: Sequence[str] | None, limit: int
 ) -> EventPage:
     """The oldest events after the one with the id `after`, of these types or of all: with every
     change that was acknowledged before. Raises `Gone` where some in between are no longer kept."""
-    await env.events.settle()
-    rows = await env.events.page(after, types, limit + 1)
+    await stores.events.settle()
+    rows = await stores.events.page(after, types, limit + 1)
     # The first may be the very next, which tells without a look.
     if after and not (types is None and rows and rows[0].id == after + 1):
-        await require_kept(env, after)
+        await require_kept(stores, after)
     return EventPage(rows[:limit], len(rows) > limit)
 
 
-async def require_kept(env: Environment, after: int) -> None:
+async def require_kept(stores: Stores, after: int) -> None:
     """Raises `Gone` where events after the one with this id are no longer kept."""
-    removed = await env.events.removed_up_to()
+    removed = await stores.events.removed_up_to()
     if after < removed:
         raise Gone(
             f"Events up to {removed} are no longer kept. The oldest that is kept has the id"

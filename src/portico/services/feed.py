@@ -1,0 +1,143 @@
+"""The events of one environment as they happen, told to many in one process: what is new is read
+once, for all who follow."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import takewhile
+
+from portico.domain.errors import Unavailable
+from portico.domain.published import StoredEvent
+from portico.services.events import read_events
+from portico.storage.bell import Bell, Listener
+from portico.storage.stores import Stores
+
+LOOK_SECONDS = 5.0
+"""How often is looked for events although no bell rang."""
+
+PAGE = 100
+"""Events that are read at once."""
+
+RECENT = 256
+RECENT_BYTES = 1 << 20
+"""How many events, and about how many bytes of them, are kept for those who follow at their own
+pace; who falls further behind reads for itself."""
+
+
+class Feed:
+    """What has just happened. It reads nothing while nobody follows."""
+
+    def __init__(self, stores: Stores, bell: Bell) -> None:
+        """`bell` rings when there may be new events."""
+        self._stores = stores
+        self._news = bell.listener()
+        self._told = Bell()
+        self._followers: set[Follower] = set()
+        self._recent: deque[StoredEvent] = deque()
+        self._bytes = 0
+        self._live = False
+        self._from = 0
+        self._to = 0
+        """While it is live, `_recent` holds every event above `_from`, up to `_to`."""
+
+    async def follow(self, after: int | None, types: Sequence[str] | None) -> "Follower":
+        """Begins to follow the events after the one with the id `after`, or from now on, of these
+        types or of all. Raises `Unavailable`."""
+        if after is None:
+            await self._stores.events.settle()
+            after = await self._stores.events.last_id()
+        follower = Follower(self, self._told.listener(), after, types)
+        self._followers.add(follower)
+        self._news.hear()
+        return follower
+
+    def leave(self, follower: "Follower") -> None:
+        """Follows no more."""
+        self._followers.discard(follower)
+
+    async def run(self) -> None:
+        """Waits until there may be news, then reads all there is. Raises `Unavailable`; the next
+        run reads it."""
+        await self._news.wait(LOOK_SECONDS)
+        if not self._followers:
+            self._live = False
+            return
+        if not self._live:
+            self._begin(await self._stores.events.last_id())
+        more = True
+        while more:
+            rows = await self._stores.events.page(self._to, None, PAGE)
+            more = len(rows) == PAGE
+            if rows:
+                self._keep(rows)
+                self._told.ring()
+                await asyncio.sleep(0)  # they take it before the next page pushes it out
+
+    async def after(self, after: int, types: Sequence[str] | None) -> tuple[list[StoredEvent], int]:
+        """Events after `after`, a page at most, and the id up to which these are all there are.
+        Raises `Gone` and `Unavailable`."""
+        if self._live and after >= self._from:
+            new = [*takewhile(lambda event: event.id > after, reversed(self._recent))]
+            chosen = [event for event in reversed(new) if types is None or event.type in types]
+            return chosen, max(after, self._to)
+        known = self._to
+        page = await read_events(self._stores, after, types, PAGE)
+        last = page.rows[-1].id if page.rows else after
+        return page.rows, last if page.has_more else max(last, known)
+
+    def _begin(self, last_id: int) -> None:
+        self._recent.clear()
+        self._bytes = 0
+        self._from = self._to = last_id
+        self._live = True
+        self._told.ring()
+
+    def _keep(self, rows: Sequence[StoredEvent]) -> None:
+        self._recent.extend(rows)
+        self._bytes += sum(map(_size, rows))
+        self._to = rows[-1].id
+        while len(self._recent) > RECENT or self._bytes > RECENT_BYTES:
+            oldest = self._recent.popleft()
+            self._bytes -= _size(oldest)
+            self._from = oldest.id
+
+
+class Follower:
+    """One who follows a feed, at their own pace: each event comes once, in order."""
+
+    def __init__(
+        self, feed: Feed, heard: Listener, after: int, types: Sequence[str] | None
+    ) -> None:
+        """`heard` hears of what is new in the feed."""
+        self._feed = feed
+        self._heard = heard
+        self._after = after
+        self._types = types
+        self.ended = False
+        """Whether nothing comes any more."""
+
+    async def take(self, seconds: float) -> list[StoredEvent]:
+        """What has happened since the last call, a page at most, waiting for so many seconds for
+        something; empty where nothing has, or it has ended. Raises `Gone` where events in between
+        are no longer kept."""
+        time = asyncio.get_running_loop().time
+        over = time() + seconds
+        while not self.ended:
+            with suppress(Unavailable):  # the bell rings when the database is back
+                events, self._after = await self._feed.after(self._after, self._types)
+                if events:
+                    return events
+            if not await self._heard.wait(over - time()):
+                break
+        return []
+
+    def end(self) -> None:
+        """Ends it: nothing comes any more, and whoever waits does no longer."""
+        self.ended = True
+        self._feed.leave(self)
+        self._heard.hear()
+
+
+def _size(event: StoredEvent) -> int:
+    return len(event.data) + len(event.previous or "")
