@@ -20,7 +20,7 @@ CHAPTERS = {
         "client",
         [
             *("Client", "Products", "Users", "ApiKeys", "Listing"),
-            *("Events", "EventListing"),
+            *("Events", "EventListing", "Webhooks"),
         ],
     ),
     "Events as they happen": ("streams", ["EventStream"]),
@@ -36,7 +36,7 @@ CHAPTERS = {
         [
             *("ProductFilters", "NewProduct", "ProductChanges"),
             *("UserFilters", "NewUser", "UserChanges", "PreferencesChanges"),
-            *("StreamFilters", "EventFilters"),
+            *("StreamFilters", "EventFilters", "NewWebhook", "WebhookChanges", "DeliveryFilters"),
         ],
     ),
     "What is answered": (
@@ -44,11 +44,16 @@ CHAPTERS = {
         [
             *("Product", "ProductItem", "Image", "User", "UserItem", "Preferences"),
             *("RotatedKey", "PreviousKey", "Page", "Pagination"),
-            *("Event", "EventPage", "EventPagination"),
+            *("Event", "EventPage", "EventPagination", "Webhook", "WebhookWithSecret", "Delivery"),
         ],
     ),
 }
-MODULES = {"Addresses and the environment": "connection", "Retries": "retries", "Errors": "errors"}
+MODULES = {
+    "Addresses and the environment": "connection",
+    "Retries": "retries",
+    "Streams": "following",
+    "Errors": "errors",
+}
 
 INTRODUCTION = """\
 # Reference

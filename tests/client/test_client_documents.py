@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from client.test_client_webhooks import BODY, SECRET, signed
+from client.test_client_webhooks import BODY, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
@@ -29,13 +29,13 @@ def browser(served: Authority) -> Iterator[Browser]:
         yield opened
 
 
-def receive(receiver: HTTPServer) -> None:
+def receive(receiver: HTTPServer, secret: str) -> None:
     """Has the receiver of webhooks take a delivery, and refuse another."""
     with receiver:
         serving = threading.Thread(target=receiver.serve_forever)
         serving.start()
         address = f"http://localhost:{receiver.server_port}/"
-        headers = signed(at=int(datetime.now(UTC).timestamp()))
+        headers = signed(at=int(datetime.now(UTC).timestamp()), secrets=(secret,))
         try:
             assert httpx.post(address, content=BODY, headers=headers).status_code == 204
             assert httpx.post(address, content=b"{}", headers=headers).status_code == 400
@@ -68,14 +68,13 @@ def test_readme_runs_from_top_to_bottom(
         "session": {},
         "visit": browser.decide,
         "token": token,
-        "webhook_secret": SECRET,
     }
     for block in README.blocks:
         if block.language == "python":
             text = block.text.replace("https://localhost:8443", served.origin)
             text = text.replace("grace@example.com", browser.person.email).replace("8002", "0")
             exec(compile(text, str(README.path), "exec"), names)  # noqa: S102 - our own document
-    receive(names["receiver"])
+    receive(names["receiver"], names["webhook_secret"])
     said = capsys.readouterr().out
     assert "Desk lamp 24.5\n" in said
     assert "\npassword must " in said

@@ -32,12 +32,14 @@ from portico_client import (
     SessionLogin,
     TokenVerifier,
     UntrustedCertificate,
+    WebhookWithSecret,
 )
 from portico_client import async_client as asynchronous
 from portico_client import client as blocking
 from portico_client.streams import AsyncEventStream, EventStream
 
 SECRET = "s3cr3t-that-nobody-may-see"
+NOW = datetime.now(UTC)
 
 PAIRS: list[tuple[Any, Any]] = [
     (blocking.Client, asynchronous.AsyncClient),
@@ -47,6 +49,7 @@ PAIRS: list[tuple[Any, Any]] = [
     (blocking.Listing, asynchronous.AsyncListing),
     (blocking.Events, asynchronous.AsyncEvents),
     (blocking.EventListing, asynchronous.AsyncEventListing),
+    (blocking.Webhooks, asynchronous.AsyncWebhooks),
     (EventStream, AsyncEventStream),
     (OAuthApp, AsyncOAuthApp),
     (TokenVerifier, AsyncTokenVerifier),
@@ -196,7 +199,8 @@ async def test_the_asynchronous_face_tells_them_apart_too(served: Authority) -> 
         Login("ada@example.com", SECRET),
         SessionLogin("ada@example.com", SECRET),
         OAuthTokens(SECRET, SECRET, "client", SECRET),
-        replace(OAuthTokens(SECRET, SECRET, "client", SECRET), expires_at=datetime.now(UTC)),
+        replace(OAuthTokens(SECRET, SECRET, "client", SECRET), expires_at=NOW),
+        WebhookWithSecret(1, "u", (), "", "enabled", None, NOW, NOW, SECRET),
         Client(SECRET),
         Client(auth=Login("ada@example.com", SECRET)),
         AsyncClient(SECRET),

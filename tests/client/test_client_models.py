@@ -19,9 +19,11 @@ from portico_client import errors, inputs, models
 from portico_client.errors import BY_CODE, APIError, Fault
 
 MODELS: dict[str, type] = {
+    "DeliveryItem": models.Delivery,
     "EventBody": models.Event,
     "EventPages": models.EventPagination,
     "Fault": Fault,
+    "NewWebhook": models.WebhookWithSecret,
     "Pagination": models.Pagination,
     "PreferencesBody": models.Preferences,
     "PreviousKey": models.PreviousKey,
@@ -30,6 +32,7 @@ MODELS: dict[str, type] = {
     "RotatedKey": models.RotatedKey,
     "UserBody": models.User,
     "UserItem": models.UserItem,
+    "WebhookItem": models.Webhook,
 }
 """What is answered: its name in the document, and here."""
 
@@ -38,17 +41,19 @@ INPUTS = {
     "ChangeProduct": inputs.ProductChanges,
     "CreateUser": inputs.NewUser,
     "ChangeUser": inputs.UserChanges,
+    "CreateWebhook": inputs.NewWebhook,
+    "ChangeWebhook": inputs.WebhookChanges,
 }
 """What is sent."""
 
-MAY_BE_MISSING = {"EventBody": {"previous"}, "RotatedKey": {"key"}}
+MAY_BE_MISSING = {"EventBody": {"previous"}, "NewWebhook": {"secret"}, "RotatedKey": {"key"}}
 """Fields of what is answered that are not always there."""
 
-ENVELOPES = ("Created", "Listed", "Single", "ErrorBody", "ErrorFacts")
+ENVELOPES = ("Accepted", "Created", "Listed", "Single", "ErrorBody", "ErrorFacts")
 """What is around it; an error's facts are in `APIError`."""
 
 DRAWING = errors.__doc__ or ""
-NOUNS = ("/products", "/users", "/api-keys", "/events")
+NOUNS = ("/products", "/users", "/api-keys", "/events", "/webhooks")
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +134,7 @@ def test_what_is_sent_is_what_is_taken(schemas: dict[str, Any], name: str) -> No
         ("/products", inputs.ProductFilters),
         ("/users", inputs.UserFilters),
         ("/events", inputs.EventFilters),
+        ("/webhooks/{id}/deliveries", inputs.DeliveryFilters),
     ],
 )
 def test_every_filter_of_a_list_can_be_given(document: Any, path: str, shape: Any) -> None:
@@ -145,9 +151,20 @@ def test_every_filter_of_a_list_can_be_given(document: Any, path: str, shape: An
 
 def test_every_operation_can_be_called(document: Any) -> None:
     single = [("get", "/{id}"), ("patch", "/{id}"), ("delete", "/{id}"), ("get", ""), ("post", "")]
-    called = {(method, noun + rest) for noun in NOUNS[:2] for method, rest in single}
+    called = {
+        (method, noun + rest)
+        for noun in ("/products", "/users", "/webhooks")
+        for method, rest in single
+    }
     called |= {("get", "/users/me"), ("patch", "/users/me"), ("post", "/api-keys/rotate")}
     called |= {("get", "/events")}
+    one = "/webhooks/{id}"
+    called |= {
+        ("post", f"{one}/rotate-secret"),
+        ("post", f"{one}/test"),
+        ("get", f"{one}/deliveries"),
+    }
+    called |= {("post", f"{one}/deliveries/{{delivery_id}}/redeliver")}
     assert operations(document).keys() == called
 
 
@@ -221,7 +238,8 @@ def extra(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def optional(hint: Any) -> bool:
     """Whether a type is a union with None."""
-    return isinstance(hint, types.UnionType) and type(None) in typing.get_args(hint)
+    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    return union and type(None) in typing.get_args(hint)
 
 
 def present(hint: Any) -> Any:

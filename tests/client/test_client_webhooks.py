@@ -1,7 +1,8 @@
-"""Deliveries: what the published library and the server sign is verified, and nothing else."""
+"""Webhooks, and their deliveries: what the published library and the server sign is verified."""
 
 import json
 from base64 import b64encode
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.message import Message
@@ -13,9 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
-from client.scripted import CASES
+from client.scripted import CASES, KEY, PLACE, Scripted, answer
 from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
-from portico_client import Event, InvalidDelivery, verify_webhook
+from portico_client import (
+    AsyncClient,
+    Client,
+    Conflict,
+    Event,
+    InvalidDelivery,
+    NotFound,
+    SecretLost,
+    ValidationError,
+    verify_webhook,
+)
+from portico_client.client import Webhooks
 
 NOW = 1_800_000_000
 SECRET = mint_webhook_secret(bytes(range(32)))
@@ -171,3 +183,131 @@ def test_what_is_no_secret_is_told_without_showing_it(secret: Any) -> None:
     with pytest.raises(ValueError, match="secret") as wrong:
         verify_webhook(signed(), BODY, secret, clock=clock)
     assert SECRET[6:-1] not in str(wrong.value)
+
+
+HOOK = {
+    "id": 5,
+    "url": "https://shop.example/hooks",
+    "types": ["product.*"],
+    "description": "",
+    "status": "enabled",
+    "disabled_reason": None,
+    "created_at": "2026-03-15T12:00:00.000Z",
+    "updated_at": "2026-03-15T12:00:00.000Z",
+}
+
+
+def delivery(id_: int) -> dict[str, Any]:
+    """A delivery as the service shows it."""
+    return {
+        "id": id_,
+        "event_id": 17,
+        "type": "product.updated",
+        "status": "pending",
+        "attempts": 1,
+        "next_attempt_at": "2026-03-15T12:00:05.000Z",
+        "last_status": 500,
+        "last_error": "it answered 500",
+        "last_milliseconds": 31,
+        "created_at": "2026-03-15T12:00:00.000Z",
+    }
+
+
+def test_a_webhook_is_made_read_changed_and_deleted(client: Client) -> None:
+    made = client.webhooks.create(
+        url="https://shop.example/hooks", types=["product.*", "user.created"], description="Shop"
+    )
+    assert made.secret not in repr(made)
+    assert verify_webhook(signed(secrets=(made.secret,)), BODY, made.secret, clock=clock).id == 17
+    read = client.webhooks.get(made.id)
+    assert (read.url, read.types, read.description) == (
+        "https://shop.example/hooks",
+        ("product.*", "user.created"),
+        "Shop",
+    )
+    assert read in client.webhooks.list()
+    changed = client.webhooks.update(made.id, types=["*"], status="disabled")
+    assert (changed.types, changed.status, changed.disabled_reason) == (
+        ("*",),
+        "disabled",
+        "by hand",
+    )
+    with pytest.raises(Conflict):
+        client.webhooks.test(made.id)
+    assert client.webhooks.update(made.id, status="enabled").disabled_reason is None
+    client.webhooks.test(made.id)
+    rotated = client.webhooks.rotate_secret(made.id)
+    assert (rotated.id, rotated.secret != made.secret) == (made.id, True)
+    with pytest.raises(NotFound):
+        client.webhooks.redeliver(made.id, 2**40)
+    client.webhooks.delete(made.id)
+    with pytest.raises(NotFound):
+        client.webhooks.get(made.id)
+    with pytest.raises(NotFound):
+        client.webhooks.deliveries(made.id).page(1)
+    with pytest.raises(ValidationError):
+        client.webhooks.create(url="https://127.0.0.1/hooks", types=["nothing"])
+
+
+async def test_the_asynchronous_face_does_the_same(async_client: AsyncClient) -> None:
+    webhooks = async_client.webhooks
+    made = await webhooks.create(url="https://shop.example/hooks", types=["*"])
+    assert await webhooks.get(made.id) in await webhooks.list()
+    assert (await webhooks.update(made.id, description="All")).description == "All"
+    assert (await webhooks.rotate_secret(made.id)).secret != made.secret
+    await webhooks.test(made.id)
+    with pytest.raises(NotFound):
+        await webhooks.redeliver(made.id, 2**40)
+    await webhooks.delete(made.id)
+    with pytest.raises(NotFound):
+        await webhooks.deliveries(made.id).page(1)
+
+
+def test_deliveries_are_read_page_after_page_and_sent_again() -> None:
+    def page(number: int, *ids: int) -> Any:
+        place = {"page": number, "limit": 2, "total_items": 3, "total_pages": 2}
+        return answer(200, {"data": [*map(delivery, ids)], "pagination": place})
+
+    accepted = answer(202, {"message": "It will be delivered once more."})
+    script = Scripted(page(1, 9, 8), page(2, 7), accepted)
+    with Client(KEY, base_url=PLACE, transport=script) as client:
+        first, *others = client.webhooks.deliveries(5, limit=2)
+        client.webhooks.redeliver(5, first.id)
+    assert [one.id for one in (first, *others)] == [9, 8, 7]
+    assert first.next_attempt_at == datetime(2026, 3, 15, 12, 0, 5, tzinfo=UTC)
+    assert (first.status, first.last_status) == ("pending", 500)
+    assert [request.url.path for request in script.requests] == [
+        "/v1/webhooks/5/deliveries",
+        "/v1/webhooks/5/deliveries",
+        "/v1/webhooks/5/deliveries/9/redeliver",
+    ]
+    assert script.requests[-1].headers["idempotency-key"]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda webhooks: webhooks.create(url="https://shop.example/hooks", types=["*"]),
+        lambda webhooks: webhooks.rotate_secret(5),
+    ],
+)
+def test_a_secret_whose_answer_was_lost_says_so(act: Callable[[Webhooks], object]) -> None:
+    replayed = answer(201, {"data": HOOK}, idempotent_replayed="true")
+    script = Scripted(httpx.ReadError("lost"), replayed)
+    with (
+        Client(KEY, base_url=PLACE, transport=script, sleep=lambda _: None) as client,
+        pytest.raises(SecretLost, match=r"webhook 5 .* rotate it"),
+    ):
+        act(client.webhooks)
+    first, again = script.requests
+    assert first.headers["idempotency-key"] == again.headers["idempotency-key"]
+
+
+@pytest.mark.parametrize("wrong", ["5", "5/../../users", 1.5, None])
+def test_what_is_no_id_is_not_sent(wrong: Any) -> None:
+    with Client(KEY, base_url=PLACE, transport=Scripted()) as client:
+        for call in (client.webhooks.get, client.webhooks.test, client.webhooks.deliveries):
+            with pytest.raises(TypeError):
+                call(wrong)
+        with pytest.raises(TypeError):
+            client.webhooks.redeliver(5, wrong)

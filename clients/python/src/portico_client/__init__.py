@@ -44,17 +44,21 @@ from portico_client.errors import (
     ValidationError,
 )
 from portico_client.inputs import (
+    DeliveryFilters,
     EventFilters,
     NewProduct,
     NewUser,
+    NewWebhook,
     PreferencesChanges,
     ProductChanges,
     ProductFilters,
     StreamFilters,
     UserChanges,
     UserFilters,
+    WebhookChanges,
 )
 from portico_client.models import (
+    Delivery,
     Event,
     EventPage,
     EventPagination,
@@ -68,6 +72,8 @@ from portico_client.models import (
     RotatedKey,
     User,
     UserItem,
+    Webhook,
+    WebhookWithSecret,
 )
 from portico_client.oauth import Authorization
 from portico_client.webhooks import verify_webhook
@@ -87,6 +93,8 @@ __all__ = [
     "Client",
     "Conflict",
     "ConnectionFailed",
+    "Delivery",
+    "DeliveryFilters",
     "Duplicate",
     "Event",
     "EventFilters",
@@ -102,6 +110,7 @@ __all__ = [
     "MethodNotAllowed",
     "NewProduct",
     "NewUser",
+    "NewWebhook",
     "NotAcceptable",
     "NotFound",
     "OAuthApp",
@@ -136,6 +145,9 @@ __all__ = [
     "UserFilters",
     "UserItem",
     "ValidationError",
+    "Webhook",
+    "WebhookChanges",
+    "WebhookWithSecret",
     "verify_webhook",
 ]
 

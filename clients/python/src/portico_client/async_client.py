@@ -5,22 +5,26 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, Call, Kind, list_events, rotate_key
+from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, list_events, rotate_key
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import AsyncDriver, AsyncOptions
 from portico_client.following import Following
 from portico_client.inputs import (
+    DeliveryFilters,
     EventFilters,
     NewProduct,
     NewUser,
+    NewWebhook,
     ProductChanges,
     ProductFilters,
     StreamFilters,
     UserChanges,
     UserFilters,
+    WebhookChanges,
 )
 from portico_client.models import (
+    Delivery,
     Event,
     EventPage,
     Page,
@@ -29,9 +33,22 @@ from portico_client.models import (
     RotatedKey,
     User,
     UserItem,
+    Webhook,
+    WebhookWithSecret,
 )
 from portico_client.paging import WHOLE_PAGE, Walk
 from portico_client.streams import AsyncEventStream
+from portico_client.webhook_calls import (
+    create_webhook,
+    delete_webhook,
+    deliveries_of,
+    get_webhook,
+    list_webhooks,
+    redeliver,
+    rotate_secret,
+    test_webhook,
+    update_webhook,
+)
 
 T = TypeVar("T")
 
@@ -70,6 +87,7 @@ class AsyncClient:
         self.users = AsyncUsers(self._make)
         self.api_keys = AsyncApiKeys(self._make, self._access.switch)
         self.events = AsyncEvents(self._make, self._follow)
+        self.webhooks = AsyncWebhooks(self._make)
 
     def __repr__(self) -> str:
         return f"<AsyncClient of {self._access.addresses.base}>"
@@ -116,9 +134,7 @@ class AsyncClient:
 class AsyncListing(Generic[T]):
     """A list that is read as it is needed, page by page."""
 
-    def __init__(
-        self, make: AsyncMake, kind: Kind[T, Any, Any], filters: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, make: AsyncMake, kind: Pages[T], filters: Mapping[str, Any]) -> None:
         self._make = make
         self._kind = kind
         self._filters = filters
@@ -275,3 +291,54 @@ class AsyncEvents:
     def stream(self, **filters: Unpack[StreamFilters]) -> AsyncEventStream:
         """Events as they happen: from now on, or from the first `after` an id."""
         return self._follow(filters)
+
+
+class AsyncWebhooks:
+    """The receivers that are told of events."""
+
+    def __init__(self, make: AsyncMake) -> None:
+        self._make = make
+
+    async def list(self) -> tuple[Webhook, ...]:
+        """All webhooks, the newest first."""
+        return await self._make(list_webhooks())
+
+    async def get(self, webhook_id: int) -> Webhook:
+        """One webhook. Raises `NotFound`."""
+        return await self._make(get_webhook(webhook_id))
+
+    async def create(
+        self, *, idempotency_key: str | None = None, **webhook: Unpack[NewWebhook]
+    ) -> WebhookWithSecret:
+        """Makes a webhook, which is told of events from then on; `idempotency_key` as in
+        `Products.create`. Raises `Conflict` where there are 20, `SecretLost` where the answer was
+        lost."""
+        return await self._make(create_webhook(webhook, idempotency_key))
+
+    async def update(self, webhook_id: int, **changes: Unpack[WebhookChanges]) -> Webhook:
+        """Changes what is given, and leaves the rest."""
+        return await self._make(update_webhook(webhook_id, changes))
+
+    async def delete(self, webhook_id: int) -> None:
+        """Deletes a webhook: it is told of nothing any more."""
+        await self._make(delete_webhook(webhook_id))
+
+    async def rotate_secret(self, webhook_id: int) -> WebhookWithSecret:
+        """Gives a webhook another secret; for 24 hours the one before signs too. Raises
+        `SecretLost` where the answer was lost."""
+        return await self._make(rotate_secret(webhook_id))
+
+    async def test(self, webhook_id: int) -> None:
+        """Sends a webhook an event of type `ping`, once. Raises `Conflict` where it is disabled."""
+        await self._make(test_webhook(webhook_id))
+
+    def deliveries(
+        self, webhook_id: int, **filters: Unpack[DeliveryFilters]
+    ) -> AsyncListing[Delivery]:
+        """What a webhook was and is to be sent, the newest first."""
+        return AsyncListing(self._make, deliveries_of(webhook_id), filters)
+
+    async def redeliver(self, webhook_id: int, delivery_id: int) -> None:
+        """Sends the event of a delivery once more, as a new one. Raises `Gone` where it is no
+        longer kept, `Conflict` where the webhook is disabled."""
+        await self._make(redeliver(webhook_id, delivery_id))

@@ -60,19 +60,33 @@ def body(fields: Mapping[str, Any]) -> bytes:
     return encode(fields).encode()
 
 
-class Kind(Generic[Item, One, Made]):
-    """The operations on one kind of resource: a list has `Item`s, reading and changing one gives a
-    `One`, making one a `Made`."""
+class Pages(Generic[Item]):
+    """A list of `Item`s, in pages that are counted."""
 
-    def __init__(self, path: str, item: type[Item], one: type[One], made: type[Made]) -> None:
+    def __init__(self, path: str, item: type[Item]) -> None:
         self._path = path
         self._item = reader(tuple[item, ...])  # type: ignore[valid-type]  # mypy sees a variable
-        self._one = one
-        self._made = made
 
     def page(self, filters: Mapping[str, Any], number: int) -> Call[Page[Item]]:
         """Reads one page of a list."""
         return Call("GET", self._path + query({**filters, "page": number}), self._read_page)
+
+    def _read_page(self, response: Response) -> Page[Item]:
+        try:
+            whole = decode(response.content)
+            return Page(self._item(whole["data"]), _pagination(whole["pagination"]))
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise unexpected(response) from error
+
+
+class Kind(Pages[Item], Generic[Item, One, Made]):
+    """The operations on one kind of resource: a list has `Item`s, reading and changing one gives a
+    `One`, making one a `Made`."""
+
+    def __init__(self, path: str, item: type[Item], one: type[One], made: type[Made]) -> None:
+        super().__init__(path, item)
+        self._one = one
+        self._made = made
 
     def get(self, id_: int | str) -> Call[One]:
         """Reads one."""
@@ -90,17 +104,10 @@ class Kind(Generic[Item, One, Made]):
 
     def delete(self, id_: int, if_match: str | None) -> Call[None]:
         """Deletes one."""
-        return Call("DELETE", self._at(id_), _nothing, _condition(if_match))
+        return Call("DELETE", self._at(id_), nothing, _condition(if_match))
 
     def _at(self, id_: int | str) -> str:
         return f"{self._path}/{id_ if id_ == ME else operator.index(id_)}"  # type: ignore[arg-type]  # a text other than ME is refused here
-
-    def _read_page(self, response: Response) -> Page[Item]:
-        try:
-            whole = decode(response.content)
-            return Page(self._item(whole["data"]), _pagination(whole["pagination"]))
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise unexpected(response) from error
 
     def _read_tagged(self, response: Response) -> One:
         one: One = data_of(response, self._one, etag=response.headers.get("etag"))
@@ -147,7 +154,7 @@ def rotate_key() -> Call[RotatedKey]:
 
 
 def _read_rotated(response: Response) -> RotatedKey:
-    if response.headers.get("idempotent-replayed") == "true":
+    if is_replayed(response):
         hint = data_of(response, _Hinted).hint
         raise SecretLost(f"the key was rotated, and its successor {hint} was lost on the way")
     rotated: RotatedKey = data_of(response, RotatedKey)
@@ -159,6 +166,11 @@ class _Hinted:
     hint: str
 
 
+def is_replayed(response: Response) -> bool:
+    """Whether an answer is that of an earlier request with the same key: it holds no secret."""
+    return response.headers.get("idempotent-replayed") == "true"
+
+
 def key_header(idempotency_key: str | None) -> dict[str, str]:
     """The header by which the service tells a repeated request; a new key unless one is given."""
     return {"idempotency-key": idempotency_key or str(uuid.uuid4())}
@@ -168,5 +180,6 @@ def _condition(if_match: str | None) -> dict[str, str]:
     return {} if if_match is None else {"if-match": if_match}
 
 
-def _nothing(_response: Response) -> None:
-    return None
+def nothing(_response: Response) -> None:
+    """Reads a success that says no more."""
+    return

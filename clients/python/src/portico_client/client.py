@@ -5,22 +5,26 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, Call, Kind, list_events, rotate_key
+from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, list_events, rotate_key
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import Driver, Options
 from portico_client.following import Following
 from portico_client.inputs import (
+    DeliveryFilters,
     EventFilters,
     NewProduct,
     NewUser,
+    NewWebhook,
     ProductChanges,
     ProductFilters,
     StreamFilters,
     UserChanges,
     UserFilters,
+    WebhookChanges,
 )
 from portico_client.models import (
+    Delivery,
     Event,
     EventPage,
     Page,
@@ -29,9 +33,22 @@ from portico_client.models import (
     RotatedKey,
     User,
     UserItem,
+    Webhook,
+    WebhookWithSecret,
 )
 from portico_client.paging import WHOLE_PAGE, Walk
 from portico_client.streams import EventStream
+from portico_client.webhook_calls import (
+    create_webhook,
+    delete_webhook,
+    deliveries_of,
+    get_webhook,
+    list_webhooks,
+    redeliver,
+    rotate_secret,
+    test_webhook,
+    update_webhook,
+)
 
 T = TypeVar("T")
 
@@ -70,6 +87,7 @@ class Client:
         self.users = Users(self._make)
         self.api_keys = ApiKeys(self._make, self._access.switch)
         self.events = Events(self._make, self._follow)
+        self.webhooks = Webhooks(self._make)
 
     def __repr__(self) -> str:
         return f"<Client of {self._access.addresses.base}>"
@@ -114,7 +132,7 @@ class Client:
 class Listing(Generic[T]):
     """A list that is read as it is needed, page by page."""
 
-    def __init__(self, make: Make, kind: Kind[T, Any, Any], filters: Mapping[str, Any]) -> None:
+    def __init__(self, make: Make, kind: Pages[T], filters: Mapping[str, Any]) -> None:
         self._make = make
         self._kind = kind
         self._filters = filters
@@ -264,3 +282,52 @@ class Events:
     def stream(self, **filters: Unpack[StreamFilters]) -> EventStream:
         """Events as they happen: from now on, or from the first `after` an id."""
         return self._follow(filters)
+
+
+class Webhooks:
+    """The receivers that are told of events."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def list(self) -> tuple[Webhook, ...]:
+        """All webhooks, the newest first."""
+        return self._make(list_webhooks())
+
+    def get(self, webhook_id: int) -> Webhook:
+        """One webhook. Raises `NotFound`."""
+        return self._make(get_webhook(webhook_id))
+
+    def create(
+        self, *, idempotency_key: str | None = None, **webhook: Unpack[NewWebhook]
+    ) -> WebhookWithSecret:
+        """Makes a webhook, which is told of events from then on; `idempotency_key` as in
+        `Products.create`. Raises `Conflict` where there are 20, `SecretLost` where the answer was
+        lost."""
+        return self._make(create_webhook(webhook, idempotency_key))
+
+    def update(self, webhook_id: int, **changes: Unpack[WebhookChanges]) -> Webhook:
+        """Changes what is given, and leaves the rest."""
+        return self._make(update_webhook(webhook_id, changes))
+
+    def delete(self, webhook_id: int) -> None:
+        """Deletes a webhook: it is told of nothing any more."""
+        self._make(delete_webhook(webhook_id))
+
+    def rotate_secret(self, webhook_id: int) -> WebhookWithSecret:
+        """Gives a webhook another secret; for 24 hours the one before signs too. Raises
+        `SecretLost` where the answer was lost."""
+        return self._make(rotate_secret(webhook_id))
+
+    def test(self, webhook_id: int) -> None:
+        """Sends a webhook an event of type `ping`, once. Raises `Conflict` where it is disabled."""
+        self._make(test_webhook(webhook_id))
+
+    def deliveries(self, webhook_id: int, **filters: Unpack[DeliveryFilters]) -> Listing[Delivery]:
+        """What a webhook was and is to be sent, the newest first."""
+        return Listing(self._make, deliveries_of(webhook_id), filters)
+
+    def redeliver(self, webhook_id: int, delivery_id: int) -> None:
+        """Sends the event of a delivery once more, as a new one. Raises `Gone` where it is no
+        longer kept, `Conflict` where the webhook is disabled."""
+        self._make(redeliver(webhook_id, delivery_id))

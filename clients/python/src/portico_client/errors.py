@@ -22,7 +22,7 @@
     ├── ConnectionFailed                 no answer came
     │   └── UntrustedCertificate         the server could not prove who it is
     ├── UnexpectedAnswer                 an answer that cannot be understood
-    ├── SecretLost                       a key was rotated, and the answer with the new one was lost
+    ├── SecretLost                       an answer that held a new secret was lost
     ├── CallbackRejected                 a callback that does not answer our authorization request
     ├── InvalidToken                     a JSON Web Token that must not be believed
     └── InvalidDelivery                  a delivery that must not be believed
@@ -206,10 +206,10 @@ class UnexpectedAnswer(PorticoError):
 
 
 class SecretLost(PorticoError):
-    """The key was rotated, and the answer that held its successor was lost on the way.
+    """The answer that held a new secret was lost on the way. The service shows a secret once.
 
-    The service shows a secret once and does not keep it. The old key works for 24 hours more, or
-    until its own earlier end: have an admin make another key in that time.
+    Of an API key, the old one works for 24 hours more, or until its own earlier end: have an admin
+    make another key in that time. Of a webhook, rotate the secret; for 24 hours both sign.
     """
 
 

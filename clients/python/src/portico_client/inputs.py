@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Literal, NotRequired, TypedDict
 
-from portico_client.models import Image, Role, Status, Theme
+from portico_client.models import Image, Role, Status, Theme, WebhookStatus
 
 
 class ProductFilters(TypedDict, total=False):
@@ -101,3 +101,27 @@ class UserChanges(TypedDict, total=False):
     preferences: PreferencesChanges
     password: str
     current_password: str
+
+
+class NewWebhook(TypedDict):
+    """A receiver to be told of events. `types` are those of events, `product.*` for all of a noun,
+    or `*` for all."""
+
+    url: str
+    types: Sequence[str]
+    description: NotRequired[str]
+
+
+class WebhookChanges(TypedDict, total=False):
+    """Changes of a webhook. Disabling it drops what it has not been sent."""
+
+    url: str
+    types: Sequence[str]
+    description: str
+    status: WebhookStatus
+
+
+class DeliveryFilters(TypedDict, total=False):
+    """`limit` is the size of a page, 1 to 100."""
+
+    limit: int

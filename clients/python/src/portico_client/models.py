@@ -12,6 +12,9 @@ Role: TypeAlias = Literal["admin", "editor", "viewer"]
 Status: TypeAlias = Literal["draft", "active", "archived"]
 Theme: TypeAlias = Literal["system", "light", "dark"]
 KeyType: TypeAlias = Literal["live", "test", "read"]
+WebhookStatus: TypeAlias = Literal["enabled", "disabled"]
+DisabledReason: TypeAlias = Literal["by hand", "gone", "failing"]
+DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
 EventType: TypeAlias = Literal[
     "user.created",
     "user.updated",
@@ -181,3 +184,46 @@ class EventPage:
 
     def __len__(self) -> int:
         return len(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A receiver that is told of events.
+
+    `types` are those of events, `product.*` for all of a noun, or `*` for all. `disabled_reason` is
+    `gone` where the receiver answered 410, and `failing` after five days without one success; None
+    while it is enabled.
+    """
+
+    id: int
+    url: str
+    types: tuple[str, ...]
+    description: str
+    status: WebhookStatus
+    disabled_reason: DisabledReason | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookWithSecret(Webhook):
+    """A webhook with a new secret, shown this once: store it now, for `verify_webhook`."""
+
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An event on its way to a webhook. What is `last_` is of the last attempt: what the receiver
+    answered, why it failed, and how long it took."""
+
+    id: int
+    event_id: int
+    type: str
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: datetime | None
+    last_status: int | None
+    last_error: str | None
+    last_milliseconds: int | None
+    created_at: datetime

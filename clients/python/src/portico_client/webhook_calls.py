@@ -1,0 +1,82 @@
+"""What each operation on webhooks asks of the service, and how its answer is read."""
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from portico_client.calls import JSON, Call, Pages, body, is_replayed, key_header, nothing
+from portico_client.errors import SecretLost
+from portico_client.flow import Response
+from portico_client.models import Delivery, Webhook, WebhookWithSecret
+from portico_client.reading import data_of
+
+
+def list_webhooks() -> Call[tuple[Webhook, ...]]:
+    """Reads all webhooks."""
+    return Call("GET", "/webhooks", _read_all)
+
+
+def get_webhook(webhook_id: int) -> Call[Webhook]:
+    """Reads one."""
+    return Call("GET", _at(webhook_id), _read_one)
+
+
+def create_webhook(
+    fields: Mapping[str, Any], idempotency_key: str | None
+) -> Call[WebhookWithSecret]:
+    """Makes one."""
+    headers = {**JSON, **key_header(idempotency_key)}
+    return Call("POST", "/webhooks", _read_secret, headers, body(fields))
+
+
+def update_webhook(webhook_id: int, changes: Mapping[str, Any]) -> Call[Webhook]:
+    """Changes one."""
+    return Call("PATCH", _at(webhook_id), _read_one, JSON, body(changes))
+
+
+def delete_webhook(webhook_id: int) -> Call[None]:
+    """Deletes one."""
+    return Call("DELETE", _at(webhook_id), nothing)
+
+
+def rotate_secret(webhook_id: int) -> Call[WebhookWithSecret]:
+    """Gives one another secret."""
+    return Call("POST", f"{_at(webhook_id)}/rotate-secret", _read_secret, key_header(None))
+
+
+def test_webhook(webhook_id: int) -> Call[None]:
+    """Has one told of a `ping`."""
+    return Call("POST", f"{_at(webhook_id)}/test", nothing, key_header(None))
+
+
+def deliveries_of(webhook_id: int) -> Pages[Delivery]:
+    """What one was and is to be sent."""
+    return Pages(f"{_at(webhook_id)}/deliveries", Delivery)
+
+
+def redeliver(webhook_id: int, delivery_id: int) -> Call[None]:
+    """Has what was delivered before delivered once more."""
+    path = f"{_at(webhook_id)}/deliveries/{operator.index(delivery_id)}/redeliver"
+    return Call("POST", path, nothing, key_header(None))
+
+
+def _at(webhook_id: int) -> str:
+    return f"/webhooks/{operator.index(webhook_id)}"
+
+
+def _read_all(response: Response) -> tuple[Webhook, ...]:
+    webhooks: tuple[Webhook, ...] = data_of(response, tuple[Webhook, ...])
+    return webhooks
+
+
+def _read_one(response: Response) -> Webhook:
+    webhook: Webhook = data_of(response, Webhook)
+    return webhook
+
+
+def _read_secret(response: Response) -> WebhookWithSecret:
+    if is_replayed(response):
+        id_ = _read_one(response).id
+        raise SecretLost(f"webhook {id_} has a new secret, which was lost on the way: rotate it")
+    webhook: WebhookWithSecret = data_of(response, WebhookWithSecret)
+    return webhook
