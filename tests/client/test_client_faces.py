@@ -32,14 +32,12 @@ from portico_client import (
     SessionLogin,
     TokenVerifier,
     UntrustedCertificate,
-    WebhookWithSecret,
 )
 from portico_client import async_client as asynchronous
 from portico_client import client as blocking
 from portico_client.streams import AsyncEventStream, EventStream
 
 SECRET = "s3cr3t-that-nobody-may-see"
-NOW = datetime.now(UTC)
 
 PAIRS: list[tuple[Any, Any]] = [
     (blocking.Client, asynchronous.AsyncClient),
@@ -199,8 +197,7 @@ async def test_the_asynchronous_face_tells_them_apart_too(served: Authority) -> 
         Login("ada@example.com", SECRET),
         SessionLogin("ada@example.com", SECRET),
         OAuthTokens(SECRET, SECRET, "client", SECRET),
-        replace(OAuthTokens(SECRET, SECRET, "client", SECRET), expires_at=NOW),
-        WebhookWithSecret(1, "u", (), "", "enabled", None, NOW, NOW, SECRET),
+        replace(OAuthTokens(SECRET, SECRET, "client", SECRET), expires_at=datetime.now(UTC)),
         Client(SECRET),
         Client(auth=Login("ada@example.com", SECRET)),
         AsyncClient(SECRET),
