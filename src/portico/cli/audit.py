@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from portico.cli.output import answer, minute, plain, table
-from portico.cli.prepared import prepared
+from portico.cli.prepared import environment
 from portico.contract.envelope import timestamp
 from portico.domain.audit import Entry
 from portico.services.accounts import account
@@ -20,8 +20,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _read(settings: Settings, chosen: Namespace) -> list[Entry]:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         user_id = None if chosen.user is None else (await account(env, chosen.user)).id
         return await env.audit.page(
             before=chosen.before, user_id=user_id, action=chosen.action, limit=chosen.limit

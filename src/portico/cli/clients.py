@@ -5,7 +5,7 @@ from argparse import Namespace
 from typing import Any
 
 from portico.cli.output import CommandError, answer, plain, table
-from portico.cli.prepared import prepared
+from portico.cli.prepared import environment
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
 from portico.domain.oauth import Client, spelled
@@ -37,8 +37,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _register(settings: Settings, chosen: Namespace) -> Registered:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         owner = await (account(env, chosen.owner) if chosen.owner else env.users.first_admin())
         wanted = Registration(chosen.name, chosen.redirect_uri, spelled(chosen.scope))
         return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
@@ -50,8 +49,7 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _found(settings: Settings, chosen: Namespace) -> list[tuple[Client, str | None]]:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         found = []
         for client in await env.clients.all():
             owner = await env.users.get(client.user_id) if client.user_id else None
@@ -96,8 +94,7 @@ def _table(found: list[tuple[Client, str | None]]) -> str:
 
 def run_renew(settings: Settings, chosen: Namespace) -> None:
     async def renew() -> Registered:
-        async with prepared(settings) as portico:
-            env = portico.sandbox if chosen.sandbox else portico.live
+        async with environment(settings, chosen) as env:
             return await renew_secret(env, await _row_of(env, chosen.client_id), by=OPERATOR)
 
     made = asyncio.run(renew())
@@ -111,8 +108,7 @@ def run_renew(settings: Settings, chosen: Namespace) -> None:
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
     async def delete() -> Client:
-        async with prepared(settings) as portico:
-            env = portico.sandbox if chosen.sandbox else portico.live
+        async with environment(settings, chosen) as env:
             return await delete_client(env, await _row_of(env, chosen.client_id), by=OPERATOR)
 
     client = asyncio.run(delete())

@@ -5,7 +5,7 @@ from argparse import Namespace
 from typing import Any
 
 from portico.cli.output import CommandError, answer, minute, plain, table
-from portico.cli.prepared import prepared
+from portico.cli.prepared import environment
 from portico.contract.envelope import timestamp
 from portico.domain.api_keys import ApiKey
 from portico.domain.audit import OPERATOR
@@ -29,12 +29,11 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _give(settings: Settings, chosen: Namespace) -> dict[str, Any]:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         owner = await account(env, chosen.owner)
         expires_at = None
         if chosen.expires_in is not None:
-            expires_at = portico.clock() + chosen.expires_in
+            expires_at = env.clock() + chosen.expires_in
         key, secret = await give_key(
             env,
             owner,
@@ -60,12 +59,11 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _found(settings: Settings, chosen: Namespace) -> tuple[list[OwnedKey], int]:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         if chosen.owner is None:
-            return await env.api_keys.all(), portico.clock()
+            return await env.api_keys.all(), env.clock()
         owner = await account(env, chosen.owner)
-        return await env.api_keys.of_user(owner.id), portico.clock()
+        return await env.api_keys.of_user(owner.id), env.clock()
 
 
 def _entry(owned: OwnedKey) -> dict[str, Any]:
@@ -123,8 +121,7 @@ def run_revoke(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _end(settings: Settings, chosen: Namespace) -> ApiKey:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         return await revoke_key(env, chosen.id, OPERATOR)
 
 

@@ -1,10 +1,12 @@
 """What `portico init` or `portico serve` has prepared, for commands that work on it."""
 
+from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from portico.app import LIVE, Portico, database_file
 from portico.cli.output import CommandError
+from portico.services.environment import Environment
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped
 
@@ -31,6 +33,13 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
         yield portico
     finally:
         await portico.close()
+
+
+@asynccontextmanager
+async def environment(settings: Settings, chosen: Namespace) -> AsyncIterator[Environment]:
+    """The environment that a command works on, by its `--sandbox`. Raises `CommandError`."""
+    async with prepared(settings) as portico:
+        yield portico.sandbox if chosen.sandbox else portico.live
 
 
 def _unprepared(settings: Settings) -> CommandError:

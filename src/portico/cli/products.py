@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from tqdm import tqdm
 
 from portico.cli.output import CommandError, answer, mention, plain
-from portico.cli.prepared import prepared
+from portico.cli.prepared import environment
 from portico.contract.product_files import (
     ROW,
     FileRow,
@@ -151,8 +151,7 @@ def run_import(settings: Settings, chosen: Namespace) -> int:
 
 async def _store(settings: Settings, job: _Import, chosen: Namespace) -> None:
     spool = settings.data if settings.data.is_dir() else None
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         await job.run(env, spool, strict=chosen.strict)
 
 
@@ -184,8 +183,7 @@ def run_export(settings: Settings, chosen: Namespace) -> None:
 
 async def _write(settings: Settings, chosen: Namespace, form: Format, destination: BinaryIO) -> int:
     count = 0
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         destination.write(header(form))
         with _progress("Exporting", None, " products") as bar:
             async for batch in env.products.batches():

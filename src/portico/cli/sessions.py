@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from portico.cli.output import CommandError, answer, minute, plain, table
-from portico.cli.prepared import prepared
+from portico.cli.prepared import environment
 from portico.cli.values import LOGIN, SESSION
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
@@ -37,9 +37,8 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _found(settings: Settings, chosen: Namespace) -> list[_SignedIn]:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
-        now = portico.clock()
+    async with environment(settings, chosen) as env:
+        now = env.clock()
         if chosen.owner is None:
             return await _owned(env, await env.sessions.all(now), await env.grants.logins(now))
         owner = await account(env, chosen.owner)
@@ -118,15 +117,15 @@ def run_revoke(settings: Settings, chosen: Namespace) -> None:
         return
     if chosen.id is None or chosen.owner is not None:
         raise CommandError("name one ID, or an account with --all --owner EMAIL", 2)
+    asyncio.run(_end(settings, chosen))
     kind, row_id = chosen.id
-    asyncio.run(_end(settings, kind, row_id, sandbox=chosen.sandbox))
     name = f"{kind}-{row_id}"
     answer({"id": name}, f"{name} is ended.", as_json=chosen.json)
 
 
-async def _end(settings: Settings, kind: str, row_id: int, *, sandbox: bool) -> None:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if sandbox else portico.live
+async def _end(settings: Settings, chosen: Namespace) -> None:
+    kind, row_id = chosen.id
+    async with environment(settings, chosen) as env:
         if kind == SESSION:
             await end_session(env, row_id, OPERATOR)
         else:
@@ -134,7 +133,6 @@ async def _end(settings: Settings, kind: str, row_id: int, *, sandbox: bool) -> 
 
 
 async def _end_all(settings: Settings, chosen: Namespace) -> tuple[int, int]:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         owner = await account(env, chosen.owner)
         return await sign_out_everywhere(env, owner.id, OPERATOR)

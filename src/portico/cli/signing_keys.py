@@ -4,24 +4,17 @@ import asyncio
 from argparse import Namespace
 from typing import Any
 
-from portico.app import Portico
 from portico.cli.output import answer, table
-from portico.cli.prepared import prepared
+from portico.cli.prepared import environment
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
-from portico.services.environment import Environment
 from portico.settings import Settings
 from portico.storage.signing_keys import SigningKey
 
 
-def _environment(portico: Portico, chosen: Namespace) -> Environment:
-    return portico.sandbox if chosen.sandbox else portico.live
-
-
 def run_rotate(settings: Settings, chosen: Namespace) -> None:
     async def rotate() -> SigningKey:
-        async with prepared(settings) as portico:
-            env = _environment(portico, chosen)
+        async with environment(settings, chosen) as env:
             return await env.signer.rotate(OPERATOR, at_once=chosen.at_once)
 
     made = asyncio.run(rotate())
@@ -39,8 +32,8 @@ def run_rotate(settings: Settings, chosen: Namespace) -> None:
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
     async def found() -> list[dict[str, Any]]:
-        async with prepared(settings) as portico:
-            return [_entry(row) for row in await _environment(portico, chosen).signing_keys.all()]
+        async with environment(settings, chosen) as env:
+            return [_entry(row) for row in await env.signing_keys.all()]
 
     entries = asyncio.run(found())
     headings = ("KID", "CREATED", "SIGNS FROM", "PUBLISHED UNTIL")

@@ -8,7 +8,7 @@ from getpass import getpass
 from typing import Any
 
 from portico.cli.output import CommandError, answer, plain
-from portico.cli.prepared import prepared
+from portico.cli.prepared import environment
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
 from portico.domain.audit import OPERATOR
@@ -37,8 +37,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _store(settings: Settings, values: dict[str, str], chosen: Namespace) -> User:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         return await create_user(
             env,
             name=values["name"],
@@ -84,8 +83,7 @@ def run_set_plan(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _move(settings: Settings, chosen: Namespace) -> User:
-    async with prepared(settings) as portico:
-        env = portico.sandbox if chosen.sandbox else portico.live
+    async with environment(settings, chosen) as env:
         return await set_plan(env, chosen.email, chosen.plan, OPERATOR)
 
 
