@@ -19,6 +19,15 @@ COMMANDS = [
     "sessions list",
     "sessions revoke",
     "audit",
+    "webhooks create",
+    "webhooks list",
+    "webhooks test",
+    "webhooks deliveries",
+    "webhooks redeliver",
+    "webhooks rotate-secret",
+    "webhooks enable",
+    "webhooks disable",
+    "webhooks delete",
 ]
 
 

@@ -31,6 +31,11 @@ def key_id(text: str) -> int:
     return _number(text, "must be the number of a key")
 
 
+def row_id(text: str) -> int:
+    """The id of whatever a list shows."""
+    return _number(text, "must be a number from the list")
+
+
 def session_id(text: str) -> tuple[str, int]:
     """The kind and the id of a session or a login."""
     message = f"must be {SESSION}-N or {LOGIN}-N"

@@ -17,6 +17,12 @@ from portico.cli.parsers import (
     sessions,
     signing_keys,
     users,
+    webhooks,
+)
+
+_NOUNS = (
+    *(users, keys, sessions, clients, signing_keys, products, webhooks),
+    *(sandbox, audit, openapi),
 )
 
 
@@ -54,8 +60,7 @@ def parser() -> ArgumentParser:
     )
 
     backup.add_to(commands)
-    nouns = (users, keys, sessions, clients, signing_keys, products, sandbox, audit, openapi)
-    for command in nouns:
+    for command in _NOUNS:
         command.add_to(commands)
     return top
 

@@ -1,0 +1,168 @@
+"""`portico webhooks`: where events are sent, from the operator's side."""
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from msgspec.structs import asdict
+
+from portico.cli.output import CommandError, answer, minute, plain, table
+from portico.cli.prepared import environment
+from portico.contract.webhooks import DeliveryItem, delivery_item, new_webhook, webhook_item
+from portico.domain.audit import OPERATOR
+from portico.domain.errors import Invalid
+from portico.domain.webhooks import Delivery, Webhook
+from portico.services import webhooks
+from portico.services.environment import Environment
+from portico.services.webhooks import Signing
+from portico.settings import Settings
+
+T = TypeVar("T")
+
+SHOWN_OF_ANSWER = 60
+"""How many characters of a receiver's answer the table shows; JSON has all that was kept."""
+
+
+def _done(settings: Settings, chosen: Namespace, work: Callable[[Environment], Awaitable[T]]) -> T:
+    """What `work` returns, done on the environment that was chosen."""
+
+    async def act() -> T:
+        async with environment(settings, chosen) as env:
+            return await work(env)
+
+    return asyncio.run(act())
+
+
+def run_create(settings: Settings, chosen: Namespace) -> None:
+    values = {
+        "url": chosen.url,
+        "types": tuple(dict.fromkeys(chosen.types)),
+        "description": chosen.description,
+    }
+    try:
+        made = _done(settings, chosen, lambda env: webhooks.create_webhook(env, values, OPERATOR))
+    except Invalid as error:
+        told = "; ".join(f"--{fault.field} {fault.message}" for fault in error.details)
+        raise CommandError(told, 2) from None
+    _show_secret(made, f"Webhook {made.webhook.id} is created: {made.webhook.url}", chosen)
+
+
+def run_rotate_secret(settings: Settings, chosen: Namespace) -> None:
+    made = _done(settings, chosen, lambda env: webhooks.rotate_secret(env, chosen.id, OPERATOR))
+    told = f"Webhook {chosen.id} has a new secret; for 24 hours the one before signs too."
+    _show_secret(made, told, chosen)
+
+
+def _show_secret(made: Signing, told: str, chosen: Namespace) -> None:
+    answer(
+        new_webhook(made.webhook, made.secret),
+        f"{told}\n\n  secret   {made.secret}\n\nStore it now; it is not shown again.",
+        as_json=chosen.json,
+    )
+
+
+def run_list(settings: Settings, chosen: Namespace) -> None:
+    rows = _done(settings, chosen, lambda env: env.webhooks.all())
+    answer([webhook_item(row) for row in rows], _table(rows), as_json=chosen.json)
+
+
+def _table(rows: list[Webhook]) -> str:
+    if not rows:
+        return "There are no webhooks."
+    cells = [
+        (
+            str(row.id),
+            "enabled" if row.enabled else f"disabled ({row.disabled_reason})",
+            row.url,
+            " ".join(row.types),
+            plain(row.description),
+            minute(row.created_at),
+        )
+        for row in rows
+    ]
+    return table([("ID", "STATUS", "URL", "TYPES", "DESCRIPTION", "CREATED"), *cells])
+
+
+def run_deliveries(settings: Settings, chosen: Namespace) -> None:
+    async def read(env: Environment) -> list[tuple[DeliveryItem, Delivery]]:
+        webhook = await webhooks.read_webhook(env, chosen.id)
+        page = await env.deliveries.page(webhook.id, offset=0, limit=chosen.limit)
+        return [(delivery_item(row, webhook), row) for row in page.rows]
+
+    found = _done(settings, chosen, read)
+    facts = [{**asdict(item), "answer": row.answer} for item, row in found]
+    answer(facts, _deliveries_table(found), as_json=chosen.json)
+
+
+def _deliveries_table(found: list[tuple[DeliveryItem, Delivery]]) -> str:
+    if not found:
+        return "There are no deliveries."
+    headings = ("ID", "EVENT", "TYPE", "CREATED", "STATUS", "ATTEMPTS", "NEXT", "MS", "ANSWER")
+    rows = [
+        (
+            str(item.id),
+            str(item.event_id),
+            item.type,
+            minute(row.created_at),
+            item.status,
+            str(item.attempts),
+            "" if item.next_attempt_at is None else minute(row.next_attempt_at or 0),
+            "" if item.last_milliseconds is None else str(item.last_milliseconds),
+            _answered(item, row.answer),
+        )
+        for item, row in found
+    ]
+    return table([headings, *rows])
+
+
+def _answered(item: DeliveryItem, said: str | None) -> str:
+    """What came of the last attempt, in a few words."""
+    if item.last_status is None:
+        return plain(item.last_error or "")
+    return f"{item.last_status} {plain(said or '')[:SHOWN_OF_ANSWER]}"
+
+
+def run_redeliver(settings: Settings, chosen: Namespace) -> None:
+    _done(
+        settings,
+        chosen,
+        lambda env: webhooks.redeliver(env, chosen.id, chosen.delivery_id, OPERATOR),
+    )
+    facts = {"id": chosen.id, "delivery_id": chosen.delivery_id}
+    answer(facts, "It will be delivered once more.", as_json=chosen.json)
+
+
+def run_test(settings: Settings, chosen: Namespace) -> None:
+    _done(settings, chosen, lambda env: webhooks.test_webhook(env, chosen.id, OPERATOR))
+    told = (
+        "A running server sends a ping now; what came of it, portico webhooks deliveries"
+        f" {chosen.id} tells."
+    )
+    answer({"id": chosen.id}, told, as_json=chosen.json)
+
+
+def run_enable(settings: Settings, chosen: Namespace) -> None:
+    webhook = _switched(settings, chosen, enabled=True)
+    told = f"Webhook {webhook.id} is enabled: it is sent what happens from now on."
+    answer(webhook_item(webhook), told, as_json=chosen.json)
+
+
+def run_disable(settings: Settings, chosen: Namespace) -> None:
+    webhook = _switched(settings, chosen, enabled=False)
+    told = f"Webhook {webhook.id} is disabled: it is sent nothing any more."
+    answer(webhook_item(webhook), told, as_json=chosen.json)
+
+
+def _switched(settings: Settings, chosen: Namespace, *, enabled: bool) -> Webhook:
+    values = {"enabled": enabled}
+    return _done(
+        settings,
+        chosen,
+        lambda env: webhooks.change_webhook(env, chosen.id, values, OPERATOR),
+    )
+
+
+def run_delete(settings: Settings, chosen: Namespace) -> None:
+    _done(settings, chosen, lambda env: webhooks.delete_webhook(env, chosen.id, OPERATOR))
+    answer({"id": chosen.id}, f"Webhook {chosen.id} is deleted.", as_json=chosen.json)

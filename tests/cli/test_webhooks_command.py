@@ -1,0 +1,231 @@
+"""`portico webhooks`."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from beside import Running
+from operating import Installation
+from portico.app import database
+from portico.domain.webhooks import MOST_WEBHOOKS
+from portico.settings import load
+from portico.storage.deliveries import Attempt, Deliveries
+
+URL = "https://hooks.example.com/in"
+FACTS = {
+    "url": URL,
+    "types": ["product.*", "user.created"],
+    "description": "",
+    "status": "enabled",
+    "disabled_reason": None,
+}
+
+
+def make(installation: Installation, *more: str) -> dict[str, Any]:
+    told: dict[str, Any] = installation.told(
+        "webhooks", "create", "--url", URL, "--types", "product.*", "user.created", *more
+    )
+    return told
+
+
+def audited(running: Running, webhook_id: int) -> list[str]:
+    """The actions that the audit log has of a webhook, by whom, the oldest first."""
+    entries = running.installation.told("audit", "--limit", "100")
+    return [
+        f"{entry['credential']} {entry['action']}"
+        for entry in reversed(entries)
+        if (entry["target"], entry["target_id"]) == ("webhook", str(webhook_id))
+    ]
+
+
+def with_deliveries(installation: Installation, webhook_id: int, *said: str) -> None:
+    """Has a webhook's deliveries as they are after an attempt, which failed with each of these."""
+
+    async def store() -> None:
+        db = database(load({}, installation.environment, installation.directory), "live")
+        await db.open()
+        deliveries = Deliveries(db)
+        async with db.transaction() as tx:
+            await deliveries.add(tx, 1_000, [(webhook_id, 1, "user.created")] * (len(said) + 1))
+        page = await deliveries.page(webhook_id, offset=0, limit=100)
+        failed = [
+            Attempt(row.id, "failed", None, 500, "it answered 500", 31, text)
+            for row, text in zip(reversed(page.rows), said, strict=False)
+        ]
+        async with db.transaction() as tx:
+            await deliveries.done(tx, failed)
+        await db.close()
+
+    asyncio.run(store())
+
+
+def test_a_new_webhook_shows_its_secret_once(on_each: Running) -> None:
+    told = make(on_each.installation, "--types", "product.*", "--description", "Cache")
+
+    secret = told.pop("secret")
+    assert secret.startswith("whsec_")
+    assert told == {
+        "id": told["id"],
+        **FACTS,
+        "description": "Cache",
+        "created_at": told["created_at"],
+        "updated_at": told["created_at"],
+    }
+    assert on_each.get(f"/webhooks/{told['id']}").json == {"data": told}
+    assert on_each.installation.told("webhooks", "list")[-1] == told
+    assert audited(on_each, told["id"]) == ["command webhook.created"]
+
+
+def test_people_read_the_secret_and_where_it_leads(running: Running) -> None:
+    done = running.installation.run("webhooks", "create", "--url", URL, "--types", "*")
+
+    assert f"is created: {URL}" in done.stdout
+    assert "\n\n  secret   whsec_" in done.stdout
+
+
+def test_a_webhook_of_the_sandbox_is_unknown_to_live(running: Running) -> None:
+    before = running.installation.told("webhooks", "list")
+
+    told = make(running.installation, "--sandbox")
+
+    assert running.get_sandbox(f"/webhooks/{told['id']}").status == 200
+    assert running.installation.told("webhooks", "list") == before
+    assert running.installation.told("webhooks", "delete", str(told["id"]), "--sandbox")
+
+
+def test_all_that_is_done_to_a_webhook_holds_and_is_noted(on_each: Running) -> None:
+    told = make(on_each.installation)
+    number = str(told["id"])
+
+    def do(verb: str) -> Any:
+        return on_each.installation.told("webhooks", verb, number)
+
+    disabled = do("disable")
+    assert (disabled["status"], disabled["disabled_reason"]) == ("disabled", "by hand")
+    code, line = on_each.installation.refused("webhooks", "test", number)
+    assert (code, line) == (1, "This webhook is disabled; enable it first.")
+    assert do("enable")["status"] == "enabled"
+    assert on_each.get(f"/webhooks/{number}").json["data"]["status"] == "enabled"
+    assert do("test") == {"id": told["id"]}
+    rotated = do("rotate-secret")
+    assert rotated["secret"].startswith("whsec_")
+    assert rotated["secret"] != told["secret"]
+    assert do("delete") == {"id": told["id"]}
+    assert on_each.get(f"/webhooks/{number}").status == 404
+    assert audited(on_each, told["id"]) == [
+        "command webhook.created",
+        "command webhook.disabled",
+        "command webhook.enabled",
+        "command webhook.tested",
+        "command webhook.secret_rotated",
+        "command webhook.deleted",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["delete", "71"],
+        ["test", "71"],
+        ["enable", "71"],
+        ["disable", "71"],
+        ["rotate-secret", "71"],
+        ["deliveries", "71"],
+        ["redeliver", "71", "1"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_not_there_is_told_in_one_line(
+    installation: Installation, words: list[str]
+) -> None:
+    assert installation.refused("webhooks", *words) == (1, "There is no webhook 71.")
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "says"),
+    [
+        ("--url", "ftp://example.com", "must be an absolute http or https URL"),
+        ("--url", "https://me:secret@example.com", "must be an absolute http or https URL"),
+        ("--url", "http://example.com/in", "--url must be an https URL"),
+        ("--url", "https://127.0.0.1/in", "--url must lead to a public address over https"),
+        ("--types", "product.painted", "must be some of user.created"),
+        ("--types", "ping", "must be some of user.created"),
+        ("--description", "x" * 201, "must be at most 200 characters"),
+    ],
+)
+def test_what_cannot_be_a_webhook_is_refused_as_misuse(
+    installation: Installation, flag: str, value: str, says: str
+) -> None:
+    given = {"--url": URL, "--types": "*", flag: value}
+    words = [word for pair in given.items() for word in pair]
+
+    done = installation.run("webhooks", "create", *words)
+
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert installation.told("webhooks", "list") == []
+
+
+def test_an_exception_of_the_settings_lets_a_webhook_lead_inside(
+    installation: Installation,
+) -> None:
+    inside = installation.having(webhooks_allow="127.0.0.0/8")
+    told = inside.told("webhooks", "create", "--url", "http://127.0.0.1:9/in", "--types", "*")
+    assert told["url"] == "http://127.0.0.1:9/in"
+
+
+def test_one_too_many_is_refused(installation: Installation) -> None:
+    words = ("webhooks", "create", "--url", URL, "--types", "*")
+    for _ in range(MOST_WEBHOOKS):
+        installation.told(*words)
+
+    code, line = installation.refused(*words)
+
+    assert (code, line) == (1, f"There are {MOST_WEBHOOKS} webhooks, the most there can be.")
+
+
+def test_deliveries_are_shown_the_newest_first_with_what_was_answered(
+    installation: Installation,
+) -> None:
+    number = str(make(installation)["id"])
+    assert installation.told("webhooks", "deliveries", number) == []
+    with_deliveries(installation, int(number), "down\x1b[31m", "away")
+
+    told = installation.told("webhooks", "deliveries", number)
+
+    assert [one["status"] for one in told] == ["pending", "failed", "failed"]
+    assert told[2] == {
+        "id": told[2]["id"],
+        "event_id": 1,
+        "type": "user.created",
+        "status": "failed",
+        "attempts": 1,
+        "next_attempt_at": None,
+        "last_status": 500,
+        "last_error": "it answered 500",
+        "last_milliseconds": 31,
+        "created_at": "1970-01-01T00:00:01.000Z",
+        "answer": "down\x1b[31m",
+    }
+    assert installation.told("webhooks", "deliveries", number, "--limit", "1") == told[:1]
+    text = installation.run("webhooks", "deliveries", number).stdout
+    assert "500 away" in text
+    assert "500 down\\x1b[31m" in text
+    assert "\x1b" not in text
+
+    again = installation.told("webhooks", "redeliver", number, str(told[2]["id"]))
+
+    assert again == {"id": int(number), "delivery_id": told[2]["id"]}
+    assert len(installation.told("webhooks", "deliveries", number)) == 4
+
+
+def test_a_delivery_of_another_webhook_is_not_redelivered(installation: Installation) -> None:
+    one, other = (str(make(installation)["id"]) for _ in range(2))
+    with_deliveries(installation, int(one), "away")
+    delivery = str(installation.told("webhooks", "deliveries", one)[0]["id"])
+
+    code, line = installation.refused("webhooks", "redeliver", other, delivery)
+
+    assert (code, line) == (1, f"There is no delivery {delivery} of webhook {other}.")
+    assert installation.told("webhooks", "deliveries", other) == []
