@@ -127,6 +127,8 @@ def _signature(owner: str, node: ast.FunctionDef) -> str:
         return _wrapped(owner, arguments, "")
     if node.name == "__iter__":
         return "for event in stream" if owner == "EventStream" else "for item in listing"
+    if node.name == "__enter__":
+        return "with client.events.stream() as stream"
     if any(ast.unparse(one) == "property" for one in node.decorator_list):
         return f"{node.name}{given.replace(' ->', ':')}"
     return _wrapped(node.name, arguments, given)

@@ -74,13 +74,14 @@ class Stage:
         with self.client, self.client.events.stream(**filters) as events:
             return [next(events).id for _ in range(count)]
 
-    def fails(self, kind: type[Exception], after: int = 0) -> Any:
-        """How a stream fails, when some events were told."""
-        with self.client, self.client.events.stream() as events:
-            for _ in range(after):
-                next(events)
-            with pytest.raises(kind) as failed:
-                next(events)
+    def fails(self, kind: type[Exception]) -> Any:
+        """How a stream fails, after what it tells."""
+        with (
+            self.client,
+            pytest.raises(kind) as failed,
+            self.client.events.stream() as events,
+        ):
+            list(events)
         return failed.value
 
 
@@ -237,13 +238,13 @@ def test_a_refusal_for_good_is_raised(
 ) -> None:
     begun = [stream(told(1))] * after
     stage = Stage(*begun, refusal(status, code))
-    stage.fails(kind, after)
+    stage.fails(kind)
     assert len(stage.script.requests) == after + 1
 
 
 def test_a_wait_beyond_patience_is_raised() -> None:
     stage = Stage(stream(told(1)), refusal(429, "RATE_LIMITED", retry_after="61"))
-    assert stage.fails(RateLimited, after=1).retry_after == 61
+    assert stage.fails(RateLimited).retry_after == 61
 
 
 def test_a_certificate_that_is_not_trusted_is_raised() -> None:
@@ -251,7 +252,7 @@ def test_a_certificate_that_is_not_trusted_is_raised() -> None:
     cause.verify_message = "self-signed certificate"
     untrusted.__cause__ = cause
     stage = Stage(stream(told(1)), untrusted)
-    stage.fails(UntrustedCertificate, after=1)
+    stage.fails(UntrustedCertificate)
 
 
 def test_a_credential_is_renewed_where_it_has_ended() -> None:

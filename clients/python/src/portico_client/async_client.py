@@ -289,7 +289,7 @@ class AsyncEvents:
         return AsyncEventListing(self._make, filters)
 
     def stream(self, **filters: Unpack[StreamFilters]) -> AsyncEventStream:
-        """Events as they happen: from now on, or from the first `after` an id."""
+        """Events as they happen: from its beginning on, or from the first `after` an id."""
         return self._follow(filters)
 
 

@@ -280,7 +280,7 @@ class Events:
         return EventListing(self._make, filters)
 
     def stream(self, **filters: Unpack[StreamFilters]) -> EventStream:
-        """Events as they happen: from now on, or from the first `after` an id."""
+        """Events as they happen: from its beginning on, or from the first `after` an id."""
         return self._follow(filters)
 
 

@@ -50,12 +50,15 @@ class Following:
         self.closed = False
         """Set by whoever wants no more events."""
 
-    def next(self) -> Flow[Event | None]:
-        """The next event, waited for; None once this is closed.
+    def begin(self) -> Flow[None]:
+        """Begins, unless it has. Raises `APIError` where the service refuses the stream,
+        `ConnectionFailed` and `UnexpectedAnswer`."""
+        if not self._begun:
+            yield from self._connect()
+            self._begun = True
 
-        Raises `APIError` where the service refuses the stream, `ConnectionFailed` where it cannot
-        be begun, `UnexpectedAnswer` for what is no event.
-        """
+    def next(self) -> Flow[Event | None]:
+        """The next event, waited for; None once this is closed. Raises as `begin` does."""
         while not self.closed:
             if self._messages:
                 message = self._messages.popleft()
@@ -65,9 +68,9 @@ class Following:
             elif self.body is not None:
                 yield from self._take()
             elif self._begun:
-                yield from self._begin_again()
+                yield from self._connect_again()
             else:
-                yield from self._begin()
+                yield from self.begin()
         yield from self._end()
         return None
 
@@ -85,7 +88,7 @@ class Following:
         if body is not None:
             yield Shut(body)
 
-    def _begin(self) -> Flow[None]:
+    def _connect(self) -> Flow[None]:
         headers = {"accept": EVENT_STREAM}
         if self._last_id is not None:
             headers["last-event-id"] = self._last_id
@@ -94,16 +97,15 @@ class Following:
         if not response.headers.get("content-type", "").startswith(EVENT_STREAM):
             yield from self._end()
             raise unexpected(response)
-        self._begun = True
 
-    def _begin_again(self) -> Flow[None]:
+    def _connect_again(self) -> Flow[None]:
         asked = 0
         for delay in self._retries.endless_delays():
             yield Pause(asked + delay)
             if self.closed:
                 return
             try:
-                return (yield from self._begin())
+                return (yield from self._connect())
             except UntrustedCertificate:
                 raise
             except ConnectionFailed:

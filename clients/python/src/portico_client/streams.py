@@ -11,7 +11,7 @@ from portico_client.models import Event
 
 
 class EventStream:
-    """Events as they happen, until this is closed: an iterator, to be used by `with`.
+    """Events as they happen: an iterator, to be used by `with`, which begins and closes it.
 
     A connection that breaks is made again by itself. It goes on where it was: no event is missed,
     and none comes twice. Threads may share it; each event goes to one of them.
@@ -23,6 +23,10 @@ class EventStream:
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
+        """Begins it. Raises `Gone` where events after `after` are no longer kept, any other
+        `APIError` where the service refuses it, and `ConnectionFailed`."""
+        with self._lock:
+            self._driver.run(self._following.begin())
         return self
 
     def __exit__(
@@ -34,9 +38,7 @@ class EventStream:
         self.close()
 
     def __iter__(self) -> Self:
-        """The events from here on. Raises `Gone` where some of them are no longer kept, any other
-        `APIError` where the service refuses the stream, `ConnectionFailed` where it cannot be
-        begun. Once it was, it is begun again for as long as it takes."""
+        """The events to come, until it is closed."""
         return self
 
     def __next__(self) -> Event:
@@ -59,7 +61,7 @@ class EventStream:
 
 
 class AsyncEventStream:
-    """Events as they happen, until this is closed: an iterator, to be used by `with`.
+    """Events as they happen: an iterator, to be used by `with`, which begins and closes it.
 
     A connection that breaks is made again by itself. It goes on where it was: no event is missed,
     and none comes twice. Tasks may share it; each event goes to one of them.
@@ -71,6 +73,10 @@ class AsyncEventStream:
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
+        """Begins it. Raises `Gone` where events after `after` are no longer kept, any other
+        `APIError` where the service refuses it, and `ConnectionFailed`."""
+        async with self._lock:
+            await self._driver.run(self._following.begin())
         return self
 
     async def __aexit__(
@@ -82,9 +88,7 @@ class AsyncEventStream:
         await self.close()
 
     def __aiter__(self) -> Self:
-        """The events from here on. Raises `Gone` where some of them are no longer kept, any other
-        `APIError` where the service refuses the stream, `ConnectionFailed` where it cannot be
-        begun. Once it was, it is begun again for as long as it takes."""
+        """The events to come, until it is closed."""
         return self
 
     async def __anext__(self) -> Event:
