@@ -19,6 +19,7 @@ COMMANDS = [
     "sessions list",
     "sessions revoke",
     "audit",
+    "events list",
     "webhooks create",
     "webhooks list",
     "webhooks test",

@@ -2,10 +2,11 @@
 
 from argparse import Namespace
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from portico.app import LIVE, Portico, database_file
 from portico.cli.output import CommandError
+from portico.domain.errors import Unavailable
 from portico.services.environment import Environment
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped
@@ -22,15 +23,19 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
     portico = Portico(settings)
     await portico.connect()
     try:
-        for environment in portico.environments:
-            due = await pending(environment.db)
-            if len(due) == len(shipped(environment.db.engine)):
+        for env in portico.environments:
+            due = await pending(env.db)
+            if len(due) == len(shipped(env.db.engine)):
                 raise _unprepared(settings)
             if due:
                 raise CommandError(
                     "The database is older than this program: run portico migrate first."
                 )
         yield portico
+        # A server would look for what was told here only every few seconds; this wakes it.
+        for env in portico.environments:
+            with suppress(Unavailable):
+                await env.events.settle()
     finally:
         await portico.close()
 

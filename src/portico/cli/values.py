@@ -36,6 +36,11 @@ def row_id(text: str) -> int:
     return _number(text, "must be a number from the list")
 
 
+def event_id(text: str) -> int:
+    """The id of an event, or 0 for before the first."""
+    return 0 if text == "0" else _number(text, "must be the id of an event, or 0")
+
+
 def session_id(text: str) -> tuple[str, int]:
     """The kind and the id of a session or a login."""
     message = f"must be {SESSION}-N or {LOGIN}-N"

@@ -10,6 +10,7 @@ from portico.cli.parsers import (
     audit,
     backup,
     clients,
+    events,
     keys,
     openapi,
     products,
@@ -21,8 +22,8 @@ from portico.cli.parsers import (
 )
 
 _NOUNS = (
-    *(users, keys, sessions, clients, signing_keys, products, webhooks),
-    *(sandbox, audit, openapi),
+    *(users, keys, sessions, clients, signing_keys, products, events),
+    *(webhooks, sandbox, audit, openapi),
 )
 
 

@@ -22,9 +22,41 @@ def add_to(commands: Commands) -> None:
     take_sandbox(
         webhooks.verb("list", "portico.cli.webhooks:run_list", "list webhooks, oldest first")
     )
+    _add_deliveries(webhooks)
+    _of_one(
+        webhooks,
+        "test",
+        "portico.cli.webhooks:run_test",
+        "send a webhook an event of type ping, once",
+    )
+    _of_one(
+        webhooks,
+        "rotate-secret",
+        "portico.cli.webhooks:run_rotate_secret",
+        "give a webhook another secret and print it once",
+        "For 24 hours the one before signs too, at most two do.",
+    )
+    _of_one(
+        webhooks,
+        "disable",
+        "portico.cli.webhooks:run_disable",
+        "send a webhook nothing any more, and drop what is pending",
+    )
+    _of_one(
+        webhooks,
+        "enable",
+        "portico.cli.webhooks:run_enable",
+        "send a webhook again what happens from now on",
+    )
+    _of_one(webhooks, "delete", "portico.cli.webhooks:run_delete", "delete a webhook")
+
+
+def _add_deliveries(webhooks: Commands) -> None:
+    """Declares what looks at deliveries."""
     deliveries = _of_one(
         webhooks,
         "deliveries",
+        "portico.cli.webhooks:run_deliveries",
         "show what became of each event, newest first",
         "ANSWER is the status and the beginning of what the receiver answered at the last attempt,"
         "\nor why there was no answer.",
@@ -36,28 +68,21 @@ def add_to(commands: Commands) -> None:
         default=DEFAULT_LIMIT,
         help="how many deliveries (default %(default)s)",
     )
-    redeliver = _of_one(webhooks, "redeliver", "send an event once more")
+    redeliver = _of_one(
+        webhooks, "redeliver", "portico.cli.webhooks:run_redeliver", "send an event once more"
+    )
     redeliver.add_argument(
         "delivery_id",
         metavar="DELIVERY",
         type=read_by("portico.cli.values:row_id"),
         help="its number, from portico webhooks deliveries",
     )
-    _of_one(webhooks, "test", "send a webhook an event of type ping, once")
-    _of_one(
-        webhooks,
-        "rotate-secret",
-        "give a webhook another secret and print it once",
-        "For 24 hours the one before signs too, at most two do.",
-    )
-    _of_one(webhooks, "disable", "send a webhook nothing any more, and drop what is pending")
-    _of_one(webhooks, "enable", "send a webhook again what happens from now on")
-    _of_one(webhooks, "delete", "delete a webhook")
 
 
-def _of_one(webhooks: Commands, name: str, summary: str, details: str = "") -> ArgumentParser:
+def _of_one(
+    webhooks: Commands, name: str, run: str, summary: str, details: str = ""
+) -> ArgumentParser:
     """A command on one webhook."""
-    run = f"portico.cli.webhooks:run_{name.replace('-', '_')}"
     command = webhooks.verb(name, run, summary, details)
     command.add_argument(
         "id",

@@ -1,0 +1,48 @@
+"""`portico events list`, and how people read an event."""
+
+import asyncio
+from argparse import Namespace
+
+import msgspec
+
+from portico.cli.output import answer, mention, minute, plain, table
+from portico.cli.prepared import environment
+from portico.contract.events import event_body
+from portico.domain.published import StoredEvent
+from portico.services.events import EventPage, read_events
+from portico.settings import Settings
+
+LONGEST = 60
+"""How many characters of somebody else's text a line shows."""
+
+
+def run_list(settings: Settings, chosen: Namespace) -> None:
+    page = asyncio.run(_read(settings, chosen))
+    answer([event_body(event) for event in page.rows], _table(page.rows), as_json=chosen.json)
+    if page.has_more and not chosen.json:
+        mention(f"There are more: --after {page.rows[-1].id}")
+
+
+async def _read(settings: Settings, chosen: Namespace) -> EventPage:
+    async with environment(settings, chosen) as env:
+        return await read_events(env, chosen.after, chosen.type, chosen.limit)
+
+
+def _table(rows: list[StoredEvent]) -> str:
+    if not rows:
+        return "There are no events."
+    cells = [(str(row.id), minute(row.at), row.type, in_short(row)) for row in rows]
+    return table([("ID", "AT", "TYPE", "OF"), *cells])
+
+
+def in_short(event: StoredEvent) -> str:
+    """What an event is about: the resource's id and name, and which fields changed; of bulk work
+    its counts."""
+    data = msgspec.json.decode(event.data)
+    if "id" in data:
+        name = plain(data.get("email") or data["name"])
+        told = f"{data['id']} {name[:LONGEST]}"
+    else:
+        told = ", ".join(f"{name} {value}" for name, value in data.items())
+    changed = msgspec.json.decode(event.previous or "{}")
+    return f"{told} ({', '.join(changed)})" if changed else told
