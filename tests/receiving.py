@@ -32,7 +32,16 @@ class Receiver:
         self.open = 0
         self.most_open = 0
         self.requests: list[Received] = []
+        self._arrived = asyncio.Event()
         self.port = 0
+
+    async def got(self, count: int) -> list[Received]:
+        """The requests, once there are so many."""
+        async with asyncio.timeout(20):
+            while len(self.requests) < count:
+                self._arrived.clear()
+                await self._arrived.wait()
+        return self.requests
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serves one connection to its end."""
@@ -42,6 +51,7 @@ class Receiver:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while not writer.is_closing():
                 self.requests.append(await _request(reader))
+                self._arrived.set()
                 if isinstance(self._answer, bytes):
                     writer.write(self._answer)
                     await writer.drain()

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from portico.api import api_keys, events, oauth, products, sessions, sign_in, users, webhooks
-from portico.contract.events import published
+from portico.contract.events import delivered, published
 from portico.domain.errors import Unavailable
 from portico.domain.networks import Destinations
 from portico.domain.secrets import Random
@@ -30,7 +31,7 @@ from portico.http.pipeline import Pipeline
 from portico.http.routing import AnyRoute, Mount, Responder, Router
 from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
-from portico.jobs.events import SettleEvents
+from portico.jobs.deliveries import Deliver
 from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
 from portico.jobs.runner import Job, Runner
@@ -38,6 +39,7 @@ from portico.jobs.tidy import TIDY_PERIOD, Tidy
 from portico.mail.files import FileOutlet
 from portico.mail.protocol import Outlet
 from portico.mail.smtp import SmtpOutlet
+from portico.outbound.sender import Sender
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
 from portico.pages.docs import docs_routes
@@ -126,14 +128,18 @@ class Portico:
         clock: Clock = system_clock,
         random: Random = os.urandom,
         passwords: Passwords | None = None,
+        sender: Sender | None = None,
     ) -> None:
-        """`passwords` hashes them; None: as strongly as is recommended."""
+        """`passwords` hashes them; None: as strongly as is recommended. `sender` sends deliveries;
+        None: one that believes the system's authorities."""
         self.settings = settings
         self.clock = clock
         self.random = random
         self.passwords = passwords or Passwords()
         self.vault = Vault(partial(installation_secret, settings.data, random), random)
         self.mail_queue = MailQueue(outlet(settings))
+        self.destinations = Destinations(settings.webhooks_allow)
+        self.sender = sender or Sender(self.destinations, clock)
         self.sandbox = self._environment(
             SANDBOX,
             Addresses(
@@ -172,7 +178,7 @@ class Portico:
             clock=self.clock,
             random=self.random,
             tell=published,
-            destinations=Destinations(settings.webhooks_allow),
+            destinations=self.destinations,
             events_days=settings.events_days,
         )
         engines = Engines(
@@ -204,6 +210,7 @@ class Portico:
         for environment in self.environments:
             await environment.limiter.close()
             await environment.db.close()
+        await self.sender.close()
         self.passwords.close()
 
 
@@ -226,6 +233,10 @@ class Server:
                 env.limiter if isinstance(env.limiter, MemoryLimiter) else None,
                 self._process,
             )
+            for env in portico.environments
+        ]
+        self._delivers = [
+            Deliver(env, portico.sender, delivered, f"Portico/{version('portico')}")
             for env in portico.environments
         ]
         self._runner = Runner(portico.clock)
@@ -262,11 +273,12 @@ class Server:
 
     def _jobs(self) -> Iterator[Job]:
         """What runs beside requests."""
-        for env, flush in zip(self._environments, self._flushes, strict=True):
+        for env, flush, deliver in zip(
+            self._environments, self._flushes, self._delivers, strict=True
+        ):
+            yield Job(env.name, "deliveries", 0, deliver.run)
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
-            if env.db.engine == "postgres":
-                yield Job(env.name, "events", 0, SettleEvents(env).run)
             yield Job(env.name, "feed", 0, env.feed.run)
             if env.mirror is not None:
                 follow = FollowMirrors(env, self._process)
@@ -278,6 +290,8 @@ class Server:
     async def stop(self) -> None:
         """Writes what has gathered, after the last request."""
         await self._runner.stop()
+        for deliver in self._delivers:
+            await deliver.close()
 
 
 class _Served(NamedTuple):

@@ -132,6 +132,11 @@ def event_body(event: StoredEvent) -> EventBody:
     )
 
 
+def delivered(event: StoredEvent) -> bytes:
+    """The body of an event's deliveries, the same every time."""
+    return encode(event_body(event))
+
+
 def published(event: Event, now: int) -> Published | None:
     """What is told of a change at `now`, in epoch milliseconds; None where nothing is."""
     tell = _TELLING.get(type(event))

@@ -101,7 +101,9 @@ async def change_webhook(
         await env.webhooks.update(change.tx, after)
         return after
 
-    return await env.change(by, work)
+    webhook = await env.change(by, work)
+    env.db.bell.ring()
+    return webhook
 
 
 async def disable_webhook(env: Environment, webhook_id: int, reason: str, by: By) -> bool:
@@ -167,6 +169,7 @@ async def delete_webhook(env: Environment, webhook_id: int, by: By) -> None:
         change.note(WebhookDeleted(webhook))
 
     await env.change(by, work)
+    env.db.bell.ring()
 
 
 async def test_webhook(env: Environment, webhook_id: int, by: By) -> None:

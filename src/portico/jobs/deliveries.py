@@ -1,0 +1,339 @@
+"""Delivering events to webhooks.
+
+Every process of every host does it: a delivery is claimed by whoever sends it, for so long that
+nobody else does, and comes back when that process dies. Each webhook has places of its own, so that
+one that is slow or dead holds up no other.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from portico.domain.audit import SYSTEM
+from portico.domain.errors import Unavailable
+from portico.domain.published import StoredEvent
+from portico.domain.times import DAY, SECOND
+from portico.domain.webhook_signing import signed_headers
+from portico.domain.webhooks import (
+    FAILING,
+    FAILING_DAYS,
+    PING,
+    RECEIVER_GONE,
+    Delivery,
+    Webhook,
+    retry_at,
+)
+from portico.jobs.fan_out import fan_out
+from portico.services.environment import Environment
+from portico.services.webhook_mail import tell_admins
+from portico.services.webhooks import disable_webhook, opened
+from portico.storage.database import Contended
+from portico.storage.deliveries import Attempt
+
+LOOK_SECONDS = 5.0
+"""How often is looked for what nobody rang for: what a killed process left, and what is due."""
+
+AGAIN_SECONDS = 1.0
+"""After a store did not answer."""
+
+CLAIM_SECONDS = 30
+"""When a delivery comes back whose process has died."""
+
+FRESH_SECONDS = 10
+"""How old a claim may be when its sending begins: an attempt ends before the claim does."""
+
+AT_ONCE = 16
+"""Deliveries to one webhook that are sent at the same time."""
+
+CLAIMED = 64
+"""With those that wait for a place, where the receiver is quick."""
+
+QUICK_MILLISECONDS = 500
+
+FAILING_PAUSE_SECONDS = 0.05
+"""Between two attempts for a webhook whose last one failed: a million of them are due at once when
+its receiver dies, and others want to be told meanwhile."""
+
+CLOSE_SECONDS = 2.0
+GONE = 410
+
+log = logging.getLogger(__name__)
+
+
+class Outcome(Protocol):
+    """What came of one attempt, as `outbound.sender` tells it."""
+
+    @property
+    def status(self) -> int | None: ...
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def answer(self) -> str: ...
+    @property
+    def milliseconds(self) -> int: ...
+    @property
+    def retry_after(self) -> int | None: ...
+
+
+class Sends(Protocol):
+    """What sends deliveries."""
+
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
+        """POSTs a body once; never raises but when it is cancelled."""
+        ...
+
+
+class _Claimed(msgspec.Struct, frozen=True):
+    """A delivery that this process sends; `body` is None where the event is no longer kept."""
+
+    delivery: Delivery
+    body: bytes | None
+    at: int
+
+
+class _Lane:
+    """One webhook's deliveries in this process."""
+
+    def __init__(self, webhook: Webhook) -> None:
+        self.webhook = webhook
+        self.waiting: deque[_Claimed] = deque()
+        self.sending: dict[asyncio.Task[None], _Claimed] = {}
+        self.quick = False
+        self.failing = False
+
+    @property
+    def places(self) -> int:
+        """How many may be sent at once: of what fails anyway, one."""
+        return 1 if self.failing else AT_ONCE
+
+    @property
+    def room(self) -> int:
+        """How many more may be claimed."""
+        most = CLAIMED if self.quick else self.places
+        return max(most - len(self.waiting) - len(self.sending), 0)
+
+    @property
+    def low(self) -> bool:
+        """Whether it is time to claim more."""
+        return len(self.waiting) + len(self.sending) < (AT_ONCE if self.quick else 1)
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """What came of an attempt for a webhook."""
+
+    webhook: Webhook
+    attempt: Attempt
+
+
+class Deliver:
+    """One process's deliveries to the webhooks of one environment."""
+
+    def __init__(
+        self,
+        env: Environment,
+        sender: Sends,
+        encode: Callable[[StoredEvent], bytes],
+        user_agent: str,
+    ) -> None:
+        """`encode` gives the body of an event's delivery, the same every time."""
+        self._env = env
+        self._sender = sender
+        self._encode = encode
+        self._user_agent = user_agent
+        self._bell = env.db.bell.listener()
+        self._lanes: dict[int, _Lane] = {}
+        self._done: list[_Ended] = []
+        self._recorder: asyncio.Task[None] | None = None
+        self._dropped: dict[int, int] = {}
+        self._wait = 0.0
+
+    async def run(self) -> None:
+        """Waits until there may be something to do, then claims what is due and begins to send it.
+        Raises `Unavailable`, and then the next run does it."""
+        await self._bell.wait(self._wait)
+        self._wait = AGAIN_SECONDS
+        env = self._env
+        while await env.events.settle():
+            pass
+        webhooks = await env.webhooks.all()
+        if webhooks:
+            await fan_out(env, webhooks)
+            await self._drop(webhooks)
+        self._follow([webhook for webhook in webhooks if webhook.enabled])
+        self._wait = await self._claim() if self._lanes else LOOK_SECONDS
+
+    async def close(self) -> None:
+        """Ends what is being sent, and gives back what was claimed."""
+        lanes = list(self._lanes.values())
+        self._lanes.clear()
+        tasks = [task for lane in lanes for task in lane.sending]
+        claimed = [one for lane in lanes for one in (*lane.waiting, *lane.sending.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._recorder is not None:
+            await asyncio.wait([self._recorder], timeout=CLOSE_SECONDS)
+            self._recorder.cancel()
+        if not claimed:
+            return
+        try:
+            async with self._env.db.transaction() as tx:
+                ids = [one.delivery.id for one in claimed]
+                await self._env.deliveries.release(tx, ids, self._env.clock())
+        except Unavailable as error:
+            log.warning("deliveries under way come again in %d s: %s", CLAIM_SECONDS, error.message)
+
+    def _follow(self, enabled: list[Webhook]) -> None:
+        """Keeps a lane for each enabled webhook as it is now; ends what goes to others."""
+        for webhook in enabled:
+            self._lanes.setdefault(webhook.id, _Lane(webhook)).webhook = webhook
+        for gone in self._lanes.keys() - {webhook.id for webhook in enabled}:
+            for task in self._lanes.pop(gone).sending:
+                task.cancel()
+
+    async def _drop(self, webhooks: list[Webhook]) -> None:
+        """Notes what was given up when a webhook was disabled."""
+        for webhook in webhooks:
+            more = webhook.dropped_up_to != self._dropped.get(webhook.id, 0)
+            while more:
+                async with self._env.db.transaction() as tx:
+                    more = await self._env.deliveries.drop(tx, webhook)
+            self._dropped[webhook.id] = webhook.dropped_up_to
+
+    async def _claim(self) -> float:
+        """Takes what is due and there is room for, and begins to send it. Returns how many seconds
+        later more may be due."""
+        env, now = self._env, self._env.clock()
+        rooms = [(lane.webhook, lane.room) for lane in self._lanes.values() if lane.room]
+        due = await env.deliveries.next_due(rooms) if rooms else None
+        if due is None or due > now:
+            return min(LOOK_SECONDS, (due - now) / SECOND) if due else LOOK_SECONDS
+        until = now + CLAIM_SECONDS * SECOND
+        async with env.db.transaction() as tx:
+            claimed = await env.deliveries.claim(tx, rooms, now=now, until=until)
+        events = await env.events.some({delivery.event_id for delivery in claimed})
+        bodies = {number: self._encode(event) for number, event in events.items()}
+        for delivery in sorted(claimed, key=lambda one: one.id):
+            if lane := self._lanes.get(delivery.webhook_id):
+                lane.waiting.append(_Claimed(delivery, bodies.get(delivery.event_id), now))
+        for lane in self._lanes.values():
+            self._fill(lane)
+        return 0.0
+
+    def _fill(self, lane: _Lane) -> None:
+        """Begins to send what waits, as far as there are places."""
+        oldest = self._env.clock() - FRESH_SECONDS * SECOND
+        while lane.waiting and len(lane.sending) < lane.places:
+            claimed = lane.waiting.popleft()
+            if claimed.at >= oldest:  # else it comes again when the claim ends
+                task = asyncio.create_task(self._send(lane, claimed))
+                lane.sending[task] = claimed
+                task.add_done_callback(partial(self._sent, lane))
+
+    def _sent(self, lane: _Lane, task: asyncio.Task[None]) -> None:
+        """Goes on with what waits behind a delivery that was sent."""
+        lane.sending.pop(task, None)
+        if task.cancelled():
+            return
+        if error := task.exception():
+            log.error("a delivery ended unexpectedly", exc_info=error)
+        if lane.failing:
+            asyncio.get_running_loop().call_later(FAILING_PAUSE_SECONDS, self._go_on, lane)
+        else:
+            self._go_on(lane)
+
+    def _go_on(self, lane: _Lane) -> None:
+        self._fill(lane)
+        if lane.low:
+            self._bell.hear()
+
+    async def _send(self, lane: _Lane, claimed: _Claimed) -> None:
+        env, webhook, delivery = self._env, lane.webhook, claimed.delivery
+        now = env.clock()
+        secrets = [opened(env, sealed) for sealed in webhook.secrets(now)]
+        if claimed.body is None:
+            self._note(webhook, _given_up(delivery, "The event is no longer kept."))
+        elif None in secrets:
+            self._note(webhook, _given_up(delivery, "The webhook's secret cannot be read here."))
+        else:
+            headers = signed_headers(
+                [secret for secret in secrets if secret is not None],
+                f"evt_{delivery.event_id}",
+                now // SECOND,
+                claimed.body,
+            )
+            headers |= {"content-type": "application/json", "user-agent": self._user_agent}
+            outcome = await self._sender.send(webhook.url, headers, claimed.body)
+            attempt = self._attempt(delivery, outcome)
+            lane.failing = attempt.status != "delivered"
+            lane.quick = not lane.failing and outcome.milliseconds < QUICK_MILLISECONDS
+            self._note(webhook, attempt)
+
+    def _attempt(self, delivery: Delivery, outcome: Outcome) -> Attempt:
+        status = outcome.status
+        delivered = status is not None and 200 <= status < 300
+        again = None
+        if not delivered and delivery.type != PING and status != GONE:
+            chance = int.from_bytes(self._env.random(4)) / 2**32
+            tries = delivery.attempts + 1
+            again = retry_at(self._env.clock(), tries, chance, outcome.retry_after)
+        return Attempt(
+            id=delivery.id,
+            status="delivered" if delivered else "failed" if again is None else "pending",
+            next_attempt_at=again,
+            last_status=status,
+            last_error=None if delivered else outcome.error or f"it answered {status}",
+            last_milliseconds=outcome.milliseconds,
+            answer=outcome.answer,
+        )
+
+    def _note(self, webhook: Webhook, attempt: Attempt) -> None:
+        """Has it stored what came of an attempt, with others that end meanwhile."""
+        self._done.append(_Ended(webhook, attempt))
+        if self._recorder is None or self._recorder.done():
+            self._recorder = asyncio.create_task(self._record())
+
+    async def _record(self) -> None:
+        while self._done:
+            done, self._done = self._done, []
+            try:
+                await self._store(done)
+                for ended in done:
+                    await self._judge(ended)
+            except (Unavailable, Contended):
+                self._done = done + self._done
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _store(self, done: list[_Ended]) -> None:
+        works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
+        async with self._env.db.transaction() as tx:
+            for webhook_id in sorted({one.webhook.id for one in done}):
+                if webhook_id in works:
+                    await self._env.webhooks.works(tx, webhook_id)
+                else:
+                    await self._env.webhooks.fails(tx, webhook_id, self._env.clock())
+            await self._env.deliveries.done(tx, [one.attempt for one in done])
+
+    async def _judge(self, ended: _Ended) -> None:
+        """Disables a webhook whose receiver wants no more, or that nothing has reached for days."""
+        webhook, attempt = ended.webhook, ended.attempt
+        since = webhook.failing_since
+        now = self._env.clock()
+        if attempt.last_status == GONE:
+            reason = RECEIVER_GONE
+        elif attempt.status != "delivered" and since and now - since >= FAILING_DAYS * DAY:
+            reason = FAILING
+        else:
+            return
+        if await disable_webhook(self._env, webhook.id, reason, SYSTEM):
+            await tell_admins(self._env, webhook, reason)
+            self._bell.hear()
+
+
+def _given_up(delivery: Delivery, reason: str) -> Attempt:
+    return Attempt(delivery.id, "failed", None, None, reason, 0, None)

@@ -1,0 +1,63 @@
+"""Making deliveries of events: one for each webhook that wants to be told."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from portico.domain.published import StoredEvent
+from portico.domain.webhooks import PING, Webhook, covered
+from portico.services.environment import Environment
+
+EVENTS_AT_ONCE = 500
+
+
+async def fan_out(env: Environment, webhooks: Sequence[Webhook]) -> None:
+    """Queues a delivery of every event that one of these webhooks was not told of yet and wants to
+    be told.
+
+    Any process may do it: up to which event a webhook was told stands in its row, and moves with
+    what is queued.
+    """
+    last = await env.events.last_id()
+    behind = [one.told_up_to for one in webhooks if one.enabled and one.told_up_to < last]
+    after = min(behind, default=last)
+    while after < last:
+        after = await _batch(env, after) or last
+
+
+async def _batch(env: Environment, after: int) -> int:
+    """Tells of some events after the one with this number; returns the number of the last, 0 where
+    none is kept."""
+    events = await env.events.to_tell(after, EVENTS_AT_ONCE)
+    if not events:
+        return 0
+    last = events[-1].id
+    async with env.db.transaction() as tx:
+        # Locked, and read again: another process may have been quicker.
+        webhooks = await env.webhooks.behind(tx, last)
+        types = {webhook.id: covered(webhook.types) for webhook in webhooks}
+        told = [
+            (webhook.id, event.id, event.type)
+            for event in events
+            for webhook in webhooks
+            if event.id > webhook.told_up_to and _wants(webhook, types[webhook.id], event)
+        ]
+        await env.deliveries.add(tx, env.clock(), told)
+        for webhook in webhooks:
+            await env.webhooks.told(tx, webhook.id, last)
+    return last
+
+
+class _Ping(msgspec.Struct):
+    """What the event of a test says."""
+
+    webhook_id: int
+
+
+_ping = msgspec.json.Decoder(_Ping)
+
+
+def _wants(webhook: Webhook, types: frozenset[str], event: StoredEvent) -> bool:
+    if event.type == PING:
+        return _ping.decode(event.data).webhook_id == webhook.id
+    return event.type in types

@@ -1,0 +1,381 @@
+"""Events become deliveries, and deliveries reach their receivers (decisions §12)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook as Verifier
+
+from driving import Api, Caller, settings_for
+from portico.domain.audit import OPERATOR
+from portico.domain.webhooks import RETRY_SECONDS
+from portico.jobs.tidy import Tidy
+from portico.services.accounts import give_key
+from portico.services.sandbox import reset
+from receiving import OK, Answer, Received, Receiver, receiving
+
+LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
+FAULT = b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops"
+WANTS_NO_MORE = b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
+LATER = b"HTTP/1.1 503 Later\r\nRetry-After: 1000\r\nContent-Length: 0\r\n\r\n"
+ELSEWHERE = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.fixture
+async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application, whose webhooks may lead to this machine."""
+    api = Api(settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}))
+    await api.start()
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """A receiver that takes everything."""
+    async with receiving(Receiver()) as receiver:
+        yield receiver
+
+
+async def hook(admin: Caller, receiver: Receiver, *types: str) -> dict[str, Any]:
+    """A webhook that leads to a receiver."""
+    body = {"url": f"http://127.0.0.1:{receiver.port}/in", "types": types or ["*"]}
+    answer = await admin.post("/webhooks", json=body)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()["data"]
+    return made
+
+
+async def deliveries(admin: Caller, made: dict[str, Any], until: str = "") -> list[dict[str, Any]]:
+    """A webhook's deliveries, once the newest has this state."""
+    async with asyncio.timeout(20):
+        while True:
+            answer = await admin.get(f"/webhooks/{made['id']}/deliveries")
+            listed: list[dict[str, Any]] = answer.json()["data"]
+            if not until or (listed and until in (listed[0]["status"], listed[0]["last_error"])):
+                return listed
+            await asyncio.sleep(0)  # for the job
+
+
+def event_of(request: Received) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads(request.body)
+    return event
+
+
+async def test_an_event_reaches_its_receiver_signed_and_as_it_is_listed(
+    api: Api, receiver: Receiver
+) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver, "product.*")
+    await admin.post("/products", json=LAMP)
+    (request,) = await receiver.got(1)
+    listed = (await admin.get("/events", params={"type": "product.*"})).json()["data"]
+    assert event_of(request) == listed[0]
+    assert request.line == "POST /in HTTP/1.1"
+    assert request.headers["webhook-id"] == f"evt_{listed[0]['id']}"
+    assert request.headers["user-agent"].startswith("Portico/")
+    assert request.headers["content-type"] == "application/json"
+    # Its time is the test's, which the library holds against the real one: only the rest is tried.
+    verifier = Verifier(made["secret"])
+    at = int(request.headers["webhook-timestamp"])
+    assert at == api.clock() // 1000
+    signature = verifier.sign(request.headers["webhook-id"], _moment(at), request.body.decode())
+    assert request.headers["webhook-signature"] == signature
+    (delivery,) = await deliveries(admin, made, "delivered")
+    assert delivery["attempts"] == 1
+    assert delivery["last_status"] == 200
+    assert delivery["event_id"] == listed[0]["id"]
+    assert delivery["next_attempt_at"] is None
+
+
+def _moment(seconds: int) -> Any:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+async def test_a_webhook_is_told_its_types_from_its_making_on(api: Api, receiver: Receiver) -> None:
+    admin = await api.caller("admin")
+    await admin.post("/products", json=LAMP | {"name": "Before"})
+    await hook(admin, receiver, "product.created")
+    made = (await admin.post("/products", json=LAMP)).json()["data"]["id"]
+    await admin.patch(f"/products/{made}", json={"price": 1})
+    await admin.post("/products", json=LAMP | {"name": "Last"})
+    requests = await receiver.got(2)
+    names = {event_of(request)["data"]["name"] for request in requests}
+    assert names == {"Lamp", "Last"}
+
+
+async def test_sandbox_webhooks_never_see_live_events(api: Api, receiver: Receiver) -> None:
+    admin, tester = await api.caller("admin"), await api.caller("admin", "test")
+    await hook(tester, receiver)
+    await admin.post("/products", json=LAMP | {"name": "Live"})
+    await reset(api.sandbox, OPERATOR)
+    (request,) = await receiver.got(1)
+    assert event_of(request)["type"] == "sandbox.reset"
+
+
+async def test_every_way_in_is_told(api: Api, receiver: Receiver) -> None:
+    admin = await api.caller("admin")
+    await hook(admin, receiver)
+    user = await api.account("viewer")
+    await give_key(api.live, user, name="By hand", key_type="live", expires_at=None, by=OPERATOR)
+    (request,) = await receiver.got(1)
+    assert event_of(request)["data"]["name"] == "By hand"
+
+
+@pytest.mark.parametrize("answer", [FAULT, ELSEWHERE], ids=["fault", "redirect"])
+async def test_a_failed_delivery_comes_again_on_schedule_under_the_same_id(
+    api: Api, answer: bytes
+) -> None:
+    admin = await api.caller("admin")
+    async with receiving(Receiver(answer)) as receiver:
+        made = await hook(admin, receiver)
+        await admin.post("/products", json=LAMP)
+        for attempt, wait in enumerate(RETRY_SECONDS, 1):
+            requests = await receiver.got(attempt)
+            (delivery,) = await deliveries_after(admin, made, attempt)
+            assert delivery["status"] == "pending"
+            due = await api.live.deliveries.get(made["id"], delivery["id"])
+            assert due is not None
+            assert due.next_attempt_at is not None
+            waited = (due.next_attempt_at - api.clock()) / 1000
+            assert 0.8 * wait <= waited <= 1.2 * wait
+            api.clock.advance(milliseconds=due.next_attempt_at - api.clock() - 1)
+            api.live.db.bell.ring()
+            assert len(requests) == attempt
+            api.clock.advance(milliseconds=1)
+            api.live.db.bell.ring()
+        requests = await receiver.got(len(RETRY_SECONDS) + 1)
+        assert len({request.headers["webhook-id"] for request in requests}) == 1
+        assert len({request.body for request in requests}) == 1
+        (delivery,) = await deliveries(admin, made, "failed")
+        assert delivery["last_error"].startswith("it answered ")
+
+
+async def deliveries_after(admin: Caller, made: dict[str, Any], attempts: int) -> Any:
+    async with asyncio.timeout(20):
+        while True:
+            listed = await deliveries(admin, made)
+            if listed and listed[0]["attempts"] == attempts:
+                return listed
+            await asyncio.sleep(0)  # for the job
+
+
+async def test_a_longer_retry_after_is_honoured(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with receiving(Receiver(LATER)) as receiver:
+        made = await hook(admin, receiver)
+        await admin.post("/products", json=LAMP)
+        (delivery,) = await deliveries_after(admin, made, 1)
+        due = await api.live.deliveries.get(made["id"], delivery["id"])
+        assert due is not None
+        assert due.next_attempt_at == api.clock() + 1_000_000
+
+
+async def test_410_disables_the_webhook_and_tells_the_admins(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with receiving(Receiver(WANTS_NO_MORE)) as receiver:
+        made = await hook(admin, receiver)
+        await admin.post("/products", json=LAMP)
+        await receiver.got(1)
+        disabled = await became(admin, made, "disabled")
+    assert disabled["disabled_reason"] == "gone"
+    entries = await api.live.audit.page(limit=9)
+    assert [e.credential for e in entries if e.action == "webhook.disabled"] == ["system"]
+    log = api.settings.data / "log"
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(log.exists):
+            pass
+    await api.portico.mail_queue.close()
+    letters = "".join(file.read_text() for file in log.iterdir())
+    assert "Subject: A webhook was disabled" in letters
+    assert f"To: {admin.user.email}" in letters
+
+
+async def became(admin: Caller, made: dict[str, Any], status: str) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while True:
+            now = (await admin.get(f"/webhooks/{made['id']}")).json()["data"]
+            if now["status"] == status:
+                found: dict[str, Any] = now
+                return found
+            await asyncio.sleep(0)  # for the job
+
+
+async def all_tried(admin: Caller, made: dict[str, Any], count: int) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            listed = await deliveries(admin, made)
+            if len(listed) == count and all(one["attempts"] for one in listed):
+                return
+            await asyncio.sleep(0)  # for the job
+
+
+async def test_five_days_without_a_success_disable_it(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with receiving(Receiver(FAULT)) as receiver:
+        made = await hook(admin, receiver)
+        for day in range(5):
+            await admin.post("/products", json=LAMP | {"name": f"Lamp {day}"})
+            await all_tried(admin, made, day + 1)
+            enabled = (await admin.get(f"/webhooks/{made['id']}")).json()["data"]
+            assert enabled["status"] == "enabled"
+            api.clock.advance(days=1)
+        api.live.db.bell.ring()
+        disabled = await became(admin, made, "disabled")
+    assert disabled["disabled_reason"] == "failing"
+
+
+async def test_disabling_drops_what_is_pending_and_enabling_starts_anew(api: Api) -> None:
+    admin = await api.caller("admin")
+    answers = [FAULT]
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(answers[0])
+        await writer.drain()
+
+    async with receiving(Receiver(answer)) as receiver:
+        made = await hook(admin, receiver, "product.*")
+        await admin.post("/products", json=LAMP | {"name": "Pending"})
+        await deliveries_after(admin, made, 1)
+        path = f"/webhooks/{made['id']}"
+        await admin.patch(path, json={"status": "disabled"})
+        (dropped,) = await deliveries(admin, made)
+        assert (dropped["status"], dropped["next_attempt_at"]) == ("failed", None)
+        await admin.post("/products", json=LAMP | {"name": "Meanwhile"})
+        await admin.patch(path, json={"status": "enabled"})
+        answers[0] = OK
+        api.clock.advance(days=1)
+        await admin.post("/products", json=LAMP | {"name": "Afterwards"})
+        requests = await receiver.got(2)
+        assert [event_of(one)["data"]["name"] for one in requests] == ["Pending", "Afterwards"]
+        assert len(await deliveries(admin, made, "delivered")) == 2
+
+
+async def test_a_ping_goes_to_one_webhook_once_and_into_no_list(
+    api: Api, receiver: Receiver
+) -> None:
+    admin = await api.caller("admin")
+    async with receiving(Receiver(FAULT)) as other:
+        made = await hook(admin, other, "user.created")
+        await hook(admin, receiver)
+        before = (await admin.get("/events")).json()
+        await admin.post(f"/webhooks/{made['id']}/test")
+        (request,) = await other.got(1)
+        assert event_of(request)["type"] == "ping"
+        assert event_of(request)["data"] == {"webhook_id": made["id"]}
+        (delivery,) = await deliveries(admin, made, "failed")
+        assert (delivery["type"], delivery["attempts"]) == ("ping", 1)
+    assert (await admin.get("/events")).json() == before
+    assert receiver.requests == []
+
+
+async def test_it_is_sent_once_more_when_asked_for(api: Api, receiver: Receiver) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver)
+    await admin.post("/products", json=LAMP)
+    (first,) = await deliveries(admin, made, "delivered")
+    path = f"/webhooks/{made['id']}/deliveries/{first['id']}/redeliver"
+    assert (await admin.post(path)).status_code == 202
+    one, again = await receiver.got(2)
+    assert one.body == again.body
+    assert one.headers["webhook-id"] == again.headers["webhook-id"]
+    assert len(await deliveries(admin, made, "delivered")) == 2
+
+
+async def test_both_secrets_sign_for_a_day_after_a_rotation(api: Api, receiver: Receiver) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver)
+    for _ in range(2):
+        await admin.post(f"/webhooks/{made['id']}/rotate-secret")
+    await admin.post("/products", json=LAMP | {"name": "Both"})
+    await receiver.got(1)
+    api.clock.advance(days=1)
+    await admin.post("/products", json=LAMP | {"name": "One"})
+    both, one = await receiver.got(2)
+    assert len(both.headers["webhook-signature"].split()) == 2
+    assert len(one.headers["webhook-signature"].split()) == 1
+
+
+async def test_a_receiver_that_hangs_delays_no_other(api: Api, receiver: Receiver) -> None:
+    admin = await api.caller("admin")
+    answered = asyncio.Event()
+
+    async def never(_writer: asyncio.StreamWriter) -> None:
+        await answered.wait()
+
+    answer: Answer = never
+    async with receiving(Receiver(answer)) as hanging:
+        await hook(admin, hanging)
+        for number in range(20):
+            await admin.post("/products", json=LAMP | {"name": f"Lamp {number}"})
+        await hook(admin, receiver)
+        await admin.post("/products", json=LAMP)
+        await receiver.got(1)
+        assert not answered.is_set()
+
+
+async def test_what_a_killed_process_had_claimed_another_sends(api: Api) -> None:
+    admin = await api.caller("admin")
+    hung = asyncio.Event()
+
+    async def once(writer: asyncio.StreamWriter) -> None:
+        if hung.is_set():
+            writer.write(OK)
+        else:
+            hung.set()
+            await asyncio.Event().wait()
+
+    async with receiving(Receiver(once)) as receiver:
+        made = await hook(admin, receiver, "product.created")
+        await admin.post("/products", json=LAMP)
+        await hung.wait()
+        await api.crash()
+        await api.start()
+        admin = await api.caller("admin")
+        api.clock.advance(seconds=30)
+        api.live.db.bell.ring()
+        first, second = await receiver.got(2)
+        assert first.body == second.body
+        await deliveries(admin, made, "delivered")
+
+
+async def test_deleting_stops_what_is_under_way(api: Api) -> None:
+    admin = await api.caller("admin")
+    came, ended = asyncio.Event(), asyncio.Event()
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        came.set()
+        await reader.read()  # to its end
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(never, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        body = {"url": f"http://127.0.0.1:{port}/", "types": ["*"]}
+        made = (await admin.post("/webhooks", json=body)).json()["data"]["id"]
+        await admin.post("/products", json=LAMP)
+        async with asyncio.timeout(20):
+            await came.wait()
+            await admin.delete(f"/webhooks/{made}")
+            await ended.wait()
+
+
+async def test_deliveries_and_events_are_forgotten_after_their_days(
+    api: Api, receiver: Receiver
+) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver)
+    for number in range(3):
+        await admin.post("/products", json=LAMP | {"name": f"Lamp {number}"})
+    await receiver.got(3)
+    assert len(await deliveries(admin, made, "delivered")) == 3
+    api.clock.advance(days=30, milliseconds=1)
+    await Tidy(api.live, "tests").run()
+    assert await deliveries(admin, made) == []
+    assert (await admin.get("/events")).json()["data"] == []
