@@ -25,12 +25,15 @@ EVERYBODYS = (
     "",
     "keys",
     "applications",
+    "events",
+    "events?type=user.deleted",
     "devices",
     "devices/end-others",
     "profile",
     "password",
     "sandbox",
     "sandbox/keys",
+    "sandbox/events",
 )
 ADMINS = (
     "clients",

@@ -8,7 +8,7 @@ from portico.contract.events import (
 )
 from portico.domain.caller import Principal
 from portico.domain.errors import Gone, PermissionDenied
-from portico.domain.published import EVENT_SCOPES, EVENT_TYPES
+from portico.domain.published import EVENT_SCOPES, EVENT_TYPES, covered_by
 from portico.http.messages import QueryRequest, Reply, json_reply
 from portico.http.routing import Access, QueryRoute
 from portico.services.events import read_events
@@ -17,7 +17,7 @@ from portico.services.events import read_events
 def seen(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The types of events that a caller is to see, of those that they ask for; None for every
     type. Raises `PermissionDenied` where the scopes cover none, or not all that is asked for."""
-    covered = tuple(name for name in EVENT_TYPES if EVENT_SCOPES[name] in caller.scopes)
+    covered = covered_by(caller.scopes)
     if asked is None:
         if not covered:
             raise PermissionDenied(

@@ -1,5 +1,7 @@
 """Events as readers and webhooks are told them: their types, and whose scope covers which."""
 
+from collections.abc import Collection
+
 import msgspec
 
 from portico.domain.errors import BrokenRule
@@ -20,6 +22,11 @@ EVENT_SCOPES: dict[str, str] = {
 """Every type of event, and the scope that one needs to see it (decisions §12)."""
 
 EVENT_TYPES = tuple(EVENT_SCOPES)
+
+
+def covered_by(scopes: Collection[str]) -> tuple[str, ...]:
+    """The types of events that these scopes let their bearer see."""
+    return tuple(name for name, scope in EVENT_SCOPES.items() if scope in scopes)
 
 
 class Published(msgspec.Struct, frozen=True):

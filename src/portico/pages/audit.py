@@ -21,8 +21,8 @@ async def _user_id(visit: Visit, who: str) -> int | None:
 
 async def show(visit: Visit) -> Reply:
     """GET /audit: the newest entries, or those older than `before`."""
-    who, action, start = (visit.sent(name).strip() for name in ("user", "action", "before"))
-    before = int(start) if start.isascii() and start.isdigit() and len(start) < 19 else None
+    who, action = (visit.sent(name).strip() for name in ("user", "action"))
+    before = visit.sent_number("before")
     entries = await visit.env.audit.page(
         before=before,
         user_id=await _user_id(visit, who),

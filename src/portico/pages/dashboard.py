@@ -10,6 +10,7 @@ from portico.pages import (
     audit,
     clients,
     devices,
+    events,
     keys,
     overview,
     profile,
@@ -24,6 +25,7 @@ SHOWING: tuple[PageRoute, ...] = (
     *overview.PAGES,
     *keys.PAGES,
     *applications.PAGES,
+    *events.PAGES,
     *clients.PAGES,
     *audit.PAGES,
 )

@@ -4,8 +4,12 @@ from portico.domain.api_keys import usable
 from portico.domain.times import DAY, MINUTE
 from portico.http.messages import Reply
 from portico.pages.chart import DAYS, chart
+from portico.pages.events import line, visible
 from portico.pages.site import PageRoute, Visit
+from portico.services.events import latest_events
 from portico.state.callers import ACCOUNT
+
+_EVENTS = 5
 
 
 async def show(visit: Visit) -> Reply:
@@ -21,6 +25,7 @@ async def show(visit: Visit) -> Reply:
         use[today] = max(use.get(today, 0), used[1])  # what is counted is stored a little later
         owned = await env.api_keys.of_user(owner.id)
         keys = sum(one.key.revoked_at is None and usable(one.key, now) for one in owned)
+    told = await latest_events(env, visible(visit.request.caller), _EVENTS)
     return visit.page(
         "overview.html",
         "Overview",
@@ -32,6 +37,7 @@ async def show(visit: Visit) -> Reply:
         total=sum(use.values()),
         most=max(use.values(), default=0),
         keys=keys,
+        events=[line(event) for event in told.rows],
     )
 
 

@@ -39,6 +39,7 @@ TITLES = {
     405: "This is not possible here",
     408: "This took too long",
     409: "This is not possible now",
+    410: "This is no longer kept",
     413: "This is too large",
     415: "This cannot be read",
     429: "Too many requests",

@@ -164,6 +164,11 @@ class Visit:
         """A value from the form, or else from the address; empty where there is none."""
         return self.form.text(name) or self._query.get(name, "")
 
+    def sent_number(self, name: str) -> int | None:
+        """A number from the form or the address; None where there is none."""
+        text = self.sent(name)
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
     def sent_id(self) -> int:
         """The `id` from the form or the address. Raises `NotFound`."""
         return parse_id(self.sent("id"))

@@ -29,6 +29,16 @@ async def read_events(
     return EventPage(rows[:limit], len(rows) > limit)
 
 
+async def latest_events(
+    stores: Stores, types: Sequence[str] | None, limit: int, *, before: int | None = None
+) -> EventPage:
+    """The newest events, or those with an id below `before`, of these types or of all: with every
+    change that was acknowledged before, the newest first."""
+    await stores.events.settle()
+    rows = await stores.events.latest(before, types, limit + 1)
+    return EventPage(rows[:limit], len(rows) > limit)
+
+
 async def require_kept(stores: Stores, after: int) -> None:
     """Raises `Gone` where events after the one with this id are no longer kept."""
     removed = await stores.events.removed_up_to()

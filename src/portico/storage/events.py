@@ -23,9 +23,9 @@ SETTLED_AT_ONCE = 1_000
 
 _INSERT = """
 INSERT INTO events (type, at, data, previous) VALUES (:type, :at, :data, :previous)"""
-_AFTER = f"""
-SELECT {EVENTS.columns} FROM events WHERE id > :after AND type <> '{PING}'
-ORDER BY id LIMIT :limit"""
+_OF_ALL = f"""
+SELECT {EVENTS.columns} FROM events WHERE id {{beyond}} :start AND type <> '{PING}'
+ORDER BY id {{order}} LIMIT :limit"""
 _TO_TELL = f"SELECT {EVENTS.columns} FROM events WHERE id > :after ORDER BY id LIMIT :limit"
 _ONES: dict[Engine, str] = {
     "sqlite": f"""
@@ -35,8 +35,12 @@ SELECT {EVENTS.columns} FROM events WHERE id IN (SELECT value FROM json_each(:id
 # One step through the index for each type, however rare.
 _OF_TYPE = f"""
 SELECT * FROM (SELECT {EVENTS.columns} FROM events
-WHERE type = :type_{{letter}} AND id > :after ORDER BY id LIMIT :limit) AS type_{{letter}}"""
-_OF_TYPES = "SELECT * FROM ({each}) AS chosen ORDER BY id LIMIT :limit"
+WHERE type = :type_{{letter}} AND id {{beyond}} :start
+ORDER BY id {{order}} LIMIT :limit) AS type_{{letter}}"""
+_OF_TYPES = "SELECT * FROM ({each}) AS chosen ORDER BY id {order} LIMIT :limit"
+_UP = {"beyond": ">", "order": ""}
+_DOWN = {"beyond": "<", "order": "DESC"}
+_NEWEST = 2**63 - 1
 _LAST = """
 SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
 _REMOVED = "SELECT up_to FROM events_removed"
@@ -100,14 +104,25 @@ class Events:
 
     async def page(self, after: int, types: Sequence[str] | None, limit: int) -> list[StoredEvent]:
         """The oldest events with a number above `after`, of these types or of all."""
-        values: dict[str, object] = {"after": after, "limit": limit}
+        return await self._walk(_UP, after, types, limit)
+
+    async def latest(
+        self, before: int | None, types: Sequence[str] | None, limit: int
+    ) -> list[StoredEvent]:
+        """The newest events, of those with a number below `before`, of these types or of all."""
+        return await self._walk(_DOWN, _NEWEST if before is None else before, types, limit)
+
+    async def _walk(
+        self, way: dict[str, str], start: int, types: Sequence[str] | None, limit: int
+    ) -> list[StoredEvent]:
+        values: dict[str, object] = {"start": start, "limit": limit}
         if types is None:
-            sql = _AFTER
+            sql = _OF_ALL.format(**way)
         else:
             chosen = dict(zip(ascii_lowercase, types, strict=False))
             values |= {f"type_{letter}": name for letter, name in chosen.items()}
-            each = (_OF_TYPE.format(letter=letter) for letter in chosen)
-            sql = _OF_TYPES.format(each=" UNION ALL ".join(each))
+            each = (_OF_TYPE.format(letter=letter, **way) for letter in chosen)
+            sql = _OF_TYPES.format(each=" UNION ALL ".join(each), **way)
         return EVENTS.read_all(await self._db.all(sql, values))
 
     async def to_tell(self, after: int, limit: int) -> list[StoredEvent]:

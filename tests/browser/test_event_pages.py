@@ -1,0 +1,50 @@
+"""Events in the dashboard: filtered, walked, looked into."""
+
+import pytest
+from playwright.async_api import expect
+
+from browser.looking import PHONE, Desk, faults, overflow
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_events_are_filtered_and_walked(desk: Desk, *, script: bool) -> None:
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as client:
+        for number in range(26):
+            body = {"name": f"Lamp {number}", "category": "light", "price": 1}
+            assert client.post("/v1/products", json=body).status_code == 201
+    person = desk.person(name="Hedy Lamarr")
+    async with desk.looking(person, script=script) as page:
+        await page.goto("events")
+        rows = page.locator("tbody tr")
+        await expect(rows.first).to_contain_text("Hedy Lamarr")
+        await page.get_by_label("Type").select_option("product.created")
+        if not script:
+            await page.get_by_role("button", name="Filter").click()
+        await expect(rows.first).to_contain_text("Lamp 25")
+        await expect(page).to_have_url(f"{desk.dashboard}/events?type=product.created")
+        await page.get_by_role("link", name="Older").click()
+        await expect(rows.first).to_contain_text("Lamp 0")
+        await expect(page.get_by_label("Type")).to_have_value("product.created")
+        await page.get_by_role("link", name="Newest").click()
+        await expect(rows.first).to_contain_text("Lamp 25")
+
+
+async def test_what_an_event_tells_is_a_key_press_away_on_a_phone_too(desk: Desk) -> None:
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as client:
+        body = {"name": "W" * 200, "category": "light", "price": 2, "description": "Long. " * 900}
+        product = client.post("/v1/products", json=body).json()["data"]
+        client.patch(f"/v1/products/{product['id']}", json={"price": 3})
+    async with desk.looking(desk.admin, size=PHONE) as page:
+        await page.goto("events?type=product.updated")
+        row = page.locator("tbody tr").first
+        await row.locator("summary").focus()
+        await page.keyboard.press("Enter")
+        await expect(row.locator("pre").first).to_contain_text('"price": 3')
+        await expect(row.locator("pre").last).to_have_text('{\n  "price": 2\n}')
+        assert await overflow(page) <= 0
+        assert await faults(page) == []
+        await page.goto(".")
+        await expect(page.locator(".lines li").first).to_contain_text("product.updated")
+        assert await overflow(page) <= 0

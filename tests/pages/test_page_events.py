@@ -1,0 +1,133 @@
+"""Events in the dashboard, on both databases: the newest first, as far as one may see them."""
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from driving import Api, settings_for
+from pages.visiting import signed_in
+from portico.domain.published import EVENT_TYPES, Published
+from portico.services.environment import Environment
+from servers import PostgresServer
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application on either database, with nobody in it."""
+    environ = {}
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        environ = {"PORTICO_DATABASE_URL": server.fresh_database()}
+    api = Api(settings_for(tmp_path, environ))
+    await api.start()
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+async def tell(api: Api, *types: str, env: Environment | None = None) -> None:
+    """Stores an event of each type, as the change that it tells of does."""
+    env = env or api.live
+    async with env.db.transaction() as tx:
+        for kind in types:
+            told = Published(kind, f'{{"id":7,"name":"A {kind}"}}')
+            await env.events.add(tx, api.clock(), told)
+
+
+def listed(text: str) -> list[str]:
+    """The types of the events that a page lists."""
+    return re.findall(r'<th scope="row"><code>(.*?)</code>', text)
+
+
+def latest(text: str) -> list[str]:
+    """The types of the events that the overview shows."""
+    return re.findall(r"</time> <code>(.*?)</code> <span>", text)
+
+
+async def test_a_change_shows_as_an_event_at_once_with_what_was_before(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    caller = await api.caller("admin")
+    product = await caller.post("/products", json={"name": "<b>Lamp", "category": "a", "price": 2})
+    path = f"/products/{product.json()['data']['id']}"
+    await caller.patch(path, json={"price": 3})
+    page = await admin.get("/events")
+    assert listed(page.text)[:2] == ["product.updated", "product.created"]
+    assert "&lt;b&gt;Lamp" in page.text
+    assert "<b>" not in page.text
+    assert "&#34;price&#34;: 2" in page.text.partition("Before:")[2]
+    overview = await admin.get("")
+    assert latest(overview.text)[:2] == ["product.updated", "product.created"]
+    assert "&lt;b&gt;Lamp" in overview.text
+
+
+async def test_events_are_walked_from_the_newest_to_the_oldest(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await tell(api, "user.created", *["product.created"] * 29, "user.deleted")
+    first = await admin.get("/events")
+    assert "25 events, and older ones" in first.text
+    assert listed(first.text) == ["user.deleted"] + ["product.created"] * 24
+    assert 'rel="prev"' not in first.text
+    (older,) = re.findall(r'rel="next" href="/dashboard(.*?)"', first.text)
+    second = await admin.get(unescape(older))
+    assert listed(second.text) == ["product.created"] * 5 + ["user.created"]
+    assert 'rel="next"' not in second.text
+    (newest,) = re.findall(r'rel="prev" href="/dashboard(.*?)"', second.text)
+    assert listed((await admin.get(unescape(newest))).text) == listed(first.text)
+    for before in ("", "0", "x", "-1", "9" * 18, "9" * 30, "%00"):
+        assert (await admin.get(f"/events?before={before}")).status_code == 200, before
+
+
+async def test_the_filter_holds_for_one_type_and_for_all_of_a_noun(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await tell(api, *EVENT_TYPES)
+    everything = list(reversed(EVENT_TYPES))
+    for chosen, types in (
+        ("", everything),
+        ("product.updated", ["product.updated"]),
+        ("product.*", ["product.deleted", "product.updated", "product.created"]),
+        ("nothing.of.ours", everything),
+    ):
+        page = await admin.get(f"/events?type={chosen}")
+        assert listed(page.text) == types, chosen
+    await tell(api, *["user.created"] * 25)
+    page = await admin.get("/events?type=user.*")
+    (older,) = re.findall(r'rel="next" href="/dashboard(.*?)"', page.text)
+    rest = await admin.get(unescape(older))
+    assert listed(rest.text) == ["user.deleted", "user.updated", "user.created"]
+    assert '<option value="user.*" selected>' in rest.text
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+async def test_one_sees_what_ones_role_covers(api: Api, role: str) -> None:
+    _, somebody = await signed_in(api, role)
+    await tell(api, "api_key.created", "user.created", "sandbox.reset", "product.deleted")
+    for path in ("/events", "/events?type=api_key.created", "/events?type=sandbox.reset"):
+        page = await somebody.get(path)
+        assert listed(page.text) == ["product.deleted", "user.created"], path
+        assert "api_key" not in page.text
+    assert latest((await somebody.get("")).text) == ["product.deleted", "user.created"]
+
+
+async def test_each_environment_shows_its_own_events(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await tell(api, "product.created")
+    await tell(api, "product.deleted", env=api.sandbox)
+    for base, types in (("", ["product.created"]), ("/sandbox", ["product.deleted"])):
+        assert listed((await admin.get(f"{base}/events?type=product.*")).text) == types
+        assert latest((await admin.get(base)).text)[0] == types[0]
+
+
+async def test_bulk_work_is_named_by_what_it_counted(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    async with api.live.db.transaction() as tx:
+        for kind, data in (
+            ("products.imported", '{"inserted":1200,"updated":3,"first_id":1,"last_id":1200}'),
+            ("sandbox.reset", '{"users":10,"products":50}'),
+        ):
+            await api.live.events.add(tx, api.clock(), Published(kind, data))
+    page = await admin.get("")
+    assert "<span>1,200 inserted, 3 updated</span>" in page.text
+    assert "<span>10 users, 50 products</span>" in page.text
