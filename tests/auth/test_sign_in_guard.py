@@ -24,11 +24,14 @@ from signing_in import AUTH, PASSWORD, Visitor
 WAYS = pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
 
 
+PARAMETERS = "$argon2id$v=19$m=16,t=1,p=1"
+
+
 class Hashes(Passwords):
-    """The real thing, which counts."""
+    """The real thing with parameters of its own, which counts."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(memory_kib=16, iterations=1)
         self.verified: list[str] = []
         self.longest = 0
         self.hold = threading.Event()
@@ -103,8 +106,7 @@ async def test_whatever_is_wrong_gets_one_answer_at_one_cost(
     for number, (email, password) in enumerate(attempts):
         hashes.verified.clear()
         answers.append(told(await guess(at(api, number), url, email, password)))
-        parameters = f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}"
-        assert hashes.verified == [parameters], email[:20]
+        assert hashes.verified == [PARAMETERS], email[:20]
     assert hashes.longest <= PASSWORD_LENGTH[1]  # a longer one would cost more
     assert all(answer == answers[0] for answer in answers)
     assert answers[0]["status"] == 401
@@ -115,7 +117,8 @@ async def test_the_cost_is_that_of_every_hash(tmp_path: Path) -> None:
     serving = Portico(load({"data": str(tmp_path)}, {}, tmp_path))
     made = await serving.live.passwords.hash(PASSWORD)
     serving.passwords.close()
-    assert made.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}$")
+    for password_hash in (made, serving.live.passwords.nobodys):
+        assert password_hash.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}$")
 
 
 async def test_neither_password_nor_unknown_e_mail_is_noted(api: Api) -> None:

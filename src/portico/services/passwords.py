@@ -35,6 +35,11 @@ class Passwords:
         self._threads = ThreadPoolExecutor(
             THREADS, thread_name_prefix="password", initializer=_lowest_priority
         )
+        self.nobodys = (
+            f"$argon2id$v=19$m={memory_kib},t={iterations},p={LANES}"
+            "$bm9ib2R5J3MgcGFzc3dvcmQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        )
+        """A hash that no password has, and that costs what every other does."""
         self.waiting = 0
 
     async def hash(self, password: str) -> str:

@@ -17,12 +17,6 @@ from portico.services.guard import Claim, password_is_right
 
 WRONG = "The e-mail or the password is wrong."
 
-# What an unknown e-mail is checked against: a hash with the parameters of every other.
-_NOBODYS_HASH = (
-    "$argon2id$v=19$m=19456,t=2,p=1"
-    "$bm9ib2R5J3MgcGFzc3dvcmQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-)
-
 
 class Attempt(NamedTuple):
     """An e-mail and a password, and who says so."""
@@ -44,7 +38,7 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     many attempts, and `Unavailable` where too many wait to be hashed.
     """
     user = await env.users.by_email(attempt.email)
-    password_hash = user.password_hash if user and user.password_hash else _NOBODYS_HASH
+    password_hash = user.password_hash if user and user.password_hash else env.passwords.nobodys
     fits = len(attempt.password) <= PASSWORD_LENGTH[1]
     claim = Claim(attempt.email, user.id if user else 0, attempt.address)
     right = await password_is_right(env, claim, attempt.password if fits else "", password_hash)
