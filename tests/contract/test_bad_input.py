@@ -44,7 +44,17 @@ NUMBERS += ["1e" + "9" * 25, "5e-9999999", "NaN", "Infinity", "-Infinity", "0.00
 async def target(api: Api, caller: Caller, path: str) -> str:
     if path.startswith("/users"):
         return path.replace("{id}", str(caller.user.id))
+    if path.startswith("/webhooks/"):
+        held = await caller.get("/webhooks")  # of which there may be few
+        made = held.json()["data"] or [await hook(caller)]
+        return path.replace("{id}", str(made[0]["id"]))
     return path.replace("{id}", str((await api.product()).id))
+
+
+async def hook(caller: Caller) -> dict[str, Any]:
+    body = {"url": "https://hooks.example.com/in", "types": ["*"]}
+    made: dict[str, Any] = (await caller.post("/webhooks", json=body)).json()["data"]
+    return made
 
 
 def answered_safely(answer: httpx.Response) -> bool:
@@ -73,7 +83,11 @@ ROUTES = pytest.mark.parametrize(
     ("base", "route"), BODY_ROUTES, ids=[f"{r.method} {base}{r.path}" for base, r in BODY_ROUTES]
 )
 
+UNREAD = pytest.mark.parametrize("environ", ["sqlite+memory"], indirect=True)
+"""On one engine: what is no object of declared fields is refused before any row is read."""
 
+
+@UNREAD
 @ROUTES
 @EXAMPLES
 @given(body=st.one_of(st.binary(), ANY_TEXT.map(lambda t: t.encode("utf-8", "surrogatepass"))))
@@ -82,6 +96,7 @@ async def test_any_bytes_as_a_body(api: Api, base: str, route: Any, body: bytes)
     await send(api, caller, route.method, base + await target(api, caller, route.path), body)
 
 
+@UNREAD
 @ROUTES
 @EXAMPLES
 @given(value=JSON_VALUE)
