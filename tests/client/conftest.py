@@ -18,6 +18,9 @@ ROOMY = "\n".join(
 )
 """Logins count against the address, all else against the first admin."""
 
+RECEIVERS = 'webhooks_allow = ["127.0.0.1"]'
+"""Where the tests take deliveries."""
+
 TINY = "[plans.tiny]\nper_minute = 3\nper_day = 3"
 """For who is to reach a limit. A day, so that no turn of a minute gives more in between."""
 
@@ -33,7 +36,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
     """A server, with a first admin whom no limit holds up."""
     directory = tmp_path_factory.mktemp("client")
-    (directory / "portico.toml").write_text(f"{ROOMY}\n{TINY}\n")
+    (directory / "portico.toml").write_text(f"{RECEIVERS}\n{ROOMY}\n{TINY}\n")
     empty = Installation(directory)
     prepared = Installation(directory, facts=empty.told("init"), port=empty.port)
     with prepared.serving():

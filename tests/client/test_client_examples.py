@@ -19,7 +19,7 @@ from documents import ROOT
 from oauth.authority import Authority
 from oauth.visiting import Browser
 from operating import PATIENCE_SECONDS, free_port, until
-from portico_client import Client
+from portico_client import Client, Delivery
 
 EXAMPLES = ROOT / "clients/python/examples"
 
@@ -170,6 +170,33 @@ def test_a_receiver_prints_each_event_once(served: Authority, tmp_path: Path) ->
             assert sender.post("/", content=BODY, headers=headers).status_code == 204
     _, said = (tmp_path / "said").read_text().splitlines()
     assert said.startswith("product.updated {'id': 3, 'name': 'Désk lamp'")
+
+
+def test_a_receiver_prints_what_portico_delivers(
+    served: Authority, client: Client, tmp_path: Path
+) -> None:
+    hook = client.webhooks.create(url="https://shop.example/hooks", types=["product.created"])
+    with running(served, tmp_path, "receive_webhooks.py", WEBHOOK_SECRET=hook.secret) as address:
+        client.webhooks.update(hook.id, url=address)
+        client.webhooks.test(hook.id)
+        client.products.create(name="Delivered lamp", category="delivered", price=1)
+        said = tmp_path / "said"
+        until(lambda: "ping" in said.read_text(), "the ping")
+        until(lambda: "Delivered lamp" in said.read_text(), "the event")
+        (first,) = until(lambda: delivered(client, hook.id, 1), "its success")
+        assert (first.type, first.attempts, first.last_status) == ("product.created", 1, 204)
+        client.webhooks.redeliver(hook.id, first.id)
+        again, _ = until(lambda: delivered(client, hook.id, 2), "its repetition")
+        assert (again.event_id, again.id > first.id) == (first.event_id, True)
+    client.webhooks.delete(hook.id)
+    assert said.read_text().count("Delivered lamp") == 1
+
+
+def delivered(client: Client, webhook_id: int, count: int) -> list[Delivery] | None:
+    """What a webhook was sent with success, once there is so much; a test apart."""
+    listed = client.webhooks.deliveries(webhook_id)
+    done = [one for one in listed if one.status == "delivered" and one.type != "ping"]
+    return done if len(done) == count else None
 
 
 def test_a_limit_is_waited_for_elsewhere(served: Authority, client: Client) -> None:
