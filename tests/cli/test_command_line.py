@@ -20,6 +20,7 @@ COMMANDS = [
     "sessions revoke",
     "audit",
     "events list",
+    "events listen",
     "webhooks create",
     "webhooks list",
     "webhooks test",

@@ -1,7 +1,7 @@
 """What signs a delivery, held against the published verifier."""
 
 import json
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
+from portico.domain.errors import BrokenRule
+from portico.domain.webhook_signing import mint_webhook_secret, signed_headers, webhook_secret
 
 SECRET = mint_webhook_secret(bytes(range(32)))
 ANOTHER = mint_webhook_secret(bytes(32))
@@ -66,3 +67,27 @@ def test_what_was_changed_is_not_verified() -> None:
     ):
         with pytest.raises(WebhookVerificationError):
             Webhook(SECRET).verify("{}", changed)
+
+
+@pytest.mark.parametrize("size", [24, 32, 64])
+def test_a_secret_of_24_to_64_bytes_is_accepted(size: int) -> None:
+    secret = f"whsec_{b64encode(bytes(size)).decode()}"
+    assert webhook_secret(secret) == secret
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "whsec_",
+        b64encode(bytes(32)).decode(),
+        f"whsec_{b64encode(bytes(23)).decode()}",
+        f"whsec_{b64encode(bytes(65)).decode()}",
+        f"whsec_{b64encode(bytes(32)).decode()[:-1]}",
+        f"whsec_ {b64encode(bytes(32)).decode()}",
+        f"whsec_{b64encode(bytes(32)).decode()}é",
+    ],
+)
+def test_anything_else_is_no_secret(text: str) -> None:
+    with pytest.raises(BrokenRule, match="must be whsec_ and 24 to 64 bytes in base64"):
+        webhook_secret(text)

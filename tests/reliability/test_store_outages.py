@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import asyncpg
 import pytest
 
+from listening import listening
 from operating import Service, until
 from portico.storage.postgres import (
     CONNECT_SECONDS,
@@ -76,6 +77,24 @@ def test_postgresql_may_stop_and_come_back(
     assert caller.statuses(0.5).keys() == AWAY
     assert caller.service.ask("/readyz").status == 503
     postgres.start()
+
+
+def test_who_follows_events_misses_none_while_postgresql_is_away(
+    caller: Caller, postgres: PostgresServer
+) -> None:
+    with listening(caller.service.installation, "--json") as command:
+        before = set(caller.acknowledged)
+        assert caller.create() == 201
+        postgres.stop(signal.SIGINT)
+        until(lambda: "It is tried again." in command.mentioned, "the refusal")
+        postgres.start()
+        caller.recovers()
+        made = caller.acknowledged - before
+        assert len(made) >= 2
+        until(lambda: made <= {event["data"]["id"] for event in command.objects}, "the last")
+        told = [event["id"] for event in command.objects]
+
+    assert told == list(range(told[0], told[0] + len(told)))
 
 
 def test_postgresql_may_freeze_and_thaw(caller: Caller, postgres: PostgresServer) -> None:

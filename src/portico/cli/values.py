@@ -6,6 +6,7 @@ from typing import Any
 
 from portico.domain.errors import BrokenRule, NotFound
 from portico.domain.ids import parse_id
+from portico.domain.networks import ANYWHERE
 from portico.domain.text import text_fault
 
 SESSION, LOGIN = "session", "login"
@@ -39,6 +40,11 @@ def row_id(text: str) -> int:
 def event_id(text: str) -> int:
     """The id of an event, or 0 for before the first."""
     return 0 if text == "0" else _number(text, "must be the id of an event, or 0")
+
+
+def forward_url(text: str) -> str:
+    """Where events may be forwarded from one's own machine: anywhere."""
+    return str(kept(ANYWHERE.check_url, text))
 
 
 def session_id(text: str) -> tuple[str, int]:

@@ -136,6 +136,10 @@ class Destinations(msgspec.Struct, frozen=True):
             )
 
 
+ANYWHERE = Destinations((IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
+"""For whoever decides for their own machine alone."""
+
+
 def _literal(host: str) -> Address | None:
     """The address that a URL names itself; None of a name.
 

@@ -7,9 +7,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from hmac import digest
 
+from portico.domain.errors import BrokenRule
 from portico.domain.secrets import RANDOM_BYTES
 
 SECRET = "whsec_"  # noqa: S105 - the prefix of one
+SHORTEST, LONGEST = 24, 64
+"""How many bytes a secret may have."""
 
 
 def mint_webhook_secret(random: bytes) -> str:
@@ -17,6 +20,17 @@ def mint_webhook_secret(random: bytes) -> str:
     if len(random) != RANDOM_BYTES:
         raise ValueError(f"a secret is made of {RANDOM_BYTES} bytes, not {len(random)}")
     return SECRET + b64encode(random).decode()
+
+
+def webhook_secret(text: str) -> str:
+    """Accept a secret of 24 to 64 bytes, as Standard Webhooks has it; raises `BrokenRule`."""
+    try:
+        key = b64decode(text.removeprefix(SECRET), validate=True)
+    except ValueError:
+        key = b""
+    if not (text.startswith(SECRET) and SHORTEST <= len(key) <= LONGEST):
+        raise BrokenRule(f"must be {SECRET} and {SHORTEST} to {LONGEST} bytes in base64")
+    return text
 
 
 def signed_headers(

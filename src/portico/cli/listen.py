@@ -1,0 +1,209 @@
+"""`portico events listen`: follows events, and forwards them to a receiver that is worked on.
+
+It reads the database and not the API, so it needs no key, and a server that stops and starts
+meanwhile loses it nothing.
+"""
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from importlib.metadata import version
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from portico.cli.events import LONGEST, in_short
+from portico.cli.output import CommandError, mention, plain, say
+from portico.cli.prepared import environment
+from portico.contract.envelope import encode, timestamp
+from portico.contract.events import EventBody, event_body
+from portico.domain.errors import BrokenRule, Unavailable
+from portico.domain.networks import ANYWHERE
+from portico.domain.published import EVENT_TYPES, StoredEvent
+from portico.domain.times import SECOND, Clock
+from portico.domain.webhook_signing import mint_webhook_secret, signed_headers, webhook_secret
+from portico.outbound.sender import Outcome, Sender
+from portico.services.environment import Environment
+from portico.services.events import read_events, require_kept
+from portico.services.feed import LOOK_SECONDS
+from portico.settings import Settings
+
+SECRET_VARIABLE = "WEBHOOK_SECRET"  # noqa: S105 - the name of one
+PAGE = 100
+"""Events that are read at once."""
+
+RETRY_SECONDS = 1.0
+"""How long the wait is for a database that is out of reach."""
+
+AGAIN_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""The waits before an event is sent again that no answer came to."""
+
+_RESET, _DIM, _CYAN, _GREEN, _RED = "\x1b[0m", "\x1b[2m", "\x1b[36m", "\x1b[32m", "\x1b[31m"
+_ID_WIDTH, _TYPE_WIDTH = 5, max(map(len, EVENT_TYPES))
+
+
+class Forwarded(msgspec.Struct, frozen=True):
+    """What the receiver answered, or why nothing came, in how much time."""
+
+    status: int | None
+    error: str | None
+    milliseconds: int
+
+
+class Heard(EventBody, frozen=True):
+    """An event, and what came of forwarding it."""
+
+    forwarded: Forwarded | UnsetType = UNSET
+
+
+class Receiver:
+    """Where events are forwarded."""
+
+    def __init__(
+        self, url: str, secret: str, clock: Clock, *, again: Sequence[float] = AGAIN_SECONDS
+    ) -> None:
+        """`again` are the waits before what had no answer is sent again, in seconds."""
+        self._url = url
+        self._secret = secret
+        self._clock = clock
+        self._again = again
+        self._sender = Sender(ANYWHERE, clock)
+        self._agent = f"Portico/{version('portico')}"
+
+    async def send(self, event: StoredEvent) -> Outcome:
+        """Sends an event until an answer comes, whatever it says, a few times at most."""
+        body = encode(event_body(event))
+        for number, wait in enumerate(self._again):
+            outcome = await self._once(event.id, body)
+            if outcome.status is not None:
+                return outcome
+            if number == 0:
+                mention(f"Event {event.id} is not forwarded yet: {plain(outcome.error or '')}")
+            await asyncio.sleep(wait)
+        return await self._once(event.id, body)
+
+    async def _once(self, event_id: int, body: bytes) -> Outcome:
+        now = self._clock() // SECOND
+        headers = signed_headers([self._secret], f"evt_{event_id}", now, body)
+        headers |= {"content-type": "application/json", "user-agent": self._agent}
+        return await self._sender.send(self._url, headers, body)
+
+    async def close(self) -> None:
+        """Ends its connections."""
+        await self._sender.close()
+
+
+def run(settings: Settings, chosen: Namespace) -> None:
+    asyncio.run(_listen(settings, chosen, _given_secret() if chosen.forward_to else None))
+
+
+def _given_secret() -> str | None:
+    """The secret of the environment; a command's arguments are for all to see."""
+    given = os.environ.get(SECRET_VARIABLE)
+    try:
+        return webhook_secret(given) if given else None
+    except BrokenRule as error:
+        raise CommandError(f"{SECRET_VARIABLE} {error}", 2) from None
+
+
+async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> None:
+    async with environment(settings, chosen) as env:
+        after = await _beginning(env, chosen.after)
+        greet = mention if chosen.json else say
+        greet(f"Following the events of {env.name} after {after}.")
+        if not chosen.forward_to:
+            await _tell(env, after, chosen, None)
+            return
+        secret = given or mint_webhook_secret(env.random(32))
+        signed = f"that of {SECRET_VARIABLE}" if given else secret
+        greet(f"They are sent to {chosen.forward_to}\n\n  secret   {signed}\n")
+        receiver = Receiver(chosen.forward_to, secret, env.clock)
+        try:
+            await _tell(env, after, chosen, receiver)
+        finally:
+            await receiver.close()
+
+
+async def _beginning(env: Environment, after: int | None) -> int:
+    """The id of the event after which to begin. Raises `Gone`."""
+    if after is None:
+        await env.events.settle()
+        return await env.events.last_id()
+    if after:
+        await require_kept(env, after)
+    return after
+
+
+async def _tell(env: Environment, after: int, chosen: Namespace, receiver: Receiver | None) -> None:
+    """Prints, and forwards, each event of the chosen types."""
+    colours = not chosen.json and _in_colour()
+    async with aclosing(_events(env, after)) as events:
+        async for event in events:
+            if chosen.type is not None and event.type not in chosen.type:
+                continue
+            outcome = await receiver.send(event) if receiver else None
+            say(_object(event, outcome) if chosen.json else _line(event, outcome, colours=colours))
+
+
+async def _events(env: Environment, after: int) -> AsyncGenerator[StoredEvent, None]:
+    """All events after the one with this id, as they happen, without an end."""
+    bell = env.db.bell.listener()
+    reachable = True
+    while True:
+        try:
+            page = await read_events(env, after, None, PAGE)
+        except Unavailable as error:
+            if reachable:
+                mention(f"{error.message} It is tried again.")
+            reachable = False
+            await bell.wait(RETRY_SECONDS)
+            continue
+        reachable = True
+        for event in page.rows:
+            yield event
+            after = event.id
+        if not page.has_more:
+            await bell.wait(LOOK_SECONDS)
+
+
+def _object(event: StoredEvent, outcome: Outcome | None) -> str:
+    body = event_body(event)
+    came = Forwarded(outcome.status, outcome.error, outcome.milliseconds) if outcome else UNSET
+    return encode(
+        Heard(body.id, body.type, body.timestamp, body.data, body.previous, came)
+    ).decode()
+
+
+def _line(event: StoredEvent, outcome: Outcome | None, *, colours: bool) -> str:
+    """An event for people: when, which, what, of what, and what the receiver answered."""
+
+    def paint(colour: str, text: str) -> str:
+        return f"{colour}{text}{_RESET}" if colours else text
+
+    parts = [
+        paint(_DIM, timestamp(event.at)[:19].replace("T", " ") + "Z"),
+        str(event.id).rjust(_ID_WIDTH),
+        paint(_CYAN, event.type.ljust(_TYPE_WIDTH)),
+        in_short(event),
+    ]
+    if outcome is not None:
+        well = outcome.status is not None and 200 <= outcome.status < 300
+        parts.append(paint(_GREEN if well else _RED, _answered(outcome, well=well)))
+    return "  ".join(parts)
+
+
+def _answered(outcome: Outcome, *, well: bool) -> str:
+    if outcome.status is None:
+        return f"not delivered: {plain(outcome.error or '')}"
+    told = f"{outcome.status} in {outcome.milliseconds} ms"
+    said = plain(outcome.answer.strip())[:LONGEST]
+    return told if well or not said else f"{told}: {said}"
+
+
+def _in_colour() -> bool:
+    """Whether standard output is a terminal that is to show colours (https://no-color.org)."""
+    plainly = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plainly

@@ -1,0 +1,278 @@
+"""`portico events listen`, beside a server and without, with a receiver of the test's own."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+import forking
+from beside import Running
+from listening import listening
+from operating import PATIENCE_SECONDS, Installation, copy_of, free_port, until
+from portico.app import system_clock
+from portico.cli.listen import Receiver as Forwarding
+from portico.domain.published import StoredEvent
+from portico.domain.webhook_signing import mint_webhook_secret
+from receiving import OK, Answer, Receiver, receiving
+
+SECRET = mint_webhook_secret(bytes(range(32)))
+LAMP = {"name": "Lamp", "category": "light", "price": 1}
+EVENT = StoredEvent(17, "product.created", 1_000, '{"id":3,"name":"Lamp"}', None)
+
+
+@contextmanager
+def received(answer: bytes | Answer = OK, port: int = 0) -> Iterator[Receiver]:
+    """A receiver, in a thread."""
+    receiver = Receiver(answer)
+    loop = asyncio.new_event_loop()
+    ready, over = threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with receiving(receiver, port=port):
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE_SECONDS)
+        yield receiver
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+        loop.close()
+
+
+def with_product(running: Running, name: str = "Lamp") -> int:
+    answer = running.service.ask(
+        "/v1/products", method="POST", key=running.installation.key, body=LAMP | {"name": name}
+    )
+    assert answer.status == 201
+    return int(answer.json["data"]["id"])
+
+
+def a_key(installation: Installation, name: str) -> None:
+    installation.told(
+        "keys", "create", "--owner", "admin@example.com", "--type", "live", "--name", name
+    )
+
+
+def names(events: list[dict[str, Any]]) -> list[str]:
+    return [event["data"]["name"] for event in events]
+
+
+def test_what_happens_from_now_on_is_told_as_the_api_has_it(on_each: Running) -> None:
+    with_product(on_each, "Before")
+    with listening(on_each.installation, "--json") as command:
+        with_product(on_each, "Desk")
+        a_key(on_each.installation, "By a command")
+        told = command.heard(2)
+        assert command.interrupt() == 130
+
+    assert names(told) == ["Desk", "By a command"]
+    after = told[0]["id"] - 1
+    assert told == on_each.get(f"/events?after={after}").json["data"]
+    assert command.mentioned == f"Following the events of live after {after}.\n"
+
+
+def test_it_may_begin_after_an_event_and_keep_to_some_types(running: Running) -> None:
+    for name in ("One", "Two"):
+        a_key(running.installation, name)
+        with_product(running, name)
+    last = running.installation.told("events", "list", "--limit", "100000")[-1]["id"]
+    words = ["--json", "--after", str(last - 4), "--type", "product.created"]
+    with listening(running.installation, *words) as command:
+        with_product(running, "Three")
+        assert names(command.heard(3)) == ["One", "Two", "Three"]
+
+
+def test_the_sandbox_is_followed_apart(running: Running) -> None:
+    with listening(running.installation, "--json", "--sandbox") as command:
+        with_product(running)
+        running.installation.told("sandbox", "reset")
+        assert command.heard(1)[0]["type"] == "sandbox.reset"
+
+
+def test_a_restart_of_the_server_loses_no_event(
+    first_installation: Installation, tmp_path: Path
+) -> None:
+    installation = copy_of(first_installation, tmp_path)
+    with listening(installation, "--json") as command:
+        for number, how in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)):
+            with installation.serving() as service:
+                with_product(Running(installation, service), f"Served {number}")
+                service.stop(how)
+            a_key(installation, f"Between {number}")
+        told = command.heard(6)
+        assert command.interrupt() == 130
+
+    assert names(told) == [f"{what} {n}" for n in range(3) for what in ("Served", "Between")]
+    assert [event["id"] for event in told] == [told[0]["id"] + n for n in range(6)]
+
+
+def test_each_is_forwarded_signed_with_the_secret_that_is_printed(on_each: Running) -> None:
+    with (
+        received() as receiver,
+        listening(on_each.installation, "--forward-to", f"http://localhost:{receiver.port}/hook")
+        as command,
+    ):  # fmt: skip
+        products = [with_product(on_each) for _ in range(3)]
+        until(lambda: command.text.count("product.created") == 3, command.mentioned)
+        secret = command.text.partition("secret   ")[2].partition("\n")[0]
+        lines = command.text.splitlines()[-3:]
+        assert command.interrupt() == 130
+
+    told = [json.loads(one.body) for one in receiver.requests]
+    assert [event["data"]["id"] for event in told] == products
+    for event, request, line in zip(told, receiver.requests, lines, strict=True):
+        assert request.line == "POST /hook HTTP/1.1"
+        assert request.headers["webhook-id"] == f"evt_{event['id']}"
+        assert request.headers["content-type"] == "application/json"
+        assert request.headers["user-agent"].startswith("Portico/")
+        assert Webhook(secret).verify(request.body.decode(), request.headers) == event
+        moment = event["timestamp"][:19].replace("T", " ") + "Z"
+        what = f"product.created    {event['data']['id']} Lamp  200 in "
+        assert re.fullmatch(rf"{moment} +{event['id']}  {what}\d+ ms", line)
+    assert "\x1b" not in command.text
+    assert command.mentioned == ""
+
+
+def test_a_secret_may_be_given_by_the_environment_and_is_not_shown(running: Running) -> None:
+    with received() as receiver:
+        words = ["--json", "--forward-to", f"http://127.0.0.1:{receiver.port}/"]
+        with listening(running.installation, *words, WEBHOOK_SECRET=SECRET) as command:
+            with_product(running)
+            (told,) = command.heard(1)
+
+    (request,) = receiver.requests
+    forwarded = told.pop("forwarded")
+    assert Webhook(SECRET).verify(request.body.decode(), request.headers) == told
+    assert set(forwarded) == {"status", "error", "milliseconds"}
+    assert (forwarded["status"], forwarded["error"]) == (200, None)
+    assert 0 <= forwarded["milliseconds"] < 15_000
+    assert SECRET not in command.text + command.mentioned
+    assert "secret   that of WEBHOOK_SECRET" in command.mentioned
+
+
+def test_what_a_receiver_answers_is_shown_printable_and_not_sent_again(running: Running) -> None:
+    body = "oh\x1b[2J no\u009b31m\r\n".encode()
+    answer = b"HTTP/1.1 500 \x1b[31m\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    with received(answer) as receiver:
+        words = ["--forward-to", f"http://127.0.0.1:{receiver.port}/"]
+        with listening(running.installation, *words) as command:
+            with_product(running, "Lamp\x9b31m")
+            until(lambda: "500 in" in command.text, command.text)
+            with_product(running, "Next")
+            until(lambda: command.text.count("500 in") == 2, command.text)
+
+    assert "Lamp\\x9b31m" in command.text
+    assert ": oh\\x1b[2J no\\x9b31m\n" in command.text
+    assert "\x1b" not in command.text
+    assert "\x9b" not in command.text
+    assert len(receiver.requests) == 2
+
+
+def test_what_a_receiver_missed_while_it_was_down_comes_in_order(running: Running) -> None:
+    port = free_port()
+    words = ["--json", "--forward-to", f"http://127.0.0.1:{port}/"]
+    with listening(running.installation, *words) as command:
+        for number in range(3):
+            with_product(running, f"Lamp {number}")
+        until(lambda: "is not forwarded yet" in command.mentioned, command.mentioned)
+        assert command.objects == []
+        with received(port=port) as receiver:
+            told = command.heard(3)
+
+    assert names(told) == ["Lamp 0", "Lamp 1", "Lamp 2"]
+    assert [event["forwarded"]["status"] for event in told] == [200, 200, 200]
+    ids = [request.headers["webhook-id"] for request in receiver.requests]
+    assert ids == [f"evt_{event['id']}" for event in told]
+    assert "it cannot be connected to: Connection refused" in command.mentioned
+
+
+async def test_an_event_that_never_gets_an_answer_is_given_up_at_last() -> None:
+    forwarding = Forwarding(
+        f"http://127.0.0.1:{free_port()}/", SECRET, system_clock, again=(0.0, 0.0)
+    )
+
+    outcome = await forwarding.send(EVENT)
+    await forwarding.close()
+
+    assert outcome.status is None
+    assert outcome.error == "it cannot be connected to: Connection refused"
+
+
+async def test_no_answer_is_tried_so_often_and_the_same_each_time() -> None:
+    async def hang_up(writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with receiving(Receiver(hang_up)) as receiver:
+        url = f"http://127.0.0.1:{receiver.port}/"
+        forwarding = Forwarding(url, SECRET, system_clock, again=(0.0, 0.0))
+        outcome = await forwarding.send(EVENT)
+        await forwarding.close()
+
+    assert outcome.error == "it ended the connection without an answer"
+    assert len(receiver.requests) == 3
+    assert len({(one.headers["webhook-id"], one.body) for one in receiver.requests}) == 1
+
+
+@pytest.mark.parametrize(
+    ("no_color", "begins"), [("", b"\x1b[36muser.created"), ("1", b"  user.created")]
+)
+def test_a_terminal_shows_colours_unless_they_are_unwanted(
+    installation: Installation, no_color: str, begins: bytes
+) -> None:
+    terminal, end = pty.openpty()
+    environment = installation.environment | {"NO_COLOR": no_color, "TERM": "xterm"}
+    with Path(os.devnull).open("wb") as nowhere, os.fdopen(end, "wb") as screen:
+        words = ["events", "listen", "--after", "0"]
+        process = forking.Forked(words, installation.directory, environment, screen, nowhere)
+    seen = b""
+    with suppress(OSError):  # the other end is closed
+        while b"api_key.created" not in seen:
+            seen += os.read(terminal, 4096)
+    process.kill()
+    process.wait()
+    os.close(terminal)
+
+    assert begins in seen
+    assert (b"\x1b" in seen) is not bool(no_color)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--forward-to", "localhost:3000"], "must be an absolute http or https URL"),
+        (["--forward-to", "http://me:secret@localhost/"], "without credentials"),
+        (["--forward-to", "http://localhost:0/"], "must have a port from 1 to 65535"),
+        (["--type", "ping"], "must be some of user.created"),
+        (["--after", "x"], "must be the id of an event, or 0"),
+    ],
+)
+def test_wrong_words_are_misuse(installation: Installation, words: list[str], says: str) -> None:
+    done = installation.run("events", "listen", *words)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("secret", ["whsec_", "whsec_c2hvcnQ=", "whsec_not base64", SECRET[6:]])
+def test_a_secret_that_is_none_is_refused_and_not_shown(
+    installation: Installation, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEBHOOK_SECRET", secret)
+
+    refusal = installation.refused("events", "listen", "--forward-to", "http://localhost/")
+
+    assert refusal == (2, "WEBHOOK_SECRET must be whsec_ and 24 to 64 bytes in base64")
