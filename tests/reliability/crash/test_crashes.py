@@ -15,9 +15,10 @@ import pytest
 
 from operating import COMMAND, Installation, Service, until
 from reliability.boundless import PER_DAY, boundless
-from reliability.crash import truth
+from reliability.crash import told, truth
 from reliability.crash.clients import Account, Chain, Client
 from reliability.crash.ledger import Kind, Resource
+from reliability.crash.told import Received
 from reliability.crash.truth import Truth
 from servers import RedisServer, postgres_server
 
@@ -48,12 +49,14 @@ class Series:
     chains: list[Chain] = field(default_factory=list)
     rounds: int = 0
     acknowledged: int = 0
+    events: int = 0
     counted: tuple[str, int] = ("", 0)
     """A day, and how many requests were counted in it when the server last started."""
     account: Account = field(default_factory=Account)
     """The requests since then."""
     starts: list[float] = field(default_factory=list)
     """Seconds from each start to the first answer."""
+    received: Received = field(default_factory=Received)
     service: Service = field(init=False)
     clients: list[Client] = field(default_factory=list)
 
@@ -167,10 +170,15 @@ class Series:
         self.account.answered.append(time.monotonic())
         return answer.json
 
+    def check_events(self) -> None:
+        """Sees that each change was told, to readers and to the receiver."""
+        self.events = told.check(self.service, self.installation.key, self.there, self.received)
+
     def told(self) -> str:
         """What the series did, for people."""
         return (
-            f"{self.rounds} rounds, {self.acknowledged} acknowledged writes; after a kill serving"
+            f"{self.rounds} rounds, {self.acknowledged} acknowledged writes, {self.events} events"
+            " told and delivered; after a kill serving"
             f" again in {statistics.median(self.starts):.2f} s (median)"
             f" and {max(self.starts):.2f} s (longest)"
         )
@@ -193,6 +201,7 @@ def test_what_was_acknowledged_outlives_a_kill_on_sqlite(
     installation = boundless(tmp_path)
     live = truth.of_sqlite(installation.data / "live.db")
     series = Series(installation, live, forgotten_seconds=FORGOTTEN_SECONDS)
+    series.received.hook(installation)
     series.start()
     try:
         for number in range(rounds):
@@ -201,8 +210,10 @@ def test_what_was_acknowledged_outlives_a_kill_on_sqlite(
             series.start()
             assert live.read("PRAGMA integrity_check") == [("ok",)]
             series.check()
+        series.check_events()
     finally:
         series.service.end()
+        series.received.end()
     assert series.acknowledged > rounds
     record_property("SQLite", series.told())
 
@@ -218,6 +229,7 @@ def test_what_was_acknowledged_outlives_kills_of_workers_and_of_postgresql(
         installation = boundless(tmp_path, database_url=url, valkey_url=redis.url)
         live = truth.of_postgres(url)
         series = Series(installation, live, arguments=("--workers", "2"))
+        series.received.hook(installation)
         series.start()
         try:
             for number in range(max(rounds // 5, 3)):
@@ -243,7 +255,9 @@ def test_what_was_acknowledged_outlives_kills_of_workers_and_of_postgresql(
                 else:
                     until(series.works, "the recovery")
                 series.check()
+            series.check_events()
         finally:
             series.service.end()
+            series.received.end()
     assert series.acknowledged > rounds
     record_property("PostgreSQL", series.told())
