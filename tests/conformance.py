@@ -42,6 +42,13 @@ class Conformance:
             self._check_value(where, schema, answer.json())
         self.seen.add((method, path, status))
 
+    def check_delivery(self, name: str, event: Any) -> None:
+        """Fails unless an event of this type is documented, with nothing added."""
+        body = self._document["webhooks"][name]["post"]["requestBody"]
+        schema = json.loads(json.dumps(body["content"]["application/json"]["schema"]))
+        _close(schema)
+        self._check_value(name, schema, event)
+
     def _check_headers(self, where: str, response: Any, answer: httpx.Response) -> None:
         headers = {name.lower(): spec for name, spec in response["headers"].items()}
         undocumented = set(answer.headers) - set(headers) - TRANSPORT

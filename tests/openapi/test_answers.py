@@ -8,6 +8,7 @@ import httpx
 
 from conformance import Conformance
 from driving import Api, Caller, settings_for
+from event_examples import examples
 from operating import free_port
 from portico.services.environment import Environment
 from signing_in import AUTH, CALLBACK, PASSWORD, client_of, code_of, cookie_of, tokens_of
@@ -74,6 +75,14 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     await _sign_in(api, walk)
     await _use_oauth(api, walk)
     assert walk.conformance.seen == set(_successes(described))
+
+
+async def test_every_delivery_is_as_documented(api: Api, described: dict[str, Any]) -> None:
+    conformance = Conformance(described)
+    made = await examples(api)
+    assert made.keys() == described["webhooks"].keys()
+    for name, event in made.items():
+        conformance.check_delivery(name, event)
 
 
 async def _use_webhooks(env: Environment, walk: Walk, admin: Caller) -> None:

@@ -1,6 +1,7 @@
 """The OpenAPI document says what the declarations say, all of it, and is well formed."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,9 @@ from portico.app import AUTH, V1
 from portico.contract.reading import decode
 from portico.domain import errors
 from portico.domain.limits import DEFAULT_PLANS
+from portico.domain.published import EVENT_TYPES
+from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
+from portico.domain.webhooks import PING
 from portico.http.openapi import TAGS, Part, document
 from portico.http.openapi_responses import EXAMPLES, possible_errors
 from portico.http.problems import STATUS
@@ -161,6 +165,34 @@ def test_every_example_keeps_its_schema(described: dict[str, Any]) -> None:
 @pytest.mark.parametrize("shape", dict.fromkeys(route.body for route in JSON_ROUTES if route.body))
 def test_the_example_of_a_body_can_be_sent(shape: type[msgspec.Struct]) -> None:
     decode(shape, json.dumps(getattr(shape, "EXAMPLE")).encode())  # noqa: B009 - not of every Struct
+
+
+def test_every_type_of_event_is_a_webhook_with_an_example(described: dict[str, Any]) -> None:
+    assert described["webhooks"].keys() == {*EVENT_TYPES, PING}
+    names = [item["post"]["operationId"] for item in described["webhooks"].values()]
+    names += [operation["operationId"] for _, _, operation in operations(described)]
+    assert len(set(names)) == len(names)
+    for name, item in described["webhooks"].items():
+        operation = item["post"]
+        media = operation["requestBody"]["content"]["application/json"]
+        schema = {**media["schema"], "components": described["components"]}
+        validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+        assert validator.is_valid(media["example"])
+        assert not validator.is_valid(media["example"] | {"type": "other"})
+        assert ("previous" in media["example"]) == name.endswith(".updated")
+        assert operation["responses"].keys() == {"2XX", "410", "default"}
+        assert operation["security"] == [], "a receiver knows none of our credentials"
+
+
+def test_the_headers_of_deliveries_are_those_that_sign_them(described: dict[str, Any]) -> None:
+    secrets = [mint_webhook_secret(bytes([number] * 32)) for number in (1, 2)]
+    sent = signed_headers(secrets, "evt_17", 1_769_847_330, b"{}")
+    for item in described["webhooks"].values():
+        parameters = {one["name"]: one for one in item["post"]["parameters"]}
+        assert parameters.keys() == sent.keys()
+        for name, value in sent.items():
+            for text in (value, parameters[name]["example"]):
+                assert re.search(parameters[name]["schema"]["pattern"], text), text
 
 
 def test_credentials_and_scopes_are_named_where_they_are_needed(described: dict[str, Any]) -> None:

@@ -77,6 +77,13 @@ def test_it_shows_every_operation_error_and_plan(shown: Reading, described: dict
     assert 'curl -X DELETE \\\n  -b "__Host-session=$SESSION"' in shown.text
 
 
+def test_it_shows_what_webhooks_are_sent(shown: Reading, described: dict[str, Any]) -> None:
+    assert "deliveries" in shown.values("id")
+    for name in (*described["webhooks"], "webhook-signature", "Retry-After", "2XX", "410"):
+        assert name in shown.text
+    assert '"previous": {\n    "price": 19.95\n  }' in shown.text
+
+
 def test_it_loads_and_links_nothing_of_another_host(shown: Reading) -> None:
     links = shown.values("href", "src")
     assert links

@@ -6,13 +6,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from portico.contract.api_keys import PreviousKey, key_item, successor_key
-from portico.contract.envelope import Timestamp as Timestamp
-from portico.contract.envelope import encode, timestamp
+from portico.contract.api_keys import KeyItem, PreviousKey, SuccessorKey, key_item, successor_key
+from portico.contract.envelope import Identifier, Timestamp, encode, timestamp
 from portico.contract.paging import LARGEST_LIMIT, LAST_PAGE, Limit
-from portico.contract.products import product_body
+from portico.contract.products import ProductBody, product_body
 from portico.contract.reading import Param
-from portico.contract.users import user_body
+from portico.contract.users import UserBody, user_body
 from portico.domain.errors import BrokenRule
 from portico.domain.events.api_keys import KeyCreated, KeyRevoked, KeyRotated
 from portico.domain.events.base import Event
@@ -32,6 +31,7 @@ from portico.domain.events.users import (
 )
 from portico.domain.events.webhooks import WebhookTested
 from portico.domain.published import EVENT_TYPES, Published, StoredEvent, event_types
+from portico.domain.resources import RESOURCES
 from portico.domain.webhooks import PING
 
 _OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
@@ -68,6 +68,56 @@ class EventBody(msgspec.Struct, frozen=True):
         ]
         | UnsetType
     ) = UNSET
+
+
+class ProductsImportedBody(msgspec.Struct, frozen=True):
+    """How many products came in from a file, and which ids they have."""
+
+    inserted: Annotated[int, Meta(ge=0, examples=[250])]
+    updated: Annotated[int, Meta(ge=0, examples=[0])]
+    first_id: Annotated[Identifier, Meta(examples=[18])]
+    last_id: Annotated[Identifier, Meta(examples=[267])]
+
+
+SandboxResetBody = msgspec.defstruct(
+    "SandboxResetBody",
+    [
+        (kind.plural, Annotated[int, Meta(ge=0, examples=[25])])
+        for kind in RESOURCES
+        if kind.samples
+    ],
+    namespace={"__doc__": "How many samples of each kind the sandbox has now."},
+    frozen=True,
+)
+
+
+class PingBody(msgspec.Struct, frozen=True):
+    """Which webhook is tested."""
+
+    webhook_id: Identifier
+
+
+EVENT_DATA: dict[str, type[msgspec.Struct]] = {
+    "user.created": UserBody,
+    "user.updated": UserBody,
+    "user.deleted": UserBody,
+    "product.created": ProductBody,
+    "product.updated": ProductBody,
+    "product.deleted": ProductBody,
+    "products.imported": ProductsImportedBody,
+    "api_key.created": KeyItem,
+    "api_key.rotated": SuccessorKey,
+    "api_key.revoked": KeyItem,
+    "sandbox.reset": SandboxResetBody,
+    PING: PingBody,
+}
+"""The shape of `data` of every type that webhooks are told."""
+
+EVENT_PREVIOUS: dict[str, dict[str, Any]] = {
+    "user.updated": {"role": "viewer"},
+    "product.updated": {"price": 19.95},
+}
+"""The types that carry `previous`, with an example of it."""
 
 
 class EventPages(msgspec.Struct, frozen=True):
@@ -176,8 +226,12 @@ def _key_rotated(event: KeyRotated, now: int) -> Published:
 
 
 def _imported(event: ProductsImported, _now: int) -> Published:
-    ids = {"first_id": event.first_id, "last_id": event.last_id}
-    return Published("products.imported", _text({"inserted": event.inserted, "updated": 0, **ids}))
+    body = ProductsImportedBody(event.inserted, 0, event.first_id, event.last_id)
+    return Published("products.imported", _text(body))
+
+
+def _tested(event: WebhookTested, _now: int) -> Published:
+    return Published(PING, _text(PingBody(event.webhook.id)))
 
 
 def _of_user(kind: str) -> Callable[[Any, int], Published]:
@@ -206,5 +260,5 @@ _TELLING: dict[type[Event], Callable[[Any, int], Published | None]] = {
     KeyCreated: _of_key("api_key.created"),
     KeyRotated: _key_rotated,
     KeyRevoked: _of_key("api_key.revoked"),
-    WebhookTested: lambda event, _now: Published(PING, _text({"webhook_id": event.webhook.id})),
+    WebhookTested: _tested,
 }

@@ -1,7 +1,6 @@
 """The OpenAPI 3.1 document of one version in one environment, made of its route declarations,
 with the authorization server's endpoints beside them."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -10,9 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from portico.contract.envelope import ErrorBody
-from portico.contract.kinds import object_schema
-from portico.contract.oauth import OAuthError
+from portico.contract.events import EVENT_DATA, EventBody
 from portico.contract.reading import fields
 from portico.domain.idempotency import KEY_LENGTH
 from portico.domain.ids import MAX_ID
@@ -24,13 +21,14 @@ from portico.http.idempotency import HEADER
 from portico.http.messages import JSON
 from portico.http.openapi_oauth import oauth_body, oauth_components, oauth_responses
 from portico.http.openapi_responses import (
-    EXAMPLES,
     HEADERS,
     Json,
     error_components,
     meaning,
     responses,
 )
+from portico.http.openapi_schemas import SCHEMAS, shown
+from portico.http.openapi_webhooks import webhooks
 from portico.http.problems import STATUS
 from portico.http.routing import ID, Access, AnyRoute
 
@@ -62,7 +60,6 @@ _SECURITY = {
         "description": "An OAuth client's id and secret.",
     },
 }
-_SCHEMAS = "#/components/schemas/"
 
 _ID = {
     "in": "path",
@@ -121,7 +118,7 @@ def document(
     extra = {name.title(): value for name, value in extra_headers}
     address, routes = version_part
     everything = [*routes, *auth_part.routes]
-    answers, schemas = _answers(everything)
+    answers, schemas = shown(everything, [EventBody, *EVENT_DATA.values()])
     return {
         "openapi": "3.1.0",
         "info": {
@@ -134,6 +131,7 @@ def document(
         "security": [{"bearer": []}, {"cookie": []}],
         "tags": [*map(_described, dict.fromkeys(map(_tag, everything)))],
         "paths": _paths(version_part, auth_part, answers, list(extra)),
+        "webhooks": webhooks(schemas),
         "components": {
             "securitySchemes": _SECURITY,
             "headers": {
@@ -226,7 +224,7 @@ def _operation(route: AnyRoute, made: Json) -> Json:
     if parameters := _parameters(route):
         operation["parameters"] = parameters
     if route.body is not None:
-        media: Json = {"schema": {"$ref": f"{_SCHEMAS}{route.body.__name__}"}}
+        media: Json = {"schema": {"$ref": f"{SCHEMAS}{route.body.__name__}"}}
         if example := getattr(route.body, "EXAMPLE", None):
             media["example"] = example
         required = not route.bearer_instead
@@ -294,59 +292,3 @@ def _links(route: AnyRoute, routes: Sequence[AnyRoute]) -> Json:
             name = operation_id(target)
             links[name] = {"operationId": name, "parameters": parameters}
     return links
-
-
-def _answers(routes: Sequence[AnyRoute]) -> tuple[dict[Any, Json], Json]:
-    """The media type objects of all answers by shape, and every schema of the document."""
-    shapes = list(dict.fromkeys(route.answer for route in routes if route.answer is not None))
-    refs, found = msgspec.json.schema_components(
-        [*shapes, ErrorBody, OAuthError], ref_template=f"{_SCHEMAS}{{name}}"
-    )
-    for schema in found.values():
-        schema.pop("title", None)
-    for route in routes:
-        if route.body is not None:
-            found[route.body.__name__] = {
-                "description": (route.body.__doc__ or "").split("\n")[0],
-                **object_schema(route.body),
-            }
-    schemas: Json = _renamed({name: found[name] for name in sorted(found)})
-    codes = sorted({error.code for error in EXAMPLES})
-    schemas["ErrorFacts"]["properties"]["code"]["enum"] = codes
-    media = {
-        shape: {"schema": _renamed(ref), "example": example(_renamed(ref), schemas)}
-        for shape, ref in zip(shapes, refs, strict=False)
-    }
-    return media, schemas
-
-
-def _renamed(value: Any) -> Any:
-    """Names of generic shapes without their brackets: `Single[UserBody]` as `SingleUserBody`."""
-    if isinstance(value, dict):
-        return {_plain(name): _renamed(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_renamed(item) for item in value]
-    return _plain(value) if isinstance(value, str) else value
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"^(#/components/schemas/)?([A-Z]\w*?)_(\w+)_$", r"\1\2\3", name)
-
-
-def example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
-    """A value of a schema, put together from the examples of its parts."""
-    if "$ref" in schema:
-        return example(schemas[schema["$ref"].removeprefix(_SCHEMAS)], schemas)
-    if "examples" in schema:
-        return schema["examples"][0]
-    if "enum" in schema:
-        return schema["enum"][0]
-    if "anyOf" in schema:
-        return example(schema["anyOf"][0], schemas)
-    if schema["type"] == "array":
-        return [example(schema["items"], schemas)]
-    if schema["type"] == "object":
-        return {name: example(item, schemas) for name, item in schema["properties"].items()}
-    if schema["type"] == "boolean":
-        return True
-    raise ValueError(f"a {schema['type']} has no example: {schema}")

@@ -58,6 +58,14 @@ class Operation(msgspec.Struct, frozen=True):
     curl: str
 
 
+class Deliveries(msgspec.Struct, frozen=True):
+    """What webhooks are sent: an example of each type of event, and what all have."""
+
+    headers: list[Field]
+    answers: dict[str, str]
+    examples: dict[str, str]
+
+
 def page(document: Json) -> str:
     """The page of a document."""
     introduction, *sections = re.split(r"^## ", document["info"]["description"], flags=re.MULTILINE)
@@ -71,6 +79,7 @@ def page(document: Json) -> str:
             (tag, [found for name, found in operations if name == tag["name"]])
             for tag in document["tags"]
         ],
+        deliveries=_deliveries(document),
     )
 
 
@@ -82,6 +91,22 @@ def _operations(document: Json) -> Iterator[tuple[str, Operation]]:
     for path, item in document["paths"].items():
         for method, operation in item.items():
             yield operation["tags"][0], _operation(document, path, method.upper(), operation)
+
+
+def _deliveries(document: Json) -> Deliveries:
+    made = {name: item["post"] for name, item in document["webhooks"].items()}
+    one = next(iter(made.values()))
+    return Deliveries(
+        [
+            _field(header["name"], header["schema"], header, document)
+            for header in one["parameters"]
+        ],
+        {status: answer["description"] for status, answer in one["responses"].items()},
+        {
+            name: _indented(operation["requestBody"]["content"]["application/json"]["example"])
+            for name, operation in made.items()
+        },
+    )
 
 
 def _operation(document: Json, path: str, method: str, operation: Json) -> Operation:

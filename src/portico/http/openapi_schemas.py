@@ -1,0 +1,77 @@
+"""The schemas of the OpenAPI document, made of the declared shapes, and examples of them."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from portico.contract.envelope import ErrorBody
+from portico.contract.kinds import object_schema
+from portico.contract.oauth import OAuthError
+from portico.http.openapi_responses import EXAMPLES, Json
+from portico.http.routing import AnyRoute
+
+SCHEMAS = "#/components/schemas/"
+
+
+def shown(
+    routes: Sequence[AnyRoute], others: Iterable[type[msgspec.Struct]]
+) -> tuple[dict[Any, Json], Json]:
+    """The media type objects of all answers and of `others` by shape, and every schema of the
+    document."""
+    answers = [route.answer for route in routes if route.answer is not None]
+    shapes = list(dict.fromkeys([*answers, *others]))
+    refs, found = msgspec.json.schema_components(
+        [*shapes, ErrorBody, OAuthError], ref_template=f"{SCHEMAS}{{name}}"
+    )
+    for schema in found.values():
+        schema.pop("title", None)
+    for route in routes:
+        if route.body is not None:
+            found[route.body.__name__] = {
+                "description": (route.body.__doc__ or "").split("\n")[0],
+                **object_schema(route.body),
+            }
+    schemas: Json = _renamed({name: found[name] for name in sorted(found)})
+    codes = sorted({error.code for error in EXAMPLES})
+    schemas["ErrorFacts"]["properties"]["code"]["enum"] = codes
+    media = {
+        shape: {"schema": _renamed(ref), "example": example(_renamed(ref), schemas)}
+        for shape, ref in zip(shapes, refs, strict=False)
+    }
+    return media, schemas
+
+
+def _renamed(value: Any) -> Any:
+    """Names of generic shapes without their brackets: `Single[UserBody]` as `SingleUserBody`."""
+    if isinstance(value, dict):
+        return {_plain(name): _renamed(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item) for item in value]
+    return _plain(value) if isinstance(value, str) else value
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"^(#/components/schemas/)?([A-Z]\w*?)_(\w+)_$", r"\1\2\3", name)
+
+
+def example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
+    """A value of a schema, put together from the examples of its parts."""
+    if "$ref" in schema:
+        return example(schemas[schema["$ref"].removeprefix(SCHEMAS)], schemas)
+    if "examples" in schema:
+        return schema["examples"][0]
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "anyOf" in schema:
+        return example(schema["anyOf"][0], schemas)
+    if schema["type"] == "array":
+        return [example(schema["items"], schemas)]
+    if schema["type"] == "object":
+        return {name: example(item, schemas) for name, item in schema["properties"].items()}
+    if schema["type"] == "boolean":
+        return True
+    raise ValueError(f"a {schema['type']} has no example: {schema}")

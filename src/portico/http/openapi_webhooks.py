@@ -1,0 +1,103 @@
+"""What the OpenAPI document says of deliveries: requests that Portico makes of receivers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from portico.contract.events import EVENT_DATA, EVENT_PREVIOUS, EventBody
+from portico.domain.webhooks import FAILING_DAYS, PING, RETRY_SECONDS
+from portico.http.messages import JSON
+from portico.http.openapi_responses import Json
+from portico.http.openapi_schemas import SCHEMAS, example
+
+TAG = "webhooks"
+
+
+def _header(name: str, description: str, value: str, pattern: str) -> Json:
+    return {
+        "name": name,
+        "in": "header",
+        "required": True,
+        "description": description,
+        "schema": {"type": "string", "pattern": pattern},
+        "example": value,
+    }
+
+
+_HEADERS = [
+    _header(
+        "webhook-id",
+        "Names the event: the same however often it is delivered.",
+        "evt_17",
+        "^evt_[0-9]+$",
+    ),
+    _header(
+        "webhook-timestamp",
+        "When this attempt was made, in Unix seconds.",
+        "1769847330",
+        "^[0-9]+$",
+    ),
+    _header(
+        "webhook-signature",
+        "The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`;"
+        " several, with spaces between them, while a secret is replaced.",
+        "v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=",
+        "^v1,[A-Za-z0-9+/]{43}=( v1,[A-Za-z0-9+/]{43}=)*$",
+    ),
+]
+_RESPONSES = {
+    "2XX": {"description": "The event was taken. What else the answer says is not believed."},
+    "410": {"description": "No more: the webhook is disabled at once."},
+    "default": {
+        "description": "It is delivered again, up to"
+        f" {len(RETRY_SECONDS)} times within about four days, and no sooner than a `Retry-After`"
+        " says. So is what was not answered within 15 seconds, and a redirect is not followed."
+        f" After {FAILING_DAYS} days without one success the webhook is disabled."
+    },
+}
+
+
+def webhooks(schemas: Mapping[str, Any]) -> Json:
+    """The deliveries by the type of their event; `schemas` are those of the document."""
+    return {name: {"post": _operation(name, schemas)} for name in EVENT_DATA}
+
+
+def _operation(name: str, schemas: Mapping[str, Any]) -> Json:
+    schema = _event(name, schemas)
+    shown = example(schema, schemas)
+    told = f"Sent to the webhooks whose `types` have `{name}`, `{name.partition('.')[0]}.*` or `*`."
+    return {
+        "tags": [TAG],
+        "operationId": f"receive_{name.replace('.', '_')}",
+        "summary": name,
+        "description": "Sent once to the webhook that is tested." if name == PING else told,
+        "security": [],
+        "parameters": _HEADERS,
+        "requestBody": {
+            "required": True,
+            "content": {JSON: {"schema": schema, "example": shown}},
+        },
+        "responses": _RESPONSES,
+    }
+
+
+def _event(name: str, schemas: Mapping[str, Any]) -> Json:
+    """The schema of an event of this type."""
+    event, data = schemas[EventBody.__name__], EVENT_DATA[name].__name__
+    properties = {
+        **event["properties"],
+        "type": {"type": "string", "const": name},
+        "data": {"$ref": f"{SCHEMAS}{data}"},
+    }
+    required = event["required"]
+    if name in EVENT_PREVIOUS:
+        old = {key: one for key, one in schemas[data]["properties"].items() if key != "updated_at"}
+        properties["previous"] = {
+            "type": "object",
+            "description": event["properties"]["previous"]["description"],
+            "properties": old,
+            "examples": [EVENT_PREVIOUS[name]],
+        }
+        required = [*required, "previous"]
+    else:
+        del properties["previous"]
+    return {"type": "object", "properties": properties, "required": required}
