@@ -2,8 +2,9 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from typing import NamedTuple
 from portico.certificates import ensure
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+START_SECONDS = 20.0
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -109,3 +112,26 @@ async def receiving(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await listener.wait_closed()
+
+
+@contextmanager
+def received(answer: bytes | Answer = OK, port: int = 0) -> Iterator[Receiver]:
+    """Runs a receiver beside a test that has no event loop."""
+    receiver = Receiver(answer)
+    loop = asyncio.new_event_loop()
+    ready, over = threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with receiving(receiver, port=port):
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(START_SECONDS)
+        yield receiver
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+        loop.close()

@@ -14,6 +14,9 @@ from beside import Running, prepared
 from operating import Installation, copy_of
 from servers import PostgresServer
 
+LOOPBACK = "127.0.0.0/8"
+"""Where the tests' own receivers of webhooks are."""
+
 
 @pytest.fixture(scope="session")
 def first_installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
@@ -40,7 +43,8 @@ def on_sqlite(
     """A server on SQLite."""
     directory = tmp_path_factory.mktemp("sqlite")
     shutil.copy(first_installation.directory / "portico.toml", directory)
-    with _running(copy_of(first_installation, directory)) as running:
+    installation = copy_of(first_installation, directory).having(webhooks_allow=LOOPBACK)
+    with _running(installation) as running:
         yield running
 
 
@@ -50,7 +54,9 @@ def on_postgres(
 ) -> Iterator[Running]:
     """A server on PostgreSQL."""
     directory = tmp_path_factory.mktemp("postgres")
-    with _running(prepared(directory, database_url=postgres.fresh_database())) as running:
+    database_url = postgres.fresh_database()
+    installation = prepared(directory, database_url=database_url, webhooks_allow=LOOPBACK)
+    with _running(installation) as running:
         yield running
 
 

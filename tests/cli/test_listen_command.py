@@ -6,9 +6,7 @@ import os
 import pty
 import re
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +16,16 @@ from standardwebhooks import Webhook
 import forking
 from beside import Running
 from listening import listening
-from operating import PATIENCE_SECONDS, Installation, copy_of, free_port, until
+from operating import Installation, copy_of, free_port, until
 from portico.app import system_clock
 from portico.cli.listen import Receiver as Forwarding
 from portico.domain.published import StoredEvent
 from portico.domain.webhook_signing import mint_webhook_secret
-from receiving import OK, Answer, Receiver, receiving
+from receiving import Receiver, received, receiving
 
 SECRET = mint_webhook_secret(bytes(range(32)))
 LAMP = {"name": "Lamp", "category": "light", "price": 1}
 EVENT = StoredEvent(17, "product.created", 1_000, '{"id":3,"name":"Lamp"}', None)
-
-
-@contextmanager
-def received(answer: bytes | Answer = OK, port: int = 0) -> Iterator[Receiver]:
-    """A receiver, in a thread."""
-    receiver = Receiver(answer)
-    loop = asyncio.new_event_loop()
-    ready, over = threading.Event(), asyncio.Event()
-
-    async def serve() -> None:
-        async with receiving(receiver, port=port):
-            ready.set()
-            await over.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(PATIENCE_SECONDS)
-        yield receiver
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
-        loop.close()
 
 
 def with_product(running: Running, name: str = "Lamp") -> int:

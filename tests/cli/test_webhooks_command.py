@@ -1,16 +1,21 @@
 """`portico webhooks`."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
-from beside import Running
-from operating import Installation
+from beside import Running, prepared
+from operating import PATIENCE_SECONDS, Installation, until
 from portico.app import database
 from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.settings import load
 from portico.storage.deliveries import Attempt, Deliveries
+from receiving import received
+from servers import PostgresServer
 
 URL = "https://hooks.example.com/in"
 FACTS = {
@@ -218,6 +223,62 @@ def test_deliveries_are_shown_the_newest_first_with_what_was_answered(
 
     assert again == {"id": int(number), "delivery_id": told[2]["id"]}
     assert len(installation.told("webhooks", "deliveries", number)) == 4
+
+
+def test_a_server_sends_what_a_command_asks_for(on_each: Running) -> None:
+    installation = on_each.installation
+    with received() as receiver:
+        url = f"http://127.0.0.1:{receiver.port}/in"
+        words = ("webhooks", "create", "--url", url, "--types", "api_key.created")
+        number = str(installation.told(*words)["id"])
+        installation.told("webhooks", "test", number)
+        until(lambda: len(receiver.requests) == 1, "the ping")
+        installation.told(
+            "keys", "create", "--owner", "admin@example.com", "--type", "live", "--name", "Job"
+        )
+        until(lambda: len(receiver.requests) == 2, "the event")
+
+        def shown() -> list[dict[str, Any]]:
+            rows = installation.told("webhooks", "deliveries", number)
+            return rows if all(row["status"] == "delivered" for row in rows) else []
+
+        event, _ = until(lambda: len(shown()) == 2 and shown(), "what became of them")
+        installation.told("webhooks", "redeliver", number, str(event["id"]))
+        until(lambda: len(receiver.requests) == 3, "the event once more")
+        again, *_ = until(lambda: len(shown()) == 3 and shown(), "what became of it")
+        installation.told("webhooks", "delete", number)
+
+    assert [json.loads(one.body)["type"] for one in receiver.requests] == [
+        "ping",
+        "api_key.created",
+        "api_key.created",
+    ]
+    assert receiver.requests[1].body == receiver.requests[2].body
+    assert again["event_id"] == event["event_id"]
+    assert (again["attempts"], again["last_status"], again["answer"]) == (1, 200, "ok")
+
+
+async def test_what_is_sent_again_wakes_every_server(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.fresh_database()
+    installation = await asyncio.to_thread(lambda: prepared(tmp_path, database_url=url))
+    number = (await asyncio.to_thread(make, installation))["id"]
+    await asyncio.to_thread(with_deliveries, installation, number, "away")
+    heard = asyncio.Event()
+
+    def hear(_connection: object, _pid: int, _channel: str, of: object) -> None:
+        if of == "webhooks":
+            heard.set()
+
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.add_listener("portico_live", hear)
+        await asyncio.to_thread(installation.told, "webhooks", "redeliver", str(number), "1")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await heard.wait()
+    finally:
+        await connection.close()
 
 
 def test_a_delivery_of_another_webhook_is_not_redelivered(installation: Installation) -> None:

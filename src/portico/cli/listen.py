@@ -19,7 +19,7 @@ from portico.cli.events import LONGEST, in_short
 from portico.cli.output import CommandError, mention, plain, say
 from portico.cli.prepared import environment
 from portico.contract.envelope import encode, timestamp
-from portico.contract.events import EventBody, event_body
+from portico.contract.events import EventBody, delivered, event_body
 from portico.domain.errors import BrokenRule, Unavailable
 from portico.domain.networks import ANYWHERE
 from portico.domain.published import EVENT_TYPES, StoredEvent
@@ -75,7 +75,7 @@ class Receiver:
 
     async def send(self, event: StoredEvent) -> Outcome:
         """Sends an event until an answer comes, whatever it says, a few times at most."""
-        body = encode(event_body(event))
+        body = delivered(event)
         for number, wait in enumerate(self._again):
             outcome = await self._once(event.id, body)
             if outcome.status is not None:

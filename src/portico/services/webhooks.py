@@ -194,6 +194,7 @@ async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: By)
         webhook = _enabled(await _locked(env, change, webhook_id))
         told = [(webhook.id, delivery.event_id, delivery.type)]
         await env.deliveries.add(change.tx, change.now, told)
+        await env.deliveries.tell(change.tx)
         change.note(WebhookRedelivered(webhook, delivery.event_id))
 
     await env.change(by, work)

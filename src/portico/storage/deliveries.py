@@ -49,6 +49,8 @@ RETURNING 1"""
 _REMOVE = "DELETE FROM deliveries WHERE id <= :up_to"
 _RELEASE = "UPDATE deliveries SET next_attempt_at = :now WHERE id = :id AND status = 'pending'"
 
+_TELL = "SELECT pg_notify(current_schema(), 'webhooks')"
+
 
 class Attempt(msgspec.Struct, frozen=True):
     """What came of one attempt, as the columns of its delivery have it."""
@@ -77,6 +79,11 @@ class Deliveries:
                 for webhook, event, kind in told
             ],
         )
+
+    async def tell(self, tx: Transaction) -> None:
+        """Rings every process's bell on PostgreSQL, once `tx` is committed."""
+        if self._db.engine == "postgres":
+            await tx.one(_TELL)
 
     async def get(self, webhook_id: int, delivery_id: int) -> Delivery | None:
         """A webhook's delivery with this id."""
