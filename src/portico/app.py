@@ -236,7 +236,13 @@ class Server:
             for env in portico.environments
         ]
         self._delivers = [
-            Deliver(env, portico.sender, delivered, f"Portico/{version('portico')}")
+            Deliver(
+                env,
+                portico.sender,
+                delivered,
+                f"Portico/{version('portico')}",
+                lambda: self.pipeline.under_way,
+            )
             for env in portico.environments
         ]
         self._runner = Runner(portico.clock)

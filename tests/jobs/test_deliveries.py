@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook as Verifier
 
-from driving import Api, Caller, settings_for
+from driving import Api, Caller, InProcess, settings_for
 from portico.domain.audit import OPERATOR
+from portico.domain.published import Published
 from portico.domain.webhooks import RETRY_SECONDS
+from portico.jobs.deliveries import BUSY_REQUESTS
 from portico.jobs.tidy import Tidy
 from portico.services.accounts import give_key
 from portico.services.sandbox import reset
@@ -317,6 +319,31 @@ async def test_a_receiver_that_hangs_delays_no_other(api: Api, receiver: Receive
         await admin.post("/products", json=LAMP)
         await receiver.got(1)
         assert not answered.is_set()
+
+
+async def test_deliveries_go_one_by_one_while_many_requests_are_under_way(
+    api: Api, receiver: Receiver
+) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver, "product.*")
+    go_on = asyncio.Event()
+    headers = [("authorization", f"Bearer {admin.key}"), ("content-type", "application/json")]
+    slow = [
+        asyncio.ensure_future(
+            InProcess(api).exchange("POST", "/v1/products", headers, b"{", go_on.wait, b"}")
+        )
+        for _ in range(BUSY_REQUESTS)
+    ]
+    told = Published("product.created", "{}")
+    async with api.live.db.transaction() as tx:
+        for _ in range(10):
+            await api.live.events.add(tx, api.clock(), told)
+    api.live.db.bell.ring()
+    await receiver.got(10)
+    assert receiver.most_open == 1
+    go_on.set()
+    await asyncio.gather(*slow)
+    assert len(await deliveries(admin, made)) == 10
 
 
 async def test_what_a_killed_process_had_claimed_another_sends(api: Api) -> None:
