@@ -8,15 +8,21 @@ from playwright.async_api import async_playwright
 from browser.looking import Desk, Person, chromium, trusting_home
 from operating import Installation
 
-UNHURRIED = "[plans.free]\nper_minute = 1000\nper_day = 1000\n"
-"""All look from one address, which by the plan as it is has 30 requests a minute."""
+SETTINGS = """
+webhooks_allow = "127.0.0.0/8"
+[plans.free]
+per_minute = 1000
+per_day = 1000
+"""
+"""Receivers of webhooks run here. All look from one address, which by the plan as it is has 30
+requests a minute."""
 
 
 @pytest.fixture(scope="session")
 def seated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A running server."""
     empty = Installation(tmp_path_factory.mktemp("looked-at"))
-    (empty.directory / "portico.toml").write_text(UNHURRIED)
+    (empty.directory / "portico.toml").write_text(SETTINGS)
     prepared = Installation(
         empty.directory, facts=empty.told("init", "--admin-email", "ada@example.com")
     )

@@ -3,7 +3,7 @@ that sticks out, nothing that the console complains of."""
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import apsw
 import pytest
@@ -41,6 +41,16 @@ ADMINS = (
     "clients/{client}",
     "clients/secret?id={client}",
     "clients/delete?id={client}",
+    "webhooks",
+    "webhooks/new",
+    "webhooks/{webhook}",
+    "webhooks/{webhook}?before={delivery}",
+    "webhooks/{webhook}/edit",
+    "webhooks/disable?id={webhook}",
+    "webhooks/secret?id={webhook}",
+    "webhooks/delete?id={webhook}",
+    "webhooks/{dead}",
+    "webhooks/enable?id={dead}",
     "audit",
     "audit?user=nobody@example.com",
     "users",
@@ -53,8 +63,20 @@ ADMINS = (
     "keys/revoke?id={key}",
     "applications/revoke?id={grant}",
     "sandbox/clients",
+    "sandbox/webhooks",
     "sandbox/audit",
 )
+
+
+def hook(row: Callable[..., int], now: int, disabled_reason: str | None) -> int:
+    """A webhook that has failed for a day, and is told nothing that tests do; its id."""
+    return row(
+        "INSERT INTO webhooks (url, description, types, disabled_reason, secret, told_up_to,"
+        " dropped_up_to, failing_since, created_at, updated_at)"
+        " VALUES (?, '', ?, ?, x'00', ?, 0, ?, ?, ?) RETURNING id",
+        f"https://hooks.example.com/{'a' * 200}", '["sandbox.reset", "product.*"]',
+        disabled_reason, 2**60, now - 86_400_000, now, now,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +119,16 @@ def lived(desk: Desk) -> Iterator[dict[str, int]]:
             "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1",
             now - 7_200_000, now - 60_000, now + 3_600_000,
         )  # fmt: skip
+        ids |= {"webhook": hook(row, now, None), "dead": hook(row, now, "failing")}
+        for answer in ("Z" * 1024, "<b>" * 300, "", None):
+            ids["delivery"] = row(
+                "INSERT INTO deliveries (webhook_id, event_id, type, status, attempts,"
+                " next_attempt_at, last_status, last_error, last_milliseconds, answer, created_at)"
+                " VALUES (?, 1, 'api_key.created', ?, ?, ?, ?, ?, 4, ?, ?) RETURNING id",
+                ids["webhook"], "pending" if answer is None else "failed", len(answer or ""),
+                now + 86_400_000 if answer is None else None, 500 if answer else None,
+                "it answered 500" if answer else None, answer, now,
+            )  # fmt: skip
     yield ids
     database.close()
 

@@ -6,12 +6,28 @@ from pathlib import Path
 import pytest
 
 from driving import Api, settings_for
+from servers import PostgresServer
 
 
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    """The running application on SQLite, with nobody in it."""
-    api = Api(settings_for(tmp_path, {}))
+def environ() -> dict[str, str]:
+    """Variables of the application: SQLite and counters in memory, unless a file says else."""
+    return {}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def each_database(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Variables that choose an empty database of either engine."""
+    if request.param == "sqlite":
+        return {}
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return {"PORTICO_DATABASE_URL": server.fresh_database()}
+
+
+@pytest.fixture
+async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application, with nobody in it."""
+    api = Api(settings_for(tmp_path, environ))
     await api.start()
     yield api
     await api.aclose()

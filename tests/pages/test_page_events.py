@@ -1,31 +1,20 @@
 """Events in the dashboard, on both databases: the newest first, as far as one may see them."""
 
 import re
-from collections.abc import AsyncIterator
 from html import unescape
-from pathlib import Path
 
 import pytest
 
-from driving import Api, settings_for
+from driving import Api
 from pages.visiting import signed_in
 from portico.domain.published import EVENT_TYPES, Published
 from portico.services.environment import Environment
-from servers import PostgresServer
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Api]:
-    """The running application on either database, with nobody in it."""
-    environ = {}
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        environ = {"PORTICO_DATABASE_URL": server.fresh_database()}
-    api = Api(settings_for(tmp_path, environ))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    """On both databases."""
+    return each_database
 
 
 async def tell(api: Api, *types: str, env: Environment | None = None) -> None:

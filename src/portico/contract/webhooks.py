@@ -12,9 +12,9 @@ from portico.domain.published import EVENT_TYPES
 from portico.domain.rules import OneOf
 from portico.domain.text import web_url
 from portico.domain.webhooks import (
-    DROPPED,
     Delivery,
     Webhook,
+    as_it_stands,
     webhook_description,
     webhook_type,
 )
@@ -106,19 +106,18 @@ def new_webhook(webhook: Webhook, secret: str | UnsetType) -> NewWebhook:
 
 
 def delivery_item(delivery: Delivery, webhook: Webhook) -> DeliveryItem:
-    """A delivery as it shows: what was pending when its webhook was disabled has failed."""
-    pending = delivery.status == "pending"
-    dropped = pending and delivery.id <= webhook.dropped_up_to
+    """A delivery as it shows."""
+    delivery = as_it_stands(delivery, webhook)
     due = delivery.next_attempt_at
     return DeliveryItem(
         id=delivery.id,
         event_id=delivery.event_id,
         type=delivery.type,
-        status="failed" if dropped else delivery.status,  # type: ignore[arg-type]  # of three
+        status=delivery.status,  # type: ignore[arg-type]  # of three
         attempts=delivery.attempts,
-        next_attempt_at=None if dropped or due is None else timestamp(due),
+        next_attempt_at=None if due is None else timestamp(due),
         last_status=delivery.last_status,
-        last_error=DROPPED if dropped else delivery.last_error,
+        last_error=delivery.last_error,
         last_milliseconds=delivery.last_milliseconds,
         created_at=timestamp(delivery.created_at),
     )

@@ -87,6 +87,15 @@ class Delivery(msgspec.Struct, frozen=True):
     created_at: int
 
 
+def as_it_stands(delivery: Delivery, webhook: Webhook) -> Delivery:
+    """A delivery as it shows: what was pending when its webhook was disabled has failed."""
+    if delivery.status != "pending" or delivery.id > webhook.dropped_up_to:
+        return delivery
+    return msgspec.structs.replace(
+        delivery, status="failed", next_attempt_at=None, last_error=DROPPED
+    )
+
+
 def webhook_type(text: str) -> str:
     """Accept a type of event, `noun.*` or `*`; raises `BrokenRule`."""
     if text != EVERYTHING:

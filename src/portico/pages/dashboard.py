@@ -17,6 +17,7 @@ from portico.pages import (
     recovery,
     sign_in,
     users,
+    webhooks,
 )
 from portico.pages.responder import PageResponder
 from portico.pages.site import Accounts, Dashboard, PageRoute, Site, routes
@@ -27,6 +28,7 @@ SHOWING: tuple[PageRoute, ...] = (
     *applications.PAGES,
     *events.PAGES,
     *clients.PAGES,
+    *webhooks.PAGES,
     *audit.PAGES,
 )
 """What every environment shows."""

@@ -68,6 +68,13 @@ class Form:
             raise Unreadable(f"The field {name} has a value that the page does not offer.")
         return values
 
+    def chosen(self, name: str, allowed: Collection[str]) -> list[str]:
+        """As `several`; a fault where there is none."""
+        values = self.several(name, allowed)
+        if not values:
+            self._faults[name] = "must have at least one"
+        return values
+
     def check(self) -> None:
         """Raises `Invalid` if there was any fault."""
         if self._faults:

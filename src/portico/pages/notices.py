@@ -16,4 +16,10 @@ NOTICES = {
     "user-deleted": "The user was deleted.",
     "user-signed-out": "The user is signed out everywhere.",
     "verification-sent": "A link is on its way to you. It holds for 24 hours.",
+    "webhook-changed": "The webhook was changed.",
+    "webhook-deleted": "The webhook was deleted. Nothing is sent to it any more.",
+    "webhook-disabled": "The webhook is disabled. Nothing is sent to it any more.",
+    "webhook-enabled": "The webhook is enabled: it is told what happens from now on.",
+    "webhook-resent": "The event is sent once more.",
+    "webhook-tested": "A ping is on its way. What came of it stands below in a moment: look again.",
 }

@@ -12,6 +12,7 @@ from portico.domain.errors import (
     AuthenticationRequired,
     Conflict,
     Duplicate,
+    Gone,
     Invalid,
     PermissionDenied,
     PorticoError,
@@ -47,7 +48,7 @@ TITLES = {
     503: "Please try again",
 }
 
-_REFUSALS = (Invalid, Duplicate, Conflict, AuthenticationRequired, RateLimited, Unavailable)
+_REFUSALS = (Invalid, Duplicate, Conflict, Gone, AuthenticationRequired, RateLimited, Unavailable)
 """What a form is shown again for."""
 
 _AGAIN = """<!doctype html>

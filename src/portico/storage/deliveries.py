@@ -13,6 +13,7 @@ from portico.storage.table import Table
 
 DELIVERIES = Table("deliveries", Delivery)
 
+_NEWEST = 2**63 - 1
 _INSERT = """
 INSERT INTO deliveries (webhook_id, event_id, type, status, attempts, next_attempt_at, created_at)
 VALUES (:webhook_id, :event_id, :type, 'pending', 0, :at, :at)"""
@@ -22,6 +23,17 @@ _COUNT = "SELECT count(*) FROM deliveries WHERE webhook_id = :webhook_id"
 _PAGE = f"""
 SELECT {DELIVERIES.columns} FROM deliveries WHERE webhook_id = :webhook_id
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
+_LATEST = f"""
+SELECT {DELIVERIES.columns} FROM deliveries WHERE webhook_id = :webhook_id AND id < :before
+ORDER BY id DESC LIMIT :limit"""
+# Of a million that fail, no more are read than tell that it fails.
+_LAST_DELIVERED = """
+SELECT w.id, (
+    SELECT max(created_at) FROM (
+        SELECT status, created_at FROM deliveries WHERE webhook_id = w.id
+        ORDER BY id DESC LIMIT 200
+    ) AS latest WHERE status = 'delivered'
+) FROM webhooks AS w"""
 # Whose host died while it sent them, they come back when the claim ends.
 _CLAIM = f"""
 UPDATE deliveries SET next_attempt_at = :until WHERE id IN (SELECT id FROM ({{each}}) AS due)
@@ -97,6 +109,17 @@ class Deliveries:
             rows = await reader.all(_PAGE, {**values, "limit": limit, "offset": offset})
             count = await reader.one(_COUNT, values)
         return Page(DELIVERIES.read_all(rows), count[0] if count else 0)
+
+    async def latest(self, webhook_id: int, before: int | None, limit: int) -> list[Delivery]:
+        """A webhook's newest deliveries, of those with an id below `before`."""
+        start = _NEWEST if before is None else before
+        values = {"webhook_id": webhook_id, "before": start, "limit": limit}
+        return DELIVERIES.read_all(await self._db.all(_LATEST, values))
+
+    async def last_delivered(self) -> dict[int, int | None]:
+        """Of each webhook when the newest of what was delivered had come to be, in epoch
+        milliseconds; None where none of its latest was."""
+        return dict(await self._db.slow.all(_LAST_DELIVERED))  # type: ignore[arg-type]  # pairs
 
     async def last_of(self, tx: Transaction, webhook_id: int) -> int:
         """The id of a webhook's newest delivery, 0 where it has none."""

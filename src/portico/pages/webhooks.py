@@ -1,0 +1,243 @@
+"""Webhooks, for admins: where events are sent, and what became of each delivery."""
+
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from portico.domain.ids import parse_id
+from portico.domain.published import EVENT_TYPES
+from portico.domain.webhooks import (
+    BY_HAND,
+    EVERYTHING,
+    FAILING,
+    FAILING_DAYS,
+    RECEIVER_GONE,
+    Webhook,
+    as_it_stands,
+    webhook_description,
+)
+from portico.http.messages import Reply
+from portico.pages.event_types import by_noun
+from portico.pages.site import PageRoute, Visit
+from portico.services.webhooks import (
+    Signing,
+    change_webhook,
+    create_webhook,
+    delete_webhook,
+    read_webhook,
+    redeliver,
+    rotate_secret,
+    test_webhook,
+)
+
+_PER_PAGE = 25
+_WHY = {
+    BY_HAND: "by hand",
+    RECEIVER_GONE: "its receiver is gone",
+    FAILING: f"{FAILING_DAYS} days without a success",
+}
+
+
+class State(NamedTuple):
+    """How a webhook is, in words; `since` is in epoch milliseconds."""
+
+    words: str
+    colour: str
+    why: str = ""
+    since: int | None = None
+
+
+def _state(webhook: Webhook) -> State:
+    reason = webhook.disabled_reason
+    if reason is not None:
+        return State("Disabled", "" if reason == BY_HAND else "bad", _WHY[reason])
+    if webhook.failing_since is not None:
+        return State("Failing", "warn", since=webhook.failing_since)
+    return State("Enabled", "good")
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /webhooks: the newest first."""
+    webhooks = reversed(await visit.env.webhooks.all())
+    return visit.page(
+        "webhooks.html",
+        "Webhooks",
+        webhooks=[(webhook, _state(webhook)) for webhook in webhooks],
+        delivered=await visit.env.deliveries.last_delivered(),
+    )
+
+
+def _groups(webhook: Webhook | None) -> list[tuple[str, list[str]]]:
+    """The types to choose from, under their titles; what a webhook has besides among them."""
+    groups = by_noun(EVENT_TYPES)
+    offered = {EVERYTHING, *(name for _, names in groups for name in names)}
+    others = [name for name in webhook.types if name not in offered] if webhook else []
+    return [*groups, ("Others", others)] if others else groups
+
+
+def _form(visit: Visit, title: str, webhook: Webhook | None) -> Reply:
+    groups = _groups(webhook)
+    return visit.page("webhook_form.html", title, webhook=webhook, groups=groups)
+
+
+def _wanted(visit: Visit, webhook: Webhook | None) -> dict[str, Any]:
+    form = visit.form
+    allowed = {EVERYTHING, *(name for _, names in _groups(webhook) for name in names)}
+    values = {
+        "url": form.read("url", visit.env.destinations.check_url),
+        "types": tuple(dict.fromkeys(form.chosen("types", allowed))),
+        "description": form.optional("description", webhook_description) or "",
+    }
+    form.check()
+    return values
+
+
+def _made(visit: Visit, title: str, made: Signing) -> Reply:
+    return visit.page("webhook_made.html", title, webhook=made.webhook, secret=made.secret)
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /webhooks/new."""
+    return _form(visit, "Create a webhook", None)
+
+
+async def create(visit: Visit) -> Reply:
+    """POST /webhooks/new."""
+    made = await create_webhook(visit.env, _wanted(visit, None), await visit.by())
+    return _made(visit, "The webhook is created", made)
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /webhooks/{id}: with its newest deliveries, or those older than `before`."""
+    env = visit.env
+    webhook = await read_webhook(env, visit.request.resource_id)
+    before = visit.sent_number("before")
+    rows = await env.deliveries.latest(webhook.id, before, _PER_PAGE + 1)
+    shown = [as_it_stands(delivery, webhook) for delivery in rows[:_PER_PAGE]]
+    return visit.page(
+        "webhook.html",
+        webhook.description or webhook.url,
+        webhook=webhook,
+        state=_state(webhook),
+        failing_days=FAILING_DAYS,
+        deliveries=shown,
+        before=before,
+        older=urlencode({"before": shown[-1].id}) if len(rows) > _PER_PAGE else "",
+    )
+
+
+async def send(visit: Visit) -> Reply:
+    """POST /webhooks/{id}: once more the delivery that the form names, or else a test."""
+    webhook_id, delivery = visit.request.resource_id, visit.form.text("delivery")
+    if delivery:
+        await redeliver(visit.env, webhook_id, parse_id(delivery), await visit.by())
+    else:
+        await test_webhook(visit.env, webhook_id, await visit.by())
+    done = "webhook-resent" if delivery else "webhook-tested"
+    return visit.go(f"/webhooks/{webhook_id}", done=done)
+
+
+async def show_edit(visit: Visit) -> Reply:
+    """GET /webhooks/{id}/edit."""
+    webhook = await read_webhook(visit.env, visit.request.resource_id)
+    return _form(visit, "Edit the webhook", webhook)
+
+
+async def edit(visit: Visit) -> Reply:
+    """POST /webhooks/{id}/edit."""
+    webhook = await read_webhook(visit.env, visit.request.resource_id)
+    await change_webhook(visit.env, webhook.id, _wanted(visit, webhook), await visit.by())
+    return visit.go(f"/webhooks/{webhook.id}", done="webhook-changed")
+
+
+async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Reply:
+    """Asks whether to do to the webhook in the address what `/webhooks/VERB` does."""
+    webhook = await read_webhook(visit.env, visit.sent_id())
+    title, words = _QUESTIONS[verb]
+    return visit.asks(
+        title,
+        webhook.url,
+        *lines,
+        words=words,
+        danger=danger,
+        action=f"/webhooks/{verb}",
+        back=(f"/webhooks/{webhook.id}", webhook.description or webhook.url),
+        id=webhook.id,
+    )
+
+
+_QUESTIONS = {
+    "disable": ("Disable this webhook?", "Disable webhook"),
+    "enable": ("Enable this webhook?", "Enable webhook"),
+    "secret": ("A new secret for this webhook?", "Make a new secret"),
+    "delete": ("Delete this webhook?", "Delete webhook"),
+}
+
+
+async def ask_disable(visit: Visit) -> Reply:
+    """GET /webhooks/disable."""
+    return await _ask(visit, "disable", "What is pending is given up, and nothing more is sent.")
+
+
+async def disable(visit: Visit) -> Reply:
+    """POST /webhooks/disable."""
+    return await _switch(visit, enabled=False, done="webhook-disabled")
+
+
+async def ask_enable(visit: Visit) -> Reply:
+    """GET /webhooks/enable."""
+    line = "It is told what happens from then on. What happened while it was disabled is not sent."
+    return await _ask(visit, "enable", line)
+
+
+async def enable(visit: Visit) -> Reply:
+    """POST /webhooks/enable."""
+    return await _switch(visit, enabled=True, done="webhook-enabled")
+
+
+async def _switch(visit: Visit, *, enabled: bool, done: str) -> Reply:
+    webhook_id = visit.sent_id()
+    await change_webhook(visit.env, webhook_id, {"enabled": enabled}, await visit.by())
+    return visit.go(f"/webhooks/{webhook_id}", done=done)
+
+
+async def ask_secret(visit: Visit) -> Reply:
+    """GET /webhooks/secret."""
+    line = "For 24 hours the secret so far signs beside it, so that you can change over in peace."
+    return await _ask(visit, "secret", line)
+
+
+async def new_secret(visit: Visit) -> Reply:
+    """POST /webhooks/secret."""
+    made = await rotate_secret(visit.env, visit.sent_id(), await visit.by())
+    return _made(visit, "The webhook has a new secret", made)
+
+
+async def ask_delete(visit: Visit) -> Reply:
+    """GET /webhooks/delete."""
+    line = "What is pending is given up, and nothing more is sent. It cannot be undone."
+    return await _ask(visit, "delete", line, danger=True)
+
+
+async def delete(visit: Visit) -> Reply:
+    """POST /webhooks/delete."""
+    await delete_webhook(visit.env, visit.sent_id(), await visit.by())
+    return visit.go("/webhooks", done="webhook-deleted")
+
+
+PAGES = (
+    PageRoute("GET", "/webhooks", show_all, "admin"),
+    PageRoute("GET", "/webhooks/new", show_new, "admin"),
+    PageRoute("POST", "/webhooks/new", create, "admin"),
+    PageRoute("GET", "/webhooks/{id}", show, "admin"),
+    PageRoute("POST", "/webhooks/{id}", send, "admin"),
+    PageRoute("GET", "/webhooks/{id}/edit", show_edit, "admin"),
+    PageRoute("POST", "/webhooks/{id}/edit", edit, "admin"),
+    PageRoute("GET", "/webhooks/disable", ask_disable, "admin"),
+    PageRoute("POST", "/webhooks/disable", disable, "admin"),
+    PageRoute("GET", "/webhooks/enable", ask_enable, "admin"),
+    PageRoute("POST", "/webhooks/enable", enable, "admin"),
+    PageRoute("GET", "/webhooks/secret", ask_secret, "admin"),
+    PageRoute("POST", "/webhooks/secret", new_secret, "admin"),
+    PageRoute("GET", "/webhooks/delete", ask_delete, "admin"),
+    PageRoute("POST", "/webhooks/delete", delete, "admin"),
+)

@@ -1,0 +1,368 @@
+"""Webhooks in the dashboard, on both databases: made, changed, tried, and what was delivered."""
+
+import asyncio
+import re
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import NOON, Api
+from pages.visiting import Visitor, faults, said, signed_in
+from portico.domain.published import EVENT_TYPES, Published
+from portico.domain.times import DAY
+from portico.domain.webhooks import MOST_WEBHOOKS, Delivery, Webhook
+from portico.services.environment import Environment
+from portico.storage.deliveries import Attempt
+from receiving import Receiver, receiving
+
+HOSTILE = "<script>alert(1)</script>"
+FAULT = f"HTTP/1.1 500 Oops\r\nContent-Length: {len(HOSTILE)}\r\n\r\n{HOSTILE}".encode()
+URL = "https://hooks.example.com/in"
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    """On both databases; webhooks may lead to this machine."""
+    return each_database | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}
+
+
+async def made(admin: Visitor, base: str = "", **values: Any) -> str:
+    """A new webhook's page, by the form; told of nothing that tests do, unless `types` say else."""
+    fields = {"url": URL, "types": ["sandbox.reset"], "description": ""} | values
+    answer = await admin.post(f"{base}/webhooks/new", **fields)
+    assert answer.status_code == 200, answer.text
+    (path,) = re.findall(r'href="/dashboard(\S*/webhooks/\d+)">I have kept it', answer.text)
+    return str(path)
+
+
+async def stored(env: Environment, path: str) -> Webhook:
+    webhook = await env.webhooks.get(int(path.rpartition("/")[2]))
+    assert webhook is not None
+    return webhook
+
+
+async def attempted(api: Api, path: str, **values: Any) -> int:
+    """A delivery to a webhook after an attempt; returns its id."""
+    webhook = await stored(api.live, path)
+    outcome: dict[str, Any] = {
+        "status": "delivered",
+        "next_attempt_at": None,
+        "last_status": 200,
+        "last_error": None,
+        "last_milliseconds": 31,
+        "answer": "ok",
+    }
+    async with api.live.db.transaction() as tx:
+        await api.live.deliveries.add(tx, api.clock(), [(webhook.id, 7, "user.created")])
+        delivery_id = await api.live.deliveries.last_of(tx, webhook.id)
+        await api.live.deliveries.done(tx, [Attempt(id=delivery_id, **(outcome | values))])
+    return delivery_id
+
+
+def rows(answer: httpx.Response) -> list[str]:
+    """The rows of a page's table, as text."""
+    body = answer.text.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [
+        " ".join(unescape(re.sub(r"<[^>]*>", " ", row)).split()) for row in body.split("</tr>")[:-1]
+    ]
+
+
+def picked(answer: httpx.Response) -> list[str]:
+    """The types that a form shows as chosen."""
+    return re.findall(r'name="types" value="(\S+)" checked', answer.text)
+
+
+async def test_a_webhook_is_made_with_a_secret_that_shows_once(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    assert "No webhooks yet" in (await admin.get("/webhooks")).text
+    answer = await admin.post(
+        "/webhooks/new", url=URL, types=["product.*", "user.created"], description="The cache"
+    )
+    (secret,) = re.findall(r'<code id="secret">(whsec_\S+)</code>', answer.text)
+    (row,) = rows(await admin.get("/webhooks"))
+    assert row == f"{URL} The cache product.*, user.created Enabled None lately"
+    shown = await admin.get("/webhooks/1")
+    assert "<h1>The cache</h1>" in shown.text
+    for path in ("/webhooks", "/webhooks/1", "/webhooks/1/edit", "/audit"):
+        assert secret not in (await admin.get(path)).text
+    webhook = await stored(api.live, "/webhooks/1")
+    assert (webhook.url, webhook.types) == (URL, ("product.*", "user.created"))
+    (entry,) = await api.live.audit.page(limit=1)
+    assert (entry.action, entry.credential) == ("webhook.created", "session")
+
+
+async def test_all_types_can_be_chosen_by_name_by_noun_and_at_once(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.get("/webhooks/new")
+    offered = re.findall(r'name="types" value="(\S+)"', page.text)
+    nouns = {"user.*", "product.*", "api_key.*"}
+    assert sorted(offered) == sorted({"*", *nouns, *EVENT_TYPES})
+    path = await made(admin, types=offered)
+    assert (await stored(api.live, path)).types == tuple(offered)
+    assert picked(await admin.get(f"{path}/edit")) == offered
+
+
+async def test_a_refused_form_says_why_beside_each_field_and_loses_nothing(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin)
+    inside = "https://10.0.0.1/in"
+    for form in ("/webhooks/new", f"{path}/edit"):
+        async with api.unchanged():
+            answer = await admin.post(form, url=inside, description="x" * 201)
+        assert answer.status_code == 422
+        told = faults(answer)
+        assert told.keys() == {"url", "types", "description"}
+        assert "10.0.0.1" in told["url"]
+        assert told["types"] == "Must have at least one."
+        assert told["description"] == "Must be at most 200 characters long."
+        assert f'value="{inside}"' in answer.text
+        assert f'value="{"x" * 201}"' in answer.text
+        assert picked(answer) == []
+        async with api.unchanged():
+            answer = await admin.post(form, url="", types=["user.*", "product.created"])
+        assert faults(answer) == {"url": "Must not be empty."}
+        assert picked(answer) == ["user.*", "product.created"]
+    async with api.unchanged():
+        for types in ("ping", "user.*,product.*", "sandbox.*", HOSTILE):
+            answer = await admin.post("/webhooks/new", url=URL, types=types)
+            assert answer.status_code == 400, types
+
+
+async def test_no_more_than_the_most_are_made_and_the_form_says_so(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    for _ in range(MOST_WEBHOOKS):
+        await made(admin)
+    async with api.unchanged():
+        answer = await admin.post("/webhooks/new", url=URL, types="*", description="One more")
+    assert answer.status_code == 409
+    assert said(answer) == f"There are {MOST_WEBHOOKS} webhooks, the most there can be."
+    assert 'value="One more"' in answer.text
+    assert picked(answer) == ["*"]
+
+
+async def test_an_edit_keeps_types_that_no_form_offers(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    caller = await api.caller("admin")
+    body = {"url": URL, "types": ["user.created", "sandbox.*"]}
+    path = f"/webhooks/{(await caller.post('/webhooks', json=body)).json()['data']['id']}"
+    shown = picked(await admin.get(f"{path}/edit"))
+    assert shown == body["types"]
+    other = "https://other.example.com/"
+    answer = await admin.post(f"{path}/edit", url=other, types=shown, description="Moved")
+    assert answer.headers["location"] == f"/dashboard{path}?done=webhook-changed"
+    webhook = await stored(api.live, path)
+    assert (webhook.url, webhook.description) == (other, "Moved")
+    assert list(webhook.types) == shown
+
+
+async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin)
+    row = {"id": path.rpartition("/")[2]}
+    await attempted(api, path, status="pending", next_attempt_at=api.clock() + 5_000)
+    (before,) = rows(await admin.get(path))
+    assert "Pending 1 attempt next in 5 seconds" in before
+    async with api.unchanged():
+        asked = await admin.get(f"/webhooks/disable?id={row['id']}")
+    assert "What is pending is given up" in asked.text
+    answer = await admin.post("/webhooks/disable", **row)
+    assert answer.headers["location"] == f"/dashboard{path}?done=webhook-disabled"
+    page = await admin.get(path)
+    assert "<strong>disabled by hand</strong>" in page.text
+    assert "Send a test" not in page.text
+    (after,) = rows(page)
+    assert "Failed 1 attempt The webhook was disabled." in after
+    assert "Send again" not in after
+    (listed,) = rows(await admin.get("/webhooks"))
+    assert listed == f"{URL} sandbox.reset Disabled by hand None lately"
+    assert "from then on" in (await admin.get(f"/webhooks/enable?id={row['id']}")).text
+    await admin.post("/webhooks/enable", **row)
+    page = await admin.get(path)
+    assert "disabled" not in page.text.partition("<h2>Deliveries")[0]
+    assert (await stored(api.live, path)).enabled
+
+
+@pytest.mark.parametrize(
+    ("reason", "words", "listed"),
+    [
+        ("gone", "answered <strong>410 Gone</strong>", "Disabled its receiver is gone"),
+        ("failing", "5 days without one success", "Disabled 5 days without a success"),
+        (None, "Nothing has reached it since", "Failing since 14 Mar 2026, 12:00 UTC"),
+    ],
+)
+async def test_what_ails_a_webhook_is_told_in_words(
+    api: Api, reason: str | None, words: str, listed: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin)
+    async with api.live.db.transaction() as tx:
+        sql = "UPDATE webhooks SET disabled_reason = :reason, failing_since = :since"
+        await tx.run(sql, {"reason": reason, "since": NOON - DAY})
+    assert words in (await admin.get(path)).text
+    (row,) = rows(await admin.get("/webhooks"))
+    assert listed in row
+
+
+async def test_deliveries_are_walked_from_the_newest_to_the_oldest(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path, other = await made(admin), await made(admin)
+    await attempted(api, path, last_milliseconds=1)
+    for _ in range(24):
+        await attempted(api, path)
+    await attempted(api, other)
+    first = await admin.get(path)
+    assert len(rows(first)) == 25
+    assert 'rel="next"' not in first.text
+    await attempted(api, path, last_milliseconds=1_204)
+    first = await admin.get(path)
+    assert "in 1,204 ms" in rows(first)[0]
+    (older,) = re.findall(r'rel="next" href="/dashboard(.*?)"', first.text)
+    second = await admin.get(unescape(older))
+    (oldest,) = rows(second)
+    assert oldest.startswith("user.created event 7 Delivered 1 attempt It answered 200 in 1 ms")
+    (newest,) = re.findall(r'rel="prev" href="/dashboard(.*?)"', second.text)
+    assert newest == path
+
+
+async def test_what_is_told_of_a_delivery_is_text_whoever_wrote_it(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin, description=HOSTILE)
+    reason = f"its certificate cannot be verified: {HOSTILE}"
+    gone = {"status": "failed", "last_status": None, "answer": None, "last_milliseconds": 4}
+    await attempted(api, path, **gone, last_error=reason)
+    await attempted(api, path, answer=f"</code></pre>{HOSTILE}")
+    page = await admin.get(path)
+    assert HOSTILE not in page.text
+    newest, oldest = rows(page)
+    assert "It answered 200 in 31 ms Body of the answer" in newest
+    assert f"</code></pre>{HOSTILE}" in newest
+    assert f"Failed 1 attempt It{reason[2:]} in 4 ms" in oldest
+    assert HOSTILE not in (await admin.get("/webhooks")).text
+
+
+async def test_the_list_tells_when_something_was_delivered_last(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    quiet, busy = await made(admin), await made(admin)
+    await attempted(api, busy)
+    api.clock.advance(seconds=600)
+    await attempted(api, busy)
+    for _ in range(3):
+        await attempted(api, busy, status="failed", last_error="it answered 500")
+    await attempted(api, quiet, status="failed", last_error="it answered 500")
+    api.clock.advance(seconds=300)
+    newest, oldest = rows(await admin.get("/webhooks"))
+    assert newest.endswith("Enabled 5 minutes ago")
+    assert oldest.endswith("Enabled None lately")
+
+
+async def settled(api: Api, path: str, number: int) -> list[Delivery]:
+    """A webhook's deliveries, once there are so many and each was tried."""
+    webhook = await stored(api.live, path)
+    async with asyncio.timeout(20):
+        while True:
+            found = await api.live.deliveries.latest(webhook.id, None, 9)
+            if len(found) == number and all(one.attempts for one in found):
+                return found
+            await asyncio.sleep(0)  # for the job
+
+
+async def test_a_test_goes_out_and_anything_is_sent_again(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    async with receiving(Receiver(FAULT)) as receiver:
+        path = await made(admin, url=f"http://127.0.0.1:{receiver.port}/in")
+        answer = await admin.post(path)
+        assert answer.headers["location"] == f"/dashboard{path}?done=webhook-tested"
+        (ping,) = await settled(api, path, 1)
+        page = await admin.get(path)
+        (row,) = rows(page)
+        assert row.startswith(f"ping event {ping.event_id} Failed 1 attempt It answered 500 in")
+        assert HOSTILE in row
+        assert HOSTILE not in page.text
+        answer = await admin.post(path, delivery=ping.id)
+        assert answer.headers["location"] == f"/dashboard{path}?done=webhook-resent"
+        again, _ = await settled(api, path, 2)
+        assert (again.event_id, again.type) == (ping.event_id, "ping")
+        first, second = receiver.requests
+        assert first.body == second.body
+    actions = [entry.action for entry in await api.live.audit.page(limit=2)]
+    assert actions == ["webhook.redelivered", "webhook.tested"]
+
+
+async def test_what_cannot_be_sent_is_refused_on_the_page_itself(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path, other = await made(admin), await made(admin)
+    forgotten, theirs = await attempted(api, path), await attempted(api, other)
+    async with api.unchanged():
+        answer = await admin.post(path, delivery=forgotten)
+        assert answer.status_code == 410
+        assert said(answer) == "The event 7 is no longer kept."
+        assert len(rows(answer)) == 1
+        for delivery in (theirs, 999, "x", "0", "-1", "9" * 30):
+            assert (await admin.post(path, delivery=delivery)).status_code == 404, delivery
+    async with api.live.db.transaction() as tx:
+        for _ in range(7):
+            await api.live.events.add(tx, api.clock(), Published("user.created", '{"id":1}'))
+    await api.live.events.settle()
+    await admin.post("/webhooks/disable", id=path.rpartition("/")[2])
+    async with api.unchanged():
+        for fields in ({}, {"delivery": forgotten}):
+            answer = await admin.post(path, **fields)
+            assert answer.status_code == 409
+            assert said(answer) == "This webhook is disabled; enable it first."
+
+
+async def test_a_secret_is_rotated_and_both_sign_for_a_day(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin)
+    before = await stored(api.live, path)
+    row = {"id": before.id}
+    assert "For 24 hours" in (await admin.get(f"/webhooks/secret?id={before.id}")).text
+    answer = await admin.post("/webhooks/secret", **row)
+    assert re.search(r'<code id="secret">whsec_\S+</code>', answer.text)
+    assert "16 Mar 2026, 12:00 UTC" in answer.text
+    after = await stored(api.live, path)
+    assert (after.former_secret, after.former_until) == (before.secret, NOON + DAY)
+    assert "Two sign" in (await admin.get(path)).text
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE webhooks SET former_until = :now", {"now": api.clock()})
+    assert "Two sign" not in (await admin.get(path)).text
+
+
+async def test_a_deleted_webhook_is_nowhere_any_more(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin)
+    number = path.rpartition("/")[2]
+    async with api.unchanged():
+        assert "cannot be undone" in (await admin.get(f"/webhooks/delete?id={number}")).text
+    answer = await admin.post("/webhooks/delete", id=number)
+    assert answer.headers["location"] == "/dashboard/webhooks?done=webhook-deleted"
+    assert "No webhooks yet" in (await admin.get("/webhooks")).text
+    for place in (path, f"{path}/edit", *(f"/webhooks/{verb}?id={number}" for verb in VERBS)):
+        assert (await admin.get(place)).status_code == 404, place
+    async with api.unchanged():
+        fields = {"url": URL, "types": "*", "id": number}
+        for place in (path, f"{path}/edit", *(f"/webhooks/{verb}" for verb in VERBS)):
+            assert (await admin.post(place, **fields)).status_code == 404, place
+
+
+VERBS = ("disable", "enable", "secret", "delete")
+
+
+async def test_each_environment_has_webhooks_of_its_own(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    path = await made(admin, base="/sandbox", description="Trial")
+    assert path.startswith("/sandbox/webhooks/")
+    assert "No webhooks yet" in (await admin.get("/webhooks")).text
+    assert await api.live.webhooks.all() == []
+    (entry,) = await api.sandbox.audit.page(limit=1)
+    assert (entry.action, entry.email) == ("webhook.created", user.email)
+
+
+async def test_only_admins_are_led_to_webhooks(api: Api) -> None:
+    for role, there in (("viewer", False), ("editor", False), ("admin", True)):
+        _, somebody = await signed_in(api, role)
+        for base in ("", "/sandbox"):
+            page = await somebody.get(base)
+            assert (f'href="/dashboard{base}/webhooks"' in page.text) is there
