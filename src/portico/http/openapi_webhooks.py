@@ -49,7 +49,7 @@ _RESPONSES = {
     "410": {"description": "No more: the webhook is disabled at once."},
     "default": {
         "description": "It is delivered again, up to"
-        f" {len(RETRY_SECONDS)} times within about four days, and no sooner than a `Retry-After`"
+        f" {len(RETRY_SECONDS)} times within about three days, and no sooner than a `Retry-After`"
         " says. So is what was not answered within 15 seconds, and a redirect is not followed."
         f" After {FAILING_DAYS} days without one success the webhook is disabled."
     },
