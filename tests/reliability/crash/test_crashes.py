@@ -232,7 +232,7 @@ def test_what_was_acknowledged_outlives_kills_of_workers_and_of_postgresql(
         series.received.hook(installation)
         series.start()
         try:
-            for number in range(max(rounds // 5, 3)):
+            for number in range(max(rounds // 5, 6)):  # so that each is killed twice
                 kill_postgres, kill_portico = [(False, True), (True, False), (True, True)][
                     number % 3
                 ]
