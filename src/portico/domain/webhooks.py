@@ -97,7 +97,9 @@ def as_it_stands(delivery: Delivery, webhook: Webhook) -> Delivery:
 
 
 def webhook_type(text: str) -> str:
-    """Accept a type of event, `noun.*` or `*`; raises `BrokenRule`."""
+    """Accept a type of event, `noun.*` or `*`, without white space around it; raises
+    `BrokenRule`."""
+    text = text.strip()
     if text != EVERYTHING:
         if "," in text:
             raise BrokenRule("must be one type of event; list several apart")
