@@ -141,7 +141,8 @@ class ListedEvents(msgspec.Struct, frozen=True):
 
 
 def _after(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > len(str(LAST_PAGE)):
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(LAST_PAGE))
+    if not digits or int(text) > LAST_PAGE:
         raise BrokenRule("must be the id of an event, or 0")
     return int(text)
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -68,6 +69,8 @@ BUSY_PAUSE_SECONDS = 0.005
 CLOSE_SECONDS = 2.0
 GONE = 410
 
+_FORGOTTEN = "The event is no longer kept."
+
 log = logging.getLogger(__name__)
 
 
@@ -92,6 +95,16 @@ class Sends(Protocol):
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
         """POSTs a body once; never raises but when it is cancelled."""
         ...
+
+
+class _Unsigned(msgspec.Struct, frozen=True):
+    """The outcome where the webhook's secret cannot be read: nothing was sent."""
+
+    status: int | None = None
+    error: str | None = "The webhook's secret cannot be read here."
+    answer: str = ""
+    milliseconds: int = 0
+    retry_after: int | None = None
 
 
 class _Claimed(msgspec.Struct, frozen=True):
@@ -120,8 +133,14 @@ class _Lane:
 
     @property
     def low(self) -> bool:
-        """Whether it is time to claim more."""
-        return len(self.waiting) + len(self.sending) < (AT_ONCE if self.quick else 1)
+        """Whether it is time to claim more: some may be sent at once, however long others hang."""
+        return len(self.waiting) + len(self.sending) < (1 if self.failing else AT_ONCE)
+
+    def end(self) -> list[_Claimed]:
+        """Begins to send nothing more; returns what waited."""
+        waiting = [*self.waiting]
+        self.waiting.clear()
+        return waiting
 
 
 class _Ended(msgspec.Struct, frozen=True):
@@ -165,18 +184,22 @@ class Deliver:
         while await env.events.settle():
             pass
         webhooks = await env.webhooks.all()
+        dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
+        # What was given up is out of the way before anything is claimed.
+        self._follow([one for one in webhooks if one.enabled and one not in dropping])
         if webhooks:
             await fan_out(env, webhooks)
-            await self._drop(webhooks)
-        self._follow([webhook for webhook in webhooks if webhook.enabled])
-        self._wait = await self._claim() if self._lanes else LOOK_SECONDS
+        for webhook in dropping:
+            await self._drop(webhook)
+        wait = await self._claim() if self._lanes else LOOK_SECONDS
+        self._wait = 0.0 if dropping else wait
 
     async def close(self) -> None:
         """Ends what is being sent, and gives back what was claimed."""
         lanes = list(self._lanes.values())
         self._lanes.clear()
         tasks = [task for lane in lanes for task in lane.sending]
-        claimed = [one for lane in lanes for one in (*lane.waiting, *lane.sending.values())]
+        claimed = [one for lane in lanes for one in (*lane.end(), *lane.sending.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -197,16 +220,17 @@ class Deliver:
         for webhook in enabled:
             self._lanes.setdefault(webhook.id, _Lane(webhook)).webhook = webhook
         for gone in self._lanes.keys() - {webhook.id for webhook in enabled}:
-            for task in self._lanes.pop(gone).sending:
+            lane = self._lanes.pop(gone)
+            lane.end()
+            for task in lane.sending:
                 task.cancel()
 
-    async def _drop(self, webhooks: list[Webhook]) -> None:
-        """Notes what was given up when a webhook was disabled."""
-        for webhook in webhooks:
-            more = webhook.dropped_up_to != self._dropped.get(webhook.id, 0)
-            while more:
-                async with self._env.db.transaction() as tx:
-                    more = await self._env.deliveries.drop(tx, webhook)
+    async def _drop(self, webhook: Webhook) -> None:
+        """Notes of some deliveries that were given up when a webhook was disabled that they were:
+        of all of a million, others would wait for it."""
+        async with self._env.db.transaction() as tx:
+            more = await self._env.deliveries.drop(tx, webhook)
+        if not more:
             self._dropped[webhook.id] = webhook.dropped_up_to
 
     async def _claim(self) -> float:
@@ -227,7 +251,8 @@ class Deliver:
                 lane.waiting.append(_Claimed(delivery, bodies.get(delivery.event_id), now))
         for lane in self._lanes.values():
             self._fill(lane)
-        return 0.0
+        # What is due and cannot be had is another host's, which may hold it for long.
+        return 0.0 if claimed else AGAIN_SECONDS
 
     def _fill(self, lane: _Lane) -> None:
         """Begins to send what waits, as far as there are places."""
@@ -267,14 +292,16 @@ class Deliver:
     async def _send(self, lane: _Lane, claimed: _Claimed) -> None:
         env, webhook, delivery = self._env, lane.webhook, claimed.delivery
         now = env.clock()
-        secrets = [opened(env, sealed) for sealed in webhook.secrets(now)]
+        secret, *former = (opened(env, sealed) for sealed in webhook.secrets(now))
         if claimed.body is None:
-            self._note(webhook, _given_up(delivery, "The event is no longer kept."))
-        elif None in secrets:
-            self._note(webhook, _given_up(delivery, "The webhook's secret cannot be read here."))
+            attempt = Attempt(delivery.id, "failed", None, None, _FORGOTTEN, 0, None)
+        elif secret is None:
+            # Elsewhere it may be readable, and here again once the right secret is back.
+            lane.failing = True
+            attempt = self._attempt(delivery, _Unsigned())
         else:
             headers = signed_headers(
-                [secret for secret in secrets if secret is not None],
+                [secret, *(one for one in former if one is not None)],
                 f"evt_{delivery.event_id}",
                 now // SECOND,
                 claimed.body,
@@ -284,7 +311,7 @@ class Deliver:
             attempt = self._attempt(delivery, outcome)
             lane.failing = attempt.status != "delivered"
             lane.quick = not lane.failing and outcome.milliseconds < QUICK_MILLISECONDS
-            self._note(webhook, attempt)
+        self._note(webhook, attempt)
 
     def _attempt(self, delivery: Delivery, outcome: Outcome) -> Attempt:
         status = outcome.status
@@ -315,11 +342,13 @@ class Deliver:
             done, self._done = self._done, []
             try:
                 await self._store(done)
-                for ended in done:
-                    await self._judge(ended)
             except (Unavailable, Contended):
                 self._done = done + self._done
                 await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            for ended in done:
+                with suppress(Unavailable):  # the next attempt tells it again
+                    await self._judge(ended)
 
     async def _store(self, done: list[_Ended]) -> None:
         works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
@@ -342,10 +371,6 @@ class Deliver:
             reason = FAILING
         else:
             return
-        if await disable_webhook(self._env, webhook.id, reason, SYSTEM):
+        if await disable_webhook(self._env, webhook, reason, SYSTEM):
             await tell_admins(self._env, webhook, reason)
             self._bell.hear()
-
-
-def _given_up(delivery: Delivery, reason: str) -> Attempt:
-    return Attempt(delivery.id, "failed", None, None, reason, 0, None)

@@ -20,6 +20,7 @@ from portico.domain.times import SECOND
 from portico.domain.webhook_signing import mint_webhook_secret
 from portico.domain.webhooks import (
     BY_HAND,
+    FAILING,
     MOST_WEBHOOKS,
     ROTATION_OVERLAP_SECONDS,
     Delivery,
@@ -106,12 +107,15 @@ async def change_webhook(
     return webhook
 
 
-async def disable_webhook(env: Environment, webhook_id: int, reason: str, by: By) -> bool:
-    """Disables a webhook for this reason; False where somebody else has, or deleted it."""
+async def disable_webhook(env: Environment, seen: Webhook, reason: str, by: By) -> bool:
+    """Disables a webhook for this reason, which was found as it was `seen`; False where somebody
+    else has, or deleted it, or it leads elsewhere or works by now."""
 
     async def work(change: Change) -> bool:
-        before = await change.lock(env.webhooks, webhook_id)
-        if before is None or not before.enabled:
+        before = await change.lock(env.webhooks, seen.id)
+        if before is None or not before.enabled or before.url != seen.url:
+            return False
+        if reason == FAILING and before.failing_since != seen.failing_since:
             return False
         after = await _switched(env, change, before, reason)
         after = msgspec.structs.replace(after, updated_at=change.now)

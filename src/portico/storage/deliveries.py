@@ -52,11 +52,14 @@ UPDATE deliveries SET status = :status, attempts = attempts + 1,
     next_attempt_at = :next_attempt_at, last_status = :last_status, last_error = :last_error,
     last_milliseconds = :last_milliseconds, answer = :answer
 WHERE id = :id AND status = 'pending'"""
+# By the index of what is due, which has nothing else: those that were noted before would be passed
+# each time.
 _DROP = """
 UPDATE deliveries SET status = 'failed', next_attempt_at = NULL, last_error = :reason
 WHERE id IN (
-    SELECT id FROM deliveries WHERE webhook_id = :webhook_id AND status = 'pending' AND id <= :up_to
-    LIMIT :limit)
+    SELECT id FROM deliveries
+    WHERE webhook_id = :webhook_id AND status = 'pending' AND next_attempt_at > 0 AND +id <= :up_to
+    ORDER BY next_attempt_at LIMIT :limit{lock})
 RETURNING 1"""
 _REMOVE = "DELETE FROM deliveries WHERE id <= :up_to"
 _RELEASE = "UPDATE deliveries SET next_attempt_at = :now WHERE id = :id AND status = 'pending'"
@@ -158,7 +161,8 @@ class Deliveries:
             "reason": DROPPED,
             "limit": BATCH,
         }
-        return len(await tx.all(_DROP, values)) == BATCH
+        statement = _DROP.replace("{lock}", _SKIPPING[self._db.engine])
+        return len(await tx.all(statement, values)) == BATCH
 
     async def release(self, tx: Transaction, ids: Sequence[int], now: int) -> None:
         """Gives claims back, which are due at once."""

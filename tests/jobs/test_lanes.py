@@ -1,0 +1,184 @@
+"""Each webhook's deliveries by themselves: what fails, hangs or is given up holds up no other."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.test_webhooks import HOOK
+from driving import Api, Caller, settings_for
+from jobs.test_deliveries import FAULT, LAMP, WANTS_NO_MORE, became, deliveries, hook
+from portico.app import Portico
+from portico.contract.events import delivered
+from portico.domain.webhooks import DROPPED
+from portico.jobs.deliveries import AT_ONCE, Deliver
+from portico.storage.expiry import BATCH
+from receiving import OK, Receiver, receiving
+
+
+@pytest.fixture
+async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application, whose webhooks may lead to this machine."""
+    api = Api(settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}))
+    await api.start()
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+async def lamps(admin: Caller, count: int) -> None:
+    for number in range(count):
+        await admin.post("/products", json=LAMP | {"name": f"Lamp {number}"})
+
+
+async def test_nothing_that_waited_is_sent_once_a_webhook_is_disabled(api: Api) -> None:
+    admin = await api.caller("admin")
+    gone = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        if len(first.requests) > 1:
+            await gone.wait()
+            writer.write(WANTS_NO_MORE)
+        else:
+            writer.write(OK)
+
+    first = Receiver(answer)
+    async with receiving(first), receiving(Receiver(FAULT)) as other:
+        made = await hook(admin, first, "product.created")
+        await lamps(admin, 60)
+        await first.got(17)
+        gone.set()
+        await became(admin, made, "disabled")
+        await hook(admin, other, "product.created")
+        await lamps(admin, 8)
+        await other.got(2)  # so the job has seen that it is disabled
+        sent = len(first.requests)
+        await other.got(8)  # with a pause after each, long enough for one more to the first
+        assert len(first.requests) == sent
+
+
+async def test_some_that_hang_hold_up_none_behind_them(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.jobs.deliveries.QUICK_MILLISECONDS", 0)
+    monkeypatch.setattr("portico.jobs.deliveries.LOOK_SECONDS", 3600.0)
+    admin = await api.caller("admin")
+    answered, all_but_one = asyncio.Event(), asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        await (answered if len(receiver.requests) == 1 else all_but_one).wait()
+        writer.write(OK)
+
+    receiver = Receiver(answer)
+    async with receiving(receiver):
+        await lamps(admin, 0)
+        made = await hook(admin, receiver, "product.created")
+        async with api.live.db.transaction() as tx:
+            events = [(made["id"], 1, "product.created")] * 40
+            await api.live.deliveries.add(tx, api.clock(), events)
+        await admin.post("/products", json=LAMP)
+        await receiver.got(AT_ONCE)
+        for _ in range(20):
+            await admin.get("/webhooks")  # so the job has seen that there is no place
+        all_but_one.set()
+        await receiver.got(41)
+        assert not answered.is_set()
+
+
+@pytest.mark.parametrize("column", ["secret", "former_secret"])
+async def test_a_secret_that_cannot_be_read_loses_no_delivery(api: Api, column: str) -> None:
+    admin = await api.caller("admin")
+    async with receiving(Receiver()) as receiver:
+        made = await hook(admin, receiver, "product.created")
+        await admin.post(f"/webhooks/{made['id']}/rotate-secret")
+        async with api.live.db.transaction() as tx:
+            sql = f"UPDATE webhooks SET {column} = :sealed"  # noqa: S608 - one of two
+            await tx.run(sql, {"sealed": b"another installation's"})
+        await admin.post("/products", json=LAMP)
+        if column == "former_secret":
+            (request,) = await receiver.got(1)
+            assert len(request.headers["webhook-signature"].split()) == 1
+        else:
+            why = "The webhook's secret cannot be read here."
+            (delivery,) = await deliveries(admin, made, why)
+            assert delivery["status"] == "pending"
+            await admin.post(f"/webhooks/{made['id']}/rotate-secret")
+            api.clock.advance(days=1)
+            api.live.db.bell.ring()
+            await receiver.got(1)
+
+
+async def test_410_of_an_address_that_was_left_disables_nothing(api: Api) -> None:
+    admin = await api.caller("admin")
+    moved = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        await moved.wait()
+        writer.write(WANTS_NO_MORE)
+
+    async with receiving(Receiver(answer)) as old, receiving(Receiver()) as new:
+        made = await hook(admin, old, "product.created")
+        await admin.post("/products", json=LAMP)
+        await old.got(1)
+        url = f"http://127.0.0.1:{new.port}/in"
+        path = f"/webhooks/{made['id']}"
+        await admin.patch(path, json={"url": url})
+        moved.set()
+        await deliveries(admin, made, "failed")
+        await admin.post("/products", json=LAMP)
+        await new.got(1)
+        await deliveries(admin, made, "delivered")
+        assert (await admin.get(path)).json()["data"]["status"] == "enabled"
+
+
+async def test_giving_up_very_many_holds_up_no_other(api: Api) -> None:
+    admin = await api.caller("admin")
+    many = 40 * BATCH
+    async with receiving(Receiver(FAULT)) as dead, receiving(Receiver()) as receiver:
+        made = await hook(admin, dead, "user.created")
+        await hook(admin, receiver, "product.created")
+        await admin.post("/products", json=LAMP)
+        await receiver.got(1)  # so what sends is loaded
+        async with api.live.db.transaction() as tx:
+            due = [(made["id"], 1, "user.created")] * many
+            await api.live.deliveries.add(tx, api.clock() + 3_600_000, due)
+        await admin.patch(f"/webhooks/{made['id']}", json={"status": "disabled"})
+        await admin.post("/products", json=LAMP)
+        await receiver.got(2)
+        left = "SELECT count(*) FROM deliveries WHERE status = 'pending' AND webhook_id = :id"
+        row = await api.live.db.one(left, {"id": made["id"]})
+        assert row is not None
+        assert row[0] > 0
+        async with asyncio.timeout(20):
+            while row is not None and row[0]:
+                row = await api.live.db.one(left, {"id": made["id"]})
+                await asyncio.sleep(0)  # for the job
+        page = await api.live.deliveries.page(made["id"], offset=many - 1, limit=1)
+        assert page.total == many
+        assert (page.rows[0].status, page.rows[0].last_error) == ("failed", DROPPED)
+
+
+async def test_what_another_host_holds_is_not_asked_for_again_and_again(
+    api: Api, environ: dict[str, str]
+) -> None:
+    if not environ:
+        pytest.skip("on SQLite nobody holds a row")
+    admin = await api.caller("admin")
+    webhook: dict[str, Any] = (await admin.post("/webhooks", json=HOOK)).json()["data"]
+    async with api.live.db.transaction() as tx:
+        await api.live.deliveries.add(tx, api.clock(), [(webhook["id"], 1, "product.created")])
+        await tx.run("UPDATE deliveries SET next_attempt_at = next_attempt_at + 1")
+    async with api.live.db.transaction() as other:
+        await other.all("SELECT 1 FROM deliveries FOR UPDATE")
+        api.clock.advance(milliseconds=1)
+        deliver = Deliver(api.live, _sender(api.portico), delivered, "Portico", lambda: 0)
+        await deliver.run()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await deliver.run()
+
+
+def _sender(portico: Portico) -> Any:
+    return portico.sender
