@@ -180,5 +180,26 @@ async def test_what_another_host_holds_is_not_asked_for_again_and_again(
                 await deliver.run()
 
 
+async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(api: Api) -> None:
+    admin = await api.caller("admin")
+    answered = asyncio.Event()
+
+    async def late(writer: asyncio.StreamWriter) -> None:
+        await answered.wait()
+        writer.write(OK)
+
+    async with receiving(Receiver(late)) as receiver:
+        made = await hook(admin, receiver, "product.created")
+        await admin.post("/products", json=LAMP)
+        await receiver.got(1)
+        asyncio.get_running_loop().call_later(0.5, answered.set)
+        await api.stop()
+        await api.start()
+        admin = await api.caller("admin")
+        (delivery,) = await deliveries(admin, made)
+        assert delivery["status"] == "delivered"
+        assert len(receiver.requests) == 1
+
+
 def _sender(portico: Portico) -> Any:
     return portico.sender

@@ -22,7 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from portico.domain.networks import Destinations
-from portico.outbound.client import CONNECTIONS_PER_HOST
 from portico.outbound.sender import Outcome, Sender, look_up
 from receiving import OK, Answer, Authority, Receiver, authority, receiving
 
@@ -125,16 +124,23 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
     assert (there.connections, proxy.connections) == (1, 0)
 
 
-async def test_at_most_so_many_connections_lead_to_one_host_at_once() -> None:
-    async def slowly(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.02)
+async def test_receivers_that_hang_take_no_connection_from_another() -> None:
+    answered = asyncio.Event()
+
+    async def late(writer: asyncio.StreamWriter) -> None:
+        await answered.wait()
         writer.write(OK)
 
-    async with sending(LOOPBACK) as sender, receiving(Receiver(slowly)) as there:
-        many = [sent(there, sender, scheme="http") for _ in range(3 * CONNECTIONS_PER_HOST)]
-        assert {outcome.status for outcome in await asyncio.gather(*many)} == {200}
-    assert len(there.requests) == len(many)
-    assert there.most_open == there.connections == CONNECTIONS_PER_HOST
+    async with (
+        sending(LOOPBACK) as sender,
+        receiving(Receiver(late)) as slow,
+        receiving(Receiver()) as quick,
+    ):
+        held = [asyncio.ensure_future(sent(slow, sender, scheme="http")) for _ in range(200)]
+        await slow.got(200)
+        assert (await sent(quick, sender, scheme="http")).status == 200
+        answered.set()
+        assert {outcome.status for outcome in await asyncio.gather(*held)} == {200}
 
 
 # Where it goes

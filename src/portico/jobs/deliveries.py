@@ -195,14 +195,18 @@ class Deliver:
         self._wait = 0.0 if dropping else wait
 
     async def close(self) -> None:
-        """Ends what is being sent, and gives back what was claimed."""
+        """Waits a little for what is being sent, which would else be sent twice; then ends it, and
+        gives back what was claimed."""
         lanes = list(self._lanes.values())
         self._lanes.clear()
-        tasks = [task for lane in lanes for task in lane.sending]
-        claimed = [one for lane in lanes for one in (*lane.end(), *lane.sending.values())]
-        for task in tasks:
+        claimed = [one for lane in lanes for one in lane.end()]
+        sending = {task: one for lane in lanes for task, one in lane.sending.items()}
+        if sending:
+            await asyncio.wait(sending, timeout=CLOSE_SECONDS)
+        for task in sending:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*sending, return_exceptions=True)
+        claimed += [one for task, one in sending.items() if task.cancelled()]
         if self._recorder is not None:
             await asyncio.wait([self._recorder], timeout=CLOSE_SECONDS)
             self._recorder.cancel()
@@ -212,8 +216,8 @@ class Deliver:
             async with self._env.db.transaction() as tx:
                 ids = [one.delivery.id for one in claimed]
                 await self._env.deliveries.release(tx, ids, self._env.clock())
-        except Unavailable as error:
-            log.warning("deliveries under way come again in %d s: %s", CLAIM_SECONDS, error.message)
+        except (Unavailable, Contended):
+            log.warning("deliveries under way come again in %d s", CLAIM_SECONDS)
 
     def _follow(self, enabled: list[Webhook]) -> None:
         """Keeps a lane for each enabled webhook as it is now; ends what goes to others."""

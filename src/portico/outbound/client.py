@@ -33,9 +33,9 @@ from portico.outbound.exchange import LookUp, Reply, Unsent
 
 ANSWER_BYTES = 1024
 
-CONNECTIONS = 128
-CONNECTIONS_PER_HOST = 16
-"""How many may be in use at once; a delivery that needs one more waits."""
+CONNECTIONS = 640
+"""How many may be in use at once: as many as all webhooks of both environments have places, so that
+none waits for what another holds."""
 
 KEPT_SECONDS = 4.0
 """How long an idle connection is kept: less than the 5 s of common servers, so that it is seldom
@@ -68,7 +68,6 @@ class Client:
                 ttl_dns_cache=0,
                 ssl=tls,
                 limit=CONNECTIONS,
-                limit_per_host=CONNECTIONS_PER_HOST,
                 keepalive_timeout=KEPT_SECONDS,
                 socket_factory=self._socket,
             ),
