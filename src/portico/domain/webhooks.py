@@ -26,6 +26,9 @@ DROPPED = "The webhook was disabled."
 RETRY_SECONDS = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """The waits before the second attempt and each one after it."""
 
+LONGEST_RETRY_AFTER = 7 * 86_400
+"""In seconds: what a receiver may ask to wait. Its event is kept so long at least."""
+
 RETRY_SPREAD = 0.2
 """By which part of itself a wait is longer or shorter, so that not all come back at once."""
 
@@ -121,4 +124,4 @@ def retry_at(now: int, attempts: int, chance: float, retry_after: int | None) ->
         return None
     spread = 1 - RETRY_SPREAD + 2 * RETRY_SPREAD * chance
     wait = RETRY_SECONDS[attempts - 1] * spread
-    return now + round(1000 * max(wait, min(retry_after or 0, RETRY_SECONDS[-1])))
+    return now + round(1000 * max(wait, min(retry_after or 0, LONGEST_RETRY_AFTER)))

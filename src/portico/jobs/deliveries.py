@@ -172,6 +172,8 @@ class Deliver:
         self._lanes: dict[int, _Lane] = {}
         self._done: list[_Ended] = []
         self._recorder: asyncio.Task[None] | None = None
+        self._behind = False
+        """Whether what came of attempts could not be stored yet."""
         self._dropped: dict[int, int] = {}
         self._wait = 0.0
 
@@ -191,6 +193,8 @@ class Deliver:
             await fan_out(env, webhooks)
         for webhook in dropping:
             await self._drop(webhook)
+        if self._behind:  # what was sent would be claimed and sent again
+            return
         wait = await self._claim() if self._lanes else LOOK_SECONDS
         self._wait = 0.0 if dropping else wait
 
@@ -348,8 +352,10 @@ class Deliver:
                 await self._store(done)
             except (Unavailable, Contended):
                 self._done = done + self._done
+                self._behind = True
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
+            self._behind = False
             for ended in done:
                 with suppress(Unavailable):  # the next attempt tells it again
                     await self._judge(ended)
