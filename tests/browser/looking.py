@@ -13,7 +13,7 @@ from typing import Any
 
 import axe_playwright_python.base
 import httpx
-from playwright.async_api import Browser, ConsoleMessage, Page, Playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright
 
 from operating import Installation
 
@@ -71,6 +71,8 @@ class Desk:
     browser: Browser
     admin: Person
     _cookies: dict[int, str] = field(default_factory=dict)
+    _idle: dict[bool, list[BrowserContext]] = field(default_factory=lambda: {True: [], False: []})
+    """Those that nobody uses, with script and without."""
 
     @property
     def origin(self) -> str:
@@ -121,18 +123,11 @@ class Desk:
         anew: bool = False,
         expected: Sequence[str] = (),
     ) -> AsyncIterator[Page]:
-        """A page of a fresh browser, signed in as somebody.
+        """A page of a browser that knows nobody, signed in as somebody.
 
         Fails for whatever the console complains of, unless it holds one of `expected`.
         """
-        context = await self.browser.new_context(
-            base_url=f"{self.dashboard}/",
-            viewport={"width": size[0], "height": size[1]},
-            color_scheme="dark" if dark else "light",
-            java_script_enabled=script,
-            reduced_motion="reduce",
-        )
-        context.set_default_timeout(PATIENCE_MILLISECONDS)
+        context = await self._context(script=script)
         if person is not None:
             secret = self.cookie(person, anew=anew)
             await context.add_cookies(
@@ -149,6 +144,8 @@ class Desk:
             )
         complaints: list[str] = []
         page = await context.new_page()
+        await page.set_viewport_size({"width": size[0], "height": size[1]})
+        await page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
 
         def note(message: ConsoleMessage) -> None:
             if message.type in ("error", "warning") and not any(
@@ -160,10 +157,26 @@ class Desk:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         try:
             yield page
-        finally:
+        except BaseException:
             with contextlib.suppress(Exception):
                 await context.close()
+            raise
+        await page.close()
+        await context.clear_cookies()
+        await context.clear_permissions()
+        self._idle[script].append(context)
         assert not complaints, complaints
+
+    async def _context(self, *, script: bool) -> BrowserContext:
+        """One that somebody has used before and left no trace in, or else a new one, which takes a
+        second."""
+        if self._idle[script]:
+            return self._idle[script].pop()
+        context = await self.browser.new_context(
+            base_url=f"{self.dashboard}/", java_script_enabled=script
+        )
+        context.set_default_timeout(PATIENCE_MILLISECONDS)
+        return context
 
 
 async def faults(page: Page) -> list[str]:
