@@ -72,8 +72,9 @@ TABLES = {
     "webhooks": "id",
     "idempotency_keys": "user_id, route, key_hash",
 }
-_EPHEMERAL = {"api_keys": 8, "grants": 7, "sessions": 6, "webhooks": 8}
-"""The column of a table that moves by itself: `last_used_at`, `last_seen_at`, `told_up_to`."""
+_EPHEMERAL = {"api_keys": (8,), "grants": (7,), "sessions": (6,), "webhooks": (8, 9, 10)}
+"""The columns of a table that move by themselves: `last_used_at`, `last_seen_at`, and how far the
+deliveries of a webhook have come, or fail."""
 
 
 @dataclass
@@ -364,8 +365,8 @@ class Api:
         held: dict[str, list[tuple[Any, ...]]] = {}
         for env in self.portico.environments:
             for table, rows in (await _rows(env)).items():
-                skip = _EPHEMERAL.get(table)
-                columns = [i for i in range(len(rows[0])) if i != skip] if rows else []
+                skip = _EPHEMERAL.get(table, ())
+                columns = [i for i in range(len(rows[0])) if i not in skip] if rows else []
                 held[f"{env.name} {table}"] = [tuple(row[i] for i in columns) for row in rows]
         return held
 
