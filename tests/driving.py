@@ -25,8 +25,10 @@ from portico.app import Portico, Server
 from portico.domain.api_keys import ApiKey, KeyType
 from portico.domain.audit import OPERATOR
 from portico.domain.limits import DEFAULT_PLANS, Plan
+from portico.domain.networks import Destinations
 from portico.domain.products import Product
 from portico.domain.users import User
+from portico.outbound.sender import Sender
 from portico.secret_file import NAME as SECRET_FILE
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
@@ -90,6 +92,11 @@ class FakeClock:
     def advance(self, *, days: int = 0, seconds: float = 0, milliseconds: int = 0) -> None:
         """Moves the time, also backwards."""
         self.now += days * 86_400_000 + round(seconds * 1000) + milliseconds
+
+
+def _nowhere(name: str) -> list[str]:
+    """Finds no address of any name: nothing that a test has sent leaves this machine."""
+    raise OSError(f"{name} is not looked up")
 
 
 class Headers:
@@ -251,6 +258,7 @@ class Api:
             clock=self.clock,
             random=self._random.randbytes,
             passwords=Passwords(memory_kib=8, iterations=1),  # what tests ask takes no strength
+            sender=Sender(Destinations(self.settings.webhooks_allow), self.clock, look_up=_nowhere),
         )
         await self.portico.open()
         self.server = Server(self.portico)

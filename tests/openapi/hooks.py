@@ -27,6 +27,9 @@ SAID_BY_NO_SCHEMA = {
         ("current_password", "This is not the current password."),
         ("current_password", "Send the current password too"),
     },
+    # Where webhooks may lead.
+    ("POST", "/webhooks", 422): {("url", "must ")},
+    ("PATCH", "/webhooks/{id}", 422): {("url", "must ")},
     ("PATCH", "/users/{id}", 422): {
         ("current_password", "This is not the current password."),
         ("current_password", "Send the current password too"),

@@ -1,5 +1,6 @@
 """Events on the wire, and what of a change is told in one."""
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -147,6 +148,13 @@ def _after(text: str) -> int:
     return int(text)
 
 
+_NAMES = "|".join(
+    re.escape(name)
+    for name in (*EVENT_TYPES, *sorted({f"{name.partition('.')[0]}.*" for name in EVENT_TYPES}))
+)
+_TYPES = f"^({_NAMES})(,({_NAMES}))*$"
+
+
 class ListEvents(msgspec.Struct, frozen=True):
     """The query of GET /events."""
 
@@ -165,6 +173,7 @@ class ListEvents(msgspec.Struct, frozen=True):
         Param(
             event_types,
             type="string",
+            pattern=_TYPES,
             description="Comma-separated; `user.*` stands for all types of a noun.",
             examples=["product.*,user.created"],
         ),

@@ -53,7 +53,7 @@ def event_types(text: str) -> tuple[str, ...]:
     `BrokenRule`."""
     found: set[str] = set()
     for word in text.split(","):
-        noun, dot, rest = word.strip().partition(".")
+        noun, dot, rest = word.partition(".")
         if rest == "*":
             of_noun = {name for name in EVENT_TYPES if name.startswith(noun + dot)}
         else:

@@ -8,7 +8,7 @@ import msgspec
 from portico.domain.webhooks import DROPPED, Delivery, Webhook
 from portico.storage.database import Database, Engine, Transaction
 from portico.storage.expiry import BATCH, last_expired
-from portico.storage.listing import Page
+from portico.storage.listing import FARTHEST, Page
 from portico.storage.table import Table
 
 DELIVERIES = Table("deliveries", Delivery)
@@ -109,7 +109,9 @@ class Deliveries:
         """A page of a webhook's deliveries, the newest first."""
         values: dict[str, object] = {"webhook_id": webhook_id}
         async with self._db.snapshot() as reader:
-            rows = await reader.all(_PAGE, {**values, "limit": limit, "offset": offset})
+            rows = await reader.all(
+                _PAGE, {**values, "limit": limit, "offset": min(offset, FARTHEST)}
+            )
             count = await reader.one(_COUNT, values)
         return Page(DELIVERIES.read_all(rows), count[0] if count else 0)
 
