@@ -57,6 +57,13 @@ def full_of_addresses(now_ms: int) -> MemoryLimiter:
     return limiter
 
 
+def test_a_minute_keeps_its_count_while_the_clock_goes_around_it() -> None:
+    limiter, plan = MemoryLimiter(), Plan("small", 2, 9)
+    for minute in (1, 0, 2, 1):
+        verdict = take(limiter, (ACCOUNT, 1), plan, MIDNIGHT + minute * MINUTE)
+    assert verdict.remaining == 0
+
+
 class NeverForgets(RuleBasedStateMachine):
     """The limiter beside a model that keeps the count of every window for ever. The clock goes
     on, and is set back by up to a minute; now and then the process restarts, where the clock was

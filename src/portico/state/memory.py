@@ -44,14 +44,16 @@ class _Counter:
         return minutes.get(minute, 0), days.get(day, 0)
 
     def turn_to(self, minute: int, day: int) -> None:
-        """Makes these windows the present ones. A window just left keeps its count, so that a
-        clock which is set back and forth over a boundary gives nothing away."""
+        """Makes these windows the present ones. The latest of those left keeps its count, so that
+        a clock which is set back and forth over a boundary gives nothing away."""
         minute_used, day_used = self.used(minute, day)
         if minute != self.minute:
-            self.earlier_minute, self.earlier_minute_used = self.minute, self.minute_used
+            if minute == self.earlier_minute or self.minute >= self.earlier_minute:
+                self.earlier_minute, self.earlier_minute_used = self.minute, self.minute_used
             self.minute, self.minute_used = minute, minute_used
         if day != self.day:
-            self.earlier_day, self.earlier_day_used = self.day, self.day_used
+            if day == self.earlier_day or self.day >= self.earlier_day:
+                self.earlier_day, self.earlier_day_used = self.day, self.day_used
             self.day, self.day_used = day, day_used
 
 
