@@ -142,6 +142,7 @@ def _serve(connection: socket.socket) -> None:
 def _watch(request: bytes, output: int, errors: int, tells: int) -> None:
     """Runs a command in a child, and tells its id and, in the end, its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it was started unheard
     child = os.fork()
     if child == 0:
         os.close(tells)
