@@ -7,6 +7,7 @@ percent-decoded, and takes its answer, a HEAD's without the body.
 import asyncio
 import json
 import random
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
@@ -142,16 +143,53 @@ class _Scope:
     proto: str = "http"
 
 
+class _Sent:
+    """What is sent of a stream, for as long as it is open."""
+
+    def __init__(self, chunks: "asyncio.Queue[bytes]") -> None:
+        self._chunks = chunks
+        weakref.finalize(self, chunks.put_nowait, b"")  # so granian tells its end
+
+    async def send_bytes(self, chunk: bytes) -> None:
+        self._chunks.put_nowait(chunk)
+
+
+class Streamed(httpx.AsyncByteStream):
+    """The body of a stream, as it comes."""
+
+    def __init__(self) -> None:
+        self.chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self.left = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while chunk := await self.chunks.get():
+            yield chunk
+
+    async def aclose(self) -> None:
+        """The client goes away."""
+        self.left.set()
+
+
 @dataclass
 class _Proto:
     """The server's side of one exchange."""
 
     body: Sequence[bytes | Pause]
     answer: tuple[int, list[tuple[str, str]], bytes] | None = None
+    streamed: Streamed | None = None
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         assert self.answer is None, "a request was answered twice"
         self.answer = (status, list(headers), body)
+
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> _Sent:
+        self.response_bytes(status, headers, b"")
+        self.streamed = Streamed()
+        return _Sent(self.streamed.chunks)
+
+    async def client_disconnect(self) -> None:
+        assert self.streamed is not None
+        await self.streamed.left.wait()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for chunk in self.body:
@@ -197,6 +235,8 @@ class InProcess(httpx.AsyncBaseTransport):
         await self._api.application.__rsgi__(scope, proto)
         assert proto.answer is not None, "a request was not answered"
         status, answered, content = proto.answer
+        if proto.streamed is not None:
+            return httpx.Response(status, headers=answered, stream=proto.streamed)
         length = ("content-length", str(len(content)))
         shown = b"" if method == "HEAD" else content
         return httpx.Response(status, headers=[*answered, length], content=shown)
@@ -267,6 +307,7 @@ class Api:
 
     async def stop(self) -> None:
         """As SIGTERM does."""
+        await self.server.pipeline.streams.stop()
         await self.server.stop()
         await self.portico.close()
 

@@ -50,6 +50,7 @@ from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
+from portico.services.subscriptions import CHECK_PERIOD
 from portico.services.vault import Vault
 from portico.services.wiring import Addresses, Engines, Wiring
 from portico.settings import SettingError, Settings
@@ -286,6 +287,7 @@ class Server:
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
             yield Job(env.name, "feed", 0, env.feed.run)
+            yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)
             if env.mirror is not None:
                 follow = FollowMirrors(env, self._process)
                 yield Job(env.name, "mirrors", FOLLOW_PERIOD, follow.run)

@@ -157,7 +157,7 @@ def test_every_operation_can_be_called(document: Any) -> None:
         for method, rest in single
     }
     called |= {("get", "/users/me"), ("patch", "/users/me"), ("post", "/api-keys/rotate")}
-    called |= {("get", "/events")}
+    called |= {("get", "/events"), ("get", "/events/stream")}
     one = "/webhooks/{id}"
     called |= {
         ("post", f"{one}/rotate-secret"),

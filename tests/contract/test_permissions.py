@@ -90,6 +90,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("POST", "/sessions"): Case(PUBLIC, SIGN_IN, 201),
     ("DELETE", "/sessions"): Case(COOKIES, NOTHING, 204),
     ("GET", "/events"): Case(SEEING, NOTHING, 200),
+    ("GET", "/events/stream"): Case(SEEING, NOTHING, 200),
     ("GET", "/webhooks"): Case("admin", NOTHING, 200),
     ("POST", "/webhooks"): Case("admin", lambda _n, _u: HOOK, 201),
     ("GET", "/webhooks/{id}"): Case("admin", NOTHING, 200),

@@ -10,16 +10,17 @@ from driving import Headers
 from portico.domain.errors import Unreadable
 from portico.domain.ids import MAX_ID
 from portico.http.messages import Request, TypedRequest
-from portico.http.sse import COMMENT, event_bytes, last_event_id
+from portico.http.sse import event_bytes, last_event_id, position_bytes
 
 
-def read(stream: bytes) -> list[tuple[str, str, str]]:
-    """Id, type and data of every event, as §9.2.6 interprets a stream."""
+def read(stream: bytes) -> tuple[list[tuple[str, str, str]], str]:
+    """Id, type and data of every event, as §9.2.6 interprets a stream, and the last id."""
     events = []
-    last_id, kind, data = "", "", ""
+    last_id, last_id_buffer, kind, data = "", "", "", ""
     text = stream.decode().replace("\r\n", "\n").replace("\r", "\n")
     for line in text.split("\n")[:-1]:
         if not line:
+            last_id = last_id_buffer
             if data:
                 events.append((last_id, kind, data.removesuffix("\n")))
             kind, data = "", ""
@@ -27,25 +28,27 @@ def read(stream: bytes) -> list[tuple[str, str, str]]:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "id" and "\0" not in value:
-            last_id = value
+            last_id_buffer = value
         elif name == "event":
             kind = value
         elif name == "data":
             data += f"{value}\n"
-    return events
+    return events, last_id
 
 
 @given(st.integers(0, MAX_ID), st.text(min_size=1))
 def test_every_text_arrives_but_for_the_form_of_its_line_ends(number: int, data: str) -> None:
-    stream = COMMENT + event_bytes(number, "product.created", data) + COMMENT
+    stream = position_bytes(0) + event_bytes(number, "product.created", data)
     expected = data.replace("\r\n", "\n").replace("\r", "\n")
-    assert read(stream) == [(str(number), "product.created", expected)]
+    assert read(stream) == ([(str(number), "product.created", expected)], str(number))
 
 
-def test_events_follow_each_other() -> None:
-    stream = event_bytes(1, "a", "{}") + COMMENT + event_bytes(2, "b", '{"x":"\\n"}')
-    assert stream == b'id: 1\nevent: a\ndata: {}\n\n:\n\nid: 2\nevent: b\ndata: {"x":"\\n"}\n\n'
-    assert read(stream) == [("1", "a", "{}"), ("2", "b", '{"x":"\\n"}')]
+def test_events_follow_each_other_and_a_position_is_none() -> None:
+    stream = event_bytes(1, "a", "{}") + position_bytes(2) + event_bytes(3, "b", '{"x":"\\n"}')
+    assert stream.startswith(b"id: 1\nevent: a\ndata: {}\n\n:\nid: 2\n\nid: 3\nevent: b\n")
+    assert read(stream) == ([("1", "a", "{}"), ("3", "b", '{"x":"\\n"}')], "3")
+    assert read(stream + position_bytes(9)[:-1])[1] == "3", "it was cut off"
+    assert read(stream + position_bytes(9))[1] == "9"
 
 
 def asking(*values: str) -> Request:

@@ -10,6 +10,8 @@ from conformance import Conformance
 from driving import Api, Caller, settings_for
 from event_examples import examples
 from operating import free_port
+from portico.domain.audit import OPERATOR
+from portico.services.api_keys import revoke_key
 from portico.services.environment import Environment
 from signing_in import AUTH, CALLBACK, PASSWORD, client_of, code_of, cookie_of, tokens_of
 
@@ -50,6 +52,7 @@ class Walk:
 async def test_every_success_is_as_documented(api: Api, described: dict[str, Any]) -> None:
     walk = Walk(described)
     admin = await api.caller("admin")
+    editor = await api.caller("editor")
     for path, new, change in (
         ("/users", USER, {"preferences": {"theme": "dark"}}),
         ("/products", PRODUCT, {"price": 0.0001, "status": "active"}),
@@ -69,6 +72,10 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     await _use_webhooks(api.live, walk, admin)
     events = await walk(admin, "GET", "/events", 200)
     await walk(admin, "GET", "/events", 304, headers={"If-None-Match": events.headers["etag"]})
+    async with editor.stream("GET", "/events/stream") as stream:
+        await revoke_key(api.live, editor.record.id, OPERATOR)
+        await stream.aread()
+    walk.conformance.check("/events/stream", stream)
     again = {"Idempotency-Key": "one"}
     await walk(admin, "POST", "/api-keys/rotate", 201, headers=again)
     await walk(admin, "POST", "/api-keys/rotate", 201, headers=again)

@@ -18,6 +18,9 @@ PLANS = "".join(
 )
 """Limits that no run reaches, for callers without a credential too."""
 
+STREAM = "/events/stream"
+"""An answer without an end, for which Schemathesis would wait."""
+
 EXAMPLES = 50
 """Cases of each operation in the random phases; more are tried with `schemathesis run` by hand."""
 
@@ -45,6 +48,7 @@ def test_schemathesis_finds_nothing(
                 *("--tls-verify", installation.facts["ca_certificate"]),
                 *("--header", f"Authorization: Bearer {installation.key}"),
                 *("--max-examples", str(EXAMPLES), "--no-color"),
+                *("--exclude-path", STREAM),
             ],
             cwd=ROOT,
             env={
@@ -59,4 +63,4 @@ def test_schemathesis_finds_nothing(
     assert done.returncode == 0, done.stdout + done.stderr
     for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
         assert f"✅ {phase}" in done.stdout
-    assert f"Tested: {len(V1) + len(AUTH)}" in done.stdout
+    assert f"Tested: {len(V1) + len(AUTH) - 1}" in done.stdout

@@ -14,7 +14,7 @@ from portico.cli.connections import Patience
 from portico.cli.serve import serve
 from portico.http.messages import Reply, Request
 from portico.http.routing import Access, Route
-from portico.http.sse import COMMENT, event_bytes, event_stream
+from portico.http.sse import event_bytes, event_stream, position_bytes
 from portico.settings import load
 
 KIB = 1024
@@ -31,7 +31,7 @@ def say(text: str) -> None:
 
 
 async def _quiet() -> AsyncGenerator[bytes, None]:
-    yield COMMENT
+    yield position_bytes(0)
     try:
         await bell.wait()
         yield event_bytes(1, "rung", "{}")
@@ -50,7 +50,7 @@ async def _flood() -> AsyncGenerator[bytes, None]:
 
 
 async def _broken() -> AsyncGenerator[bytes, None]:
-    yield COMMENT
+    yield position_bytes(0)
     raise ValueError("broken")
 
 

@@ -72,10 +72,11 @@ def opened(service: Service, path: str) -> tuple[ssl.SSLSocket, http.client.HTTP
 
 
 def test_a_stream_has_the_headers_of_every_answer_and_is_kept_by_nobody(service: Service) -> None:
-    connection, response = opened(service, "/quiet")
-    with connection, response:
-        assert response.status == 200
-        headers = {name.lower(): value for name, value in response.getheaders()}
+    with told(service, "closed", "ended"):
+        connection, response = opened(service, "/quiet")
+        with connection, response:
+            assert response.status == 200
+            headers = {name.lower(): value for name, value in response.getheaders()}
     assert headers["content-type"] == "text/event-stream"
     assert headers["cache-control"] == "no-store"
     assert headers["x-accel-buffering"] == "no"
@@ -93,7 +94,7 @@ def test_a_stream_is_sent_as_it_comes_and_its_connection_serves_on(service: Serv
         with connection:
             assert response.readline() == b":\n"
             assert service.ask("/v1/ring", key=service.installation.key).status == 204
-            assert response.read() == b"\nid: 1\nevent: rung\ndata: {}\n\n"
+            assert response.read() == b"id: 0\n\nid: 1\nevent: rung\ndata: {}\n\n"
             assert service.ask("/healthz", connection=connection).status == 200
 
 
@@ -147,7 +148,7 @@ def test_a_stream_that_fails_ends_and_is_told_in_the_log(service: Service) -> No
     with told(service, "ended"):
         connection, response = opened(service, "/broken")
         with connection:
-            assert response.read() == b":\n\n"
+            assert response.read() == b":\nid: 0\n\n"
     failed = [line for line in service.lines if line["event"] == "a stream broke off"]
     assert [line["request_id"] for line in failed] == [response.getheader("x-request-id")]
 
@@ -168,7 +169,7 @@ def test_streams_end_in_order_and_at_once_when_the_server_stops(
         assert code == 0
         assert seconds < 1
         for connection, response in streams:
-            assert response.read() == b":\n\n", "the last chunk says that it was the last"
+            assert response.read() == b":\nid: 0\n\n", "the last chunk says that it was the last"
             assert connection.recv(1) == b"", "and the connection is closed in order"
     assert service.said.count("closed") == service.said.count("ended") == 20
     assert "cut off" not in service.text
@@ -231,7 +232,7 @@ def test_a_thousand_quiet_streams_are_cheap(
             connection = stack.enter_context(service.connect(context=context))
             asked(service, "/quiet", connection=connection)
             received = b""
-            while not received.endswith(b":\n\n\r\n"):
+            while not received.endswith(b"id: 0\n\n\r\n"):
                 received += connection.recv(4096)
         each = (service.memory() - before) / STREAMS
         record_property("memory of a quiet stream, KiB", round(each / KIB, 1))

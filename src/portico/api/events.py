@@ -1,17 +1,29 @@
 """The endpoints of events."""
 
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from functools import lru_cache
+
+from portico.contract.envelope import encode
 from portico.contract.events import (
     EventPages,
     ListedEvents,
     ListEvents,
+    StreamedEvents,
+    StreamEvents,
     event_body,
 )
 from portico.domain.caller import Principal
 from portico.domain.errors import Gone, PermissionDenied
-from portico.domain.published import EVENT_SCOPES, EVENT_TYPES, covered_by
+from portico.domain.published import EVENT_SCOPES, EVENT_TYPES, StoredEvent, covered_by
 from portico.http.messages import QueryRequest, Reply, json_reply
 from portico.http.routing import Access, QueryRoute
-from portico.services.events import read_events
+from portico.http.sse import EVENT_STREAM, event_bytes, event_stream, last_event_id, position_bytes
+from portico.services.events import read_events, require_kept
+from portico.services.feed import Follower
+
+COMMENT_SECONDS = 15.0
+"""How long a stream may say nothing."""
 
 
 def seen(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -40,6 +52,37 @@ async def list_events(request: QueryRequest[ListEvents]) -> Reply:
     return json_reply(200, ListedEvents([event_body(event) for event in page.rows], pages))
 
 
+async def stream_events(request: QueryRequest[StreamEvents]) -> Reply:
+    """GET /events/stream."""
+    env, query = request.environment, request.query
+    types = seen(request.caller, query.type)
+    last = last_event_id(request)
+    after = query.after if last is None else last
+    if after:
+        await require_kept(env, after)
+    follower = await env.subscriptions.open(request.caller, after, types)
+    return event_stream(_told(follower), lambda: env.subscriptions.close(follower))
+
+
+async def _told(follower: Follower) -> AsyncGenerator[bytes, None]:
+    """What a follower is told, until it ends. What shows now and then that it has not tells also
+    how far it is: so nobody who saw no event misses one when they come back."""
+    yield position_bytes(follower.position)
+    with suppress(Gone):  # who comes back is told so
+        while not follower.ended:
+            events = await follower.take(COMMENT_SECONDS)
+            for event in events:
+                yield _streamed(event)
+            if not events and not follower.ended:
+                yield position_bytes(follower.position)
+
+
+@lru_cache(maxsize=64)
+def _streamed(event: StoredEvent) -> bytes:
+    """An event as it is sent to everyone who follows."""
+    return event_bytes(event.id, event.type, encode(event_body(event)).decode())
+
+
 ROUTES = (
     QueryRoute(
         method="GET",
@@ -52,6 +95,22 @@ ROUTES = (
         " `read:products`, of users with `read:users`, the rest with `admin`.",
         query=ListEvents,
         answer=ListedEvents,
+        errors=(PermissionDenied, Gone),
+    ),
+    QueryRoute(
+        method="GET",
+        path="/events/stream",
+        handler=stream_events,
+        access=Access.ANY_CALLER,
+        summary="Follow events",
+        description="Tells events as they happen, as Server-Sent Events, to those who would see"
+        " them in the list. Whoever comes back with `Last-Event-ID` misses none and sees none"
+        " twice. It counts as one request, ends with its credential, and an account has ten at"
+        " most.",
+        query=StreamEvents,
+        answer=StreamedEvents,
+        media=EVENT_STREAM,
+        no_store=True,
         errors=(PermissionDenied, Gone),
     ),
 )

@@ -154,6 +154,17 @@ _NAMES = "|".join(
 )
 _TYPES = f"^({_NAMES})(,({_NAMES}))*$"
 
+_Types = Annotated[
+    tuple[str, ...] | None,
+    Param(
+        event_types,
+        type="string",
+        pattern=_TYPES,
+        description="Comma-separated; `user.*` stands for all types of a noun.",
+        examples=["product.*,user.created"],
+    ),
+]
+
 
 class ListEvents(msgspec.Struct, frozen=True):
     """The query of GET /events."""
@@ -168,17 +179,41 @@ class ListEvents(msgspec.Struct, frozen=True):
             description="The id of the last event that the caller has; 0 for the oldest kept.",
         ),
     ] = 0
-    type: Annotated[
-        tuple[str, ...] | None,
+    type: _Types = None
+    limit: Limit = 25
+
+
+class StreamEvents(msgspec.Struct, frozen=True):
+    """The query of GET /events/stream."""
+
+    after: Annotated[
+        int | None,
         Param(
-            event_types,
-            type="string",
-            pattern=_TYPES,
-            description="Comma-separated; `user.*` stands for all types of a noun.",
-            examples=["product.*,user.created"],
+            _after,
+            type="integer",
+            minimum=0,
+            maximum=LAST_PAGE,
+            description="The id of the last event that the caller has, 0 for the oldest kept;"
+            " without it, and without `Last-Event-ID`, which comes before it, from now on.",
         ),
     ] = None
-    limit: Limit = 25
+    type: _Types = None
+
+
+_STREAMED = """id: 17
+event: product.deleted
+data: {"id":17,"type":"product.deleted","timestamp":"2026-03-15T12:00:00.000Z","data":{"id":3}}
+
+"""
+
+StreamedEvents = Annotated[
+    str,
+    Meta(
+        description="Server-Sent Events: `id`, `event`, which is the type, and `data`, the event as"
+        " JSON. A comment at least every 15 seconds.",
+        examples=[_STREAMED],
+    ),
+]
 
 
 def event_body(event: StoredEvent) -> EventBody:

@@ -72,7 +72,7 @@ class ApiResponder:
             require(request.caller, endpoint.scope, request.method)
         if id_texts:
             request.identify(id_texts)
-        check_accept(request)
+        check_accept(request, endpoint.media)
         if endpoint.query is not None:
             request.query = decode_query(endpoint.query, request.query_string)
         elif request.query_string:

@@ -3,25 +3,24 @@
 from portico.domain.errors import NotAcceptable, UnsupportedMediaType
 from portico.http.messages import JSON, Request
 
-_ANSWERS = frozenset({JSON, "application/*", "*/*"})
 
-
-def check_accept(request: Request) -> None:
-    """Raises `NotAcceptable` when `Accept` rules out JSON."""
+def check_accept(request: Request, answer: str) -> None:
+    """Raises `NotAcceptable` when `Accept` rules out this media type."""
     accept = request.headers.get("accept")
-    if accept is None or accept == "*/*" or accept == JSON:
+    if accept is None or accept == "*/*" or accept == answer:
         return
     accept = request.listed("accept") or ""
     if not accept.strip():
         return
+    ranges = (answer, f"{answer.partition('/')[0]}/*", "*/*")
     best: tuple[int, float] = (-1, 0.0)
     for item in accept.split(","):
         media, *params = [part.strip().lower() for part in item.split(";")]
-        if media in _ANSWERS:
-            # The most specific range that covers JSON decides.
+        if media in ranges:
+            # The most specific range that covers the answer decides.
             best = max(best, (2 - media.count("*"), _quality(params)))
     if best[1] <= 0:
-        raise NotAcceptable(f"This service answers {JSON}; accept that or */*.")
+        raise NotAcceptable(f"This service answers {answer}; accept that or */*.")
 
 
 def _quality(params: list[str]) -> float:

@@ -31,6 +31,7 @@ from portico.http.openapi_schemas import SCHEMAS, shown
 from portico.http.openapi_webhooks import webhooks
 from portico.http.problems import STATUS
 from portico.http.routing import ID, Access, AnyRoute
+from portico.http.sse import EVENT_STREAM, LAST_EVENT_ID
 
 GUIDE = Path(__file__).with_name("guide.md")
 
@@ -93,6 +94,14 @@ _IF_MATCH = {
     "description": "Entity tags of which one must be current, or `*`; else 412.",
     "schema": {"type": "string"},
     "example": "*",
+}
+
+_LAST_EVENT_ID = {
+    "name": LAST_EVENT_ID,
+    "in": "header",
+    "description": "The id of the last event that the reader has seen: those after it follow.",
+    "schema": {"type": "integer", "minimum": 0, "maximum": MAX_ID},
+    "example": 17,
 }
 
 
@@ -266,6 +275,8 @@ def _parameters(route: AnyRoute) -> list[Json]:
         if item.default is not None:
             schema["default"] = item.default
         parameters.append({**parameter, "schema": schema})
+    if route.media == EVENT_STREAM:
+        parameters.append(_LAST_EVENT_ID)
     if route.tagged:
         parameters.append(_IF_NONE_MATCH)
     if route.repeatable:

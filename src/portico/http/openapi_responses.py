@@ -105,7 +105,7 @@ HEADERS: Mapping[str, Json] = {
 }
 """Every header of a response that says something of its own."""
 
-NO_STORE = _header("The answer shows a secret: do not keep it.", "no-store", const="no-store")
+NO_STORE = _header("Do not keep the answer.", "no-store", const="no-store")
 _SUCCESS = {200: "It worked.", 201: "It was created.", 202: "It will be done.", 204: "It is gone."}
 _NOT_MODIFIED = "What the caller has is current: the `ETag` is one of `If-None-Match`."
 
@@ -163,7 +163,7 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
         headers |= refs("Idempotent-Replayed")
     success: Json = {"description": _SUCCESS[route.status], "headers": headers}
     if answer is not None:
-        success["content"] = {JSON: answer}
+        success["content"] = {route.media: answer}
     return success
 
 

@@ -14,7 +14,7 @@ import msgspec
 from portico.domain.errors import PorticoError, Unreadable
 from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.scopes import SCOPES
-from portico.http.messages import BodyRequest, Handler, QueryRequest, Reply, Request
+from portico.http.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
@@ -75,8 +75,10 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it honours `Idempotency-Key`."""
     same_origin: bool = False
     """Whether a page of another site is refused, also where no cookie came with the request."""
+    media: str = JSON
+    """The type of a success's body."""
     no_store: bool = False
-    """Whether a success carries `Cache-Control: no-store`, because it shows a secret."""
+    """Whether a success carries `Cache-Control: no-store`, because it shows a secret or goes on."""
     public_seconds: int = 0
     """How long anyone, a page of another site too, may keep a success; 0: not at all."""
     never_refused: bool = False
@@ -153,6 +155,7 @@ class Endpoint:
         "environment",
         "handler",
         "ids",
+        "media",
         "never_refused",
         "path",
         "public",
@@ -170,6 +173,7 @@ class Endpoint:
         self.ids = route.ids
         self.scope = route.scope
         self.public = route.access is Access.ANYONE
+        self.media = route.media
         self.never_refused = route.never_refused
         self.query = route.query
         self.body = route.body

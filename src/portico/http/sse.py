@@ -9,10 +9,7 @@ from portico.http.messages import Request, Stream
 
 EVENT_STREAM = "text/event-stream"
 
-COMMENT = b":\n\n"
-"""What readers ignore: it shows that the connection still stands."""
-
-_LAST_EVENT_ID = "Last-Event-ID"
+LAST_EVENT_ID = "Last-Event-ID"
 _HEADERS = (
     ("content-type", EVENT_STREAM),
     ("cache-control", "no-store"),
@@ -33,13 +30,19 @@ def event_bytes(event_id: int, kind: str, data: str) -> bytes:
     return f"id: {event_id}\nevent: {kind}\n{lines}\n".encode()
 
 
+def position_bytes(event_id: int) -> bytes:
+    """A comment, which shows that the connection still stands, and the id after which a reader who
+    comes back has to go on. No event: those have data."""
+    return f":\nid: {event_id}\n\n".encode()
+
+
 def last_event_id(request: Request) -> int | None:
     """The id of the last event that a reader has seen, None for one that has seen none. Raises
     `Unreadable`."""
-    sent = request.listed(_LAST_EVENT_ID.lower())
+    sent = request.listed(LAST_EVENT_ID.lower())
     if sent is None:
         return None
     if _DECIMAL.fullmatch(sent) is None or (number := int(sent)) > MAX_ID:
         message = f"must be sent once, and be a whole number from 0 to {MAX_ID}"
-        raise Unreadable("The request could not be read.", [Fault(_LAST_EVENT_ID, message)])
+        raise Unreadable("The request could not be read.", [Fault(LAST_EVENT_ID, message)])
     return number

@@ -40,6 +40,8 @@ def bounds(now: int) -> dict[Aging, int]:
         # Yesterday's stay, for a clock that is set back over midnight.
         Aging.RATE_COUNTERS: today - 1,
         Aging.FLUSHES: now - KEPT_DAYS * DAY,
+        # Those of processes that were killed.
+        Aging.LEASES: now - DAY,
     }
 
 

@@ -9,6 +9,7 @@ from portico.domain.limits import Plan
 from portico.services.change import Changes
 from portico.services.feed import Feed
 from portico.services.signing import Signer
+from portico.services.subscriptions import Subscriptions
 from portico.services.wiring import Engines, Wiring
 from portico.state.daily_use import DailyCounts
 from portico.storage.stores import Stores
@@ -44,6 +45,9 @@ class Environment(Stores):
         """Set where a mirror could not be reached."""
         self.daily_counts = DailyCounts()
         self.feed = Feed(self, engines.db.bell)
+        self.subscriptions = Subscriptions(
+            self, engines.db, self.feed, wiring.clock, wiring.random(16).hex()
+        )
 
     def plan(self, name: str) -> Plan:
         """The plan of this name; Free where the configuration no longer has it."""

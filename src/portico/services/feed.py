@@ -2,10 +2,11 @@
 once, for all who follow."""
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from portico.domain.errors import Unavailable
 from portico.domain.published import StoredEvent
@@ -83,8 +84,10 @@ class Feed:
             return chosen, max(after, self._to)
         known = self._to
         page = await read_events(self._stores, after, types, PAGE)
-        last = page.rows[-1].id if page.rows else after
-        return page.rows, last if page.has_more else max(last, known)
+        rows = _some(page.rows)
+        last = rows[-1].id if rows else after
+        more = page.has_more or len(rows) < len(page.rows)
+        return rows, last if more else max(last, known)
 
     def _begin(self, last_id: int) -> None:
         self._recent.clear()
@@ -112,7 +115,8 @@ class Follower:
         """`heard` hears of what is new in the feed."""
         self._feed = feed
         self._heard = heard
-        self._after = after
+        self.position = after
+        """The id up to which it was told everything."""
         self._types = types
         self.ended = False
         """Whether nothing comes any more."""
@@ -125,7 +129,7 @@ class Follower:
         over = time() + seconds
         while not self.ended:
             with suppress(Unavailable):  # the bell rings when the database is back
-                events, self._after = await self._feed.after(self._after, self._types)
+                events, self.position = await self._feed.after(self.position, self._types)
                 if events:
                     return events
             if not await self._heard.wait(over - time()):
@@ -137,6 +141,12 @@ class Follower:
         self.ended = True
         self._feed.leave(self)
         self._heard.hear()
+
+
+def _some(rows: list[StoredEvent]) -> list[StoredEvent]:
+    """As many of the first as one may keep while nobody takes them: about `RECENT_BYTES`."""
+    sizes = [*accumulate(map(_size, rows))]
+    return rows[: max(bisect_right(sizes, RECENT_BYTES), 1)]
 
 
 def _size(event: StoredEvent) -> int:

@@ -6,33 +6,20 @@ from portico.domain.audit import Actor, Entry
 from portico.domain.caller import Principal
 from portico.domain.events.base import Event
 from portico.storage.database import Database, Transaction
+from portico.storage.live_credentials import HOLDS, held
 from portico.storage.table import Table
 
 AUDIT = Table("audit", Entry)
 
-# Whose credential it is still has the same role, and the credential has not ended. With the line in
-# one statement, so that a caller is asked for as late as can be, and for no further round trip.
-_HOLDS = {
-    "api_key": """EXISTS (
-    SELECT 1 FROM api_keys AS k JOIN users AS u ON u.id = k.user_id
-    WHERE k.id = :holder AND k.revoked_at IS NULL AND u.role = :role
-        AND (k.expires_at IS NULL OR k.expires_at > :now))""",
-    "session": """EXISTS (
-    SELECT 1 FROM sessions AS s JOIN users AS u ON u.id = s.user_id
-    WHERE s.id = :holder AND s.expires_at > :now AND u.role = :role)""",
-    "token": """EXISTS (
-    SELECT 1 FROM tokens AS t JOIN grants AS g ON g.id = t.grant_id
-        JOIN users AS u ON u.id = g.user_id
-    WHERE t.id = :holder AND t.access_expires_at > :now AND g.revoked_at IS NULL
-        AND u.role = :role)""",
-}
+# In one statement with the line, so that a caller is asked for as late as can be, without a further
+# round trip.
 _RECORD = """
 INSERT INTO audit (at, action, user_id, email, credential, credential_id, address, target,
     target_id, details, request_id)
 SELECT :at, :action, :user_id, :email, :credential, :credential_id, :address, :target,
     :target_id, :details, :request_id"""
 _RECORDED = f"{_RECORD} RETURNING id"
-_RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held in _HOLDS.items()}
+_RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held in HOLDS.items()}
 _PAGE = f"SELECT {AUDIT.columns} FROM audit WHERE {{where}} ORDER BY id DESC LIMIT :limit"
 _FILTERS = {"user_id": "user_id = :user_id", "action": "action = :action"}
 # Steps from one action to the next in the index, however many entries each has.
@@ -45,14 +32,6 @@ WITH RECURSIVE known (action) AS (
 )
 SELECT action FROM known WHERE action IS NOT NULL"""
 _NEWEST = 2**63 - 1
-
-
-def _held(principal: Principal, now: int) -> tuple[str, dict[str, object]]:
-    """Which of `_HOLDS` is to be asked for a credential, and its parameters."""
-    token = principal.token_id is not None
-    held = principal.token_id if token else principal.credential_id
-    kind = "token" if token else principal.credential
-    return kind, {"holder": held, "role": principal.role, "now": now}
 
 
 class Audit:
@@ -76,13 +55,13 @@ class Audit:
         }
         if still is None:
             return await tx.one(_RECORDED, values) is not None
-        kind, held = _held(still, at)
-        return await tx.one(_RECORDED_WHERE[kind], {**values, **held}) is not None
+        kind, asked = held(still, at)
+        return await tx.one(_RECORDED_WHERE[kind], {**values, **asked}) is not None
 
     async def holds(self, tx: Transaction, principal: Principal, now: int) -> bool:
         """Whether a credential has not ended, and its owner has the same role."""
-        kind, held = _held(principal, now)
-        return await tx.one(f"SELECT 1 WHERE {_HOLDS[kind]}", held) is not None
+        kind, values = held(principal, now)
+        return await tx.one(f"SELECT 1 WHERE {HOLDS[kind]}", values) is not None
 
     async def page(
         self,

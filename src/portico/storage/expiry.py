@@ -41,6 +41,7 @@ class Aging(Enum):
     DAILY_USE = ("daily_use", "day", "user_id, day")
     RATE_COUNTERS = ("rate_counters", "day", "caller")
     FLUSHES = ("flushes", "at", "writer")
+    LEASES = ("leases", "until", "name")
 
     def __init__(self, table: str, age: str, key: str = "rowid") -> None:
         self.terms = {"table": table, "age": age, "key": key}

@@ -1,28 +1,81 @@
 """Leases: which process may do what only one may do at a time, for so long."""
 
-from portico.storage.database import Database, Transaction
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from portico.storage.database import Database, Engine, Transaction
 
 # Of several who want it at once, one finds it free; whoever has it may renew it.
 _TAKE = """
 INSERT INTO leases AS l (name, holder, until) VALUES (:name, :holder, :until)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE l.until <= :now OR l.holder = excluded.holder RETURNING name"""
+_GIVEN: dict[Engine, str] = {
+    "sqlite": "SELECT value AS name FROM json_each(:names)",
+    "postgres": "SELECT value AS name FROM json_array_elements_text(CAST(:names AS JSON))",
+}
+# Of several who find the same one free, one gets it, and the others nothing.
+_TAKE_FREE = """
+INSERT INTO leases AS l (name, holder, until)
+SELECT given.name, :holder, :until FROM ({given}) AS given
+WHERE NOT EXISTS (SELECT 1 FROM leases AS t WHERE t.name = given.name AND t.until > :now)
+LIMIT 1
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE l.until <= :now RETURNING name"""
+_FREE = """
+SELECT 1 FROM ({given}) AS given
+WHERE NOT EXISTS (SELECT 1 FROM leases AS t WHERE t.name = given.name AND t.until > :now)
+LIMIT 1"""
+_RENEW = "UPDATE leases SET until = :until WHERE holder = :holder RETURNING name"
 _RELEASE = "DELETE FROM leases WHERE name = :name AND holder = :holder"
+_RELEASE_ALL = "DELETE FROM leases WHERE holder = :holder AND name IN ({given})"
 
 
 class Leases:
-    """The leases of one environment: at most one for each name."""
+    """The leases of one environment: at most one for each name. Times are epoch milliseconds."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        given = _GIVEN[db.engine]
+        self._take_free = _TAKE_FREE.format(given=given)
+        self._free = _FREE.format(given=given)
+        self._release_all = _RELEASE_ALL.format(given=given)
 
     async def take(self, tx: Transaction, name: str, holder: str, *, now: int, until: int) -> bool:
         """Takes or renews a lease; False where another has it. Where `tx` does the work too,
-        whoever has lost the lease changes nothing. Times are epoch milliseconds."""
+        whoever has lost the lease changes nothing."""
         values = {"name": name, "holder": holder, "now": now, "until": until}
         return await tx.one(_TAKE, values) is not None
+
+    async def take_one(
+        self, names: Sequence[str], holder: str, *, now: int, until: int
+    ) -> str | None:
+        """Takes one of these leases that nobody has; None where there is none."""
+        values = {"names": _text(names), "now": now}
+        taking = {**values, "holder": holder, "until": until}
+        while await self._db.one(self._free, values):
+            async with self._db.transaction() as tx:
+                if (row := await tx.one(self._take_free, taking)) is not None:
+                    return str(row[0])
+        return None
+
+    async def renew(self, holder: str, until: int) -> set[str]:
+        """Renews all that a holder has, and returns their names."""
+        async with self._db.transaction() as tx:
+            rows = await tx.all(_RENEW, {"holder": holder, "until": until})
+        return {row[0] for row in rows}
 
     async def release(self, name: str, holder: str) -> None:
         """Gives a lease back, so that nobody has to wait for its end."""
         async with self._db.transaction() as tx:
             await tx.run(_RELEASE, {"name": name, "holder": holder})
+
+    async def release_all(self, names: Collection[str], holder: str) -> None:
+        """Gives several back."""
+        async with self._db.transaction() as tx:
+            await tx.run(self._release_all, {"names": _text(names), "holder": holder})
+
+
+def _text(names: Collection[str]) -> str:
+    return msgspec.json.encode(list(names)).decode()

@@ -13,6 +13,7 @@ from portico.storage.flushes import Flushes
 from portico.storage.grants import Grants
 from portico.storage.idempotency_keys import IdempotencyKeys
 from portico.storage.leases import Leases
+from portico.storage.live_credentials import LiveCredentials
 from portico.storage.products import Products
 from portico.storage.rate_counters import RateCounters
 from portico.storage.sessions import Sessions
@@ -41,5 +42,6 @@ class Stores:
         self.rate_counters = RateCounters(db)
         self.daily_use = DailyUse(db)
         self.leases = Leases(db)
+        self.live_credentials = LiveCredentials(db)
         self.flushes = Flushes()
         self.expiry = Expiry(db)

@@ -1,0 +1,130 @@
+"""The open streams of events: how many an account has, and whether its credential still holds."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from portico.domain.caller import Principal
+from portico.domain.errors import RateLimited
+from portico.domain.times import SECOND, Clock
+from portico.services.feed import Feed, Follower
+from portico.storage.database import Database
+from portico.storage.live_credentials import holder
+from portico.storage.stores import Stores
+
+MOST = 10
+"""Open streams of an account, in all processes and on all hosts."""
+
+CHECK_PERIOD = 0.5
+"""Seconds between two looks at whether credentials still hold."""
+
+LEASE_SECONDS = 15
+"""After how long the places of a process that was killed are free."""
+
+_RENEW_SECONDS = 5
+
+
+class _Open(msgspec.Struct):
+    """Whose a stream is, and the lease that is its place; `until` is when its credential ends, as
+    far as is known."""
+
+    principal: Principal
+    place: str
+    until: int | None
+
+
+class Subscriptions:
+    """The streams of one environment that are open in this process."""
+
+    def __init__(
+        self, stores: Stores, db: Database, feed: Feed, clock: Clock, process: str
+    ) -> None:
+        """`process` is a name that no other process has."""
+        self._stores = stores
+        self._db = db
+        self._feed = feed
+        self._clock = clock
+        self._holder = f"{process} streams"
+        self._open: dict[Follower, _Open] = {}
+        self._left: set[str] = set()
+        self._renew_at = 0
+        self._version: int | None = None
+
+    async def open(
+        self, principal: Principal, after: int | None, types: Sequence[str] | None
+    ) -> Follower:
+        """Begins to follow the feed on behalf of a caller; see `Feed.follow`. It ends with the
+        caller's credential. Raises `RateLimited` where the account has `MOST` already."""
+        await self._give_back()
+        now = self._clock()
+        places = [f"stream {principal.user_id} {number}" for number in range(MOST)]
+        until = now + LEASE_SECONDS * SECOND
+        place = await self._stores.leases.take_one(places, self._holder, now=now, until=until)
+        if place is None:
+            raise RateLimited(
+                f"This account has {MOST} streams open; close one first.", retry_after=LEASE_SECONDS
+            )
+        try:
+            follower = await self._feed.follow(after, types)
+        except BaseException:
+            self._left.add(place)
+            raise
+        self._open[follower] = _Open(principal, place, principal.expires_at)
+        self._version = None  # what has changed since the caller was known is not
+        return follower
+
+    def close(self, follower: Follower) -> None:
+        """Ends a stream that was opened; its place is free within `CHECK_PERIOD`."""
+        follower.end()
+        self._left.add(self._open.pop(follower).place)
+
+    async def run(self) -> None:
+        """Ends what must end, and renews the places of all others. Raises `Unavailable`; what is
+        left is done by the next run."""
+        await self._give_back()
+        if not self._open:
+            return
+        now = self._clock()
+        for follower, its in self._open.items():
+            if its.until is not None and now >= its.until:
+                follower.end()
+        if now >= self._renew_at:
+            await self._renew(now + LEASE_SECONDS * SECOND)
+            self._renew_at = now + _RENEW_SECONDS * SECOND
+        if (version := self._db.version()) != self._version:
+            self._version = version  # before the look: who opens one meanwhile asks for another
+            try:
+                await self._check()
+            except BaseException:
+                self._version = None
+                raise
+
+    async def _renew(self, until: int) -> None:
+        """Keeps the places; ends the streams whose place another process has got, because this one
+        stood still for too long."""
+        opened = [*self._open.items()]
+        kept = await self._stores.leases.renew(self._holder, until)
+        for follower, its in opened:
+            if its.place not in kept:
+                follower.end()
+
+    async def _check(self) -> None:
+        """Ends the streams of credentials that do not hold any more, or hold for another role."""
+        opened = [*self._open.items()]
+        holders = {holder(its.principal) for _, its in opened}
+        standing = await self._stores.live_credentials.standing(holders)
+        for follower, its in opened:
+            found = standing.get(holder(its.principal))
+            if found is None or found.role != its.principal.role:
+                follower.end()
+            else:
+                its.until = found.until
+
+    async def _give_back(self) -> None:
+        if self._left:
+            left, self._left = self._left, set()
+            try:
+                await self._stores.leases.release_all(left, self._holder)
+            except BaseException:
+                self._left |= left
+                raise

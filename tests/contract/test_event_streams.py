@@ -1,0 +1,367 @@
+"""Events as a stream: what is told, from where on, to whom, how many at once, and until when."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from driving import Api, Caller, refused
+from portico.app import Portico, Server
+from portico.domain.audit import OPERATOR
+from portico.services.api_keys import revoke_key
+from portico.services.subscriptions import LEASE_SECONDS, MOST
+from signing_in import COOKIE, PASSWORD, cookie_of
+
+LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
+SOON = 20.0
+A_SECOND = 1.5
+"""In which a stream ends whose credential has ended, on a machine with much else to do."""
+
+
+class Reader:
+    """What comes on a stream."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self.answer = answer
+        self._lines = answer.aiter_lines()
+        self.position = 0
+        """The id after which it says that one has to go on."""
+
+    async def line(self) -> str:
+        """The next line."""
+        async with asyncio.timeout(SOON):
+            return await anext(self._lines)
+
+    async def event(self) -> dict[str, Any]:
+        """The next event."""
+        fields: dict[str, str] = {}
+        while (line := await self.line()) or "data" not in fields:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        event: dict[str, Any] = msgspec.json.decode(fields["data"])
+        assert (fields["id"], fields["event"]) == (str(event["id"]), event["type"])
+        return event
+
+    async def end(self, seconds: float = SOON) -> None:
+        """Reads to the end, which must come so soon."""
+        async with asyncio.timeout(seconds):
+            async for _ in self._lines:
+                pass
+
+
+@asynccontextmanager
+async def streaming(
+    client: httpx.AsyncClient, last: str | None = None, **query: Any
+) -> AsyncIterator[Reader]:
+    """An open stream, whose first comment was read."""
+    headers = {} if last is None else {"last-event-id": last}
+    async with client.stream("GET", "/events/stream", params=query, headers=headers) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        reader = Reader(answer)
+        assert await reader.line() == ":"
+        reader.position = int((await reader.line()).removeprefix("id: "))
+        yield reader
+
+
+async def make(caller: Caller, *names: str) -> list[int]:
+    """New products, by their names; the ids of their events."""
+    for name in names:
+        assert (await caller.post("/products", json=LAMP | {"name": name})).status_code == 201
+    events = (await caller.get("/events", params={"limit": 100})).json()["data"]
+    return [event["id"] for event in events if event["data"].get("name") in names]
+
+
+async def test_a_stream_tells_what_the_list_shows_as_it_happens(api: Api) -> None:
+    editor = await api.caller("editor")
+    await make(editor, "before")
+    async with streaming(editor) as stream:
+        assert stream.answer.headers["content-type"] == "text/event-stream"
+        assert stream.answer.headers["cache-control"] == "no-store"
+        assert "etag" not in stream.answer.headers
+        (made,) = await make(editor, "now")
+        event = await stream.event()
+        listed = (await editor.get("/events", params={"after": made - 1})).json()["data"]
+        assert [event] == listed
+        changed = await editor.patch(f"/products/{event['data']['id']}", json={"price": 13})
+        assert changed.status_code == 200
+        assert (await stream.event())["previous"] == {"price": 12.5}
+
+
+async def test_who_comes_back_gets_what_they_have_not_seen(api: Api) -> None:
+    editor = await api.caller("editor")
+    first, second, third = await make(editor, "one", "two", "three")
+    for last, query, expected in (
+        (None, {"after": 0}, [first, second, third]),
+        (None, {"after": first}, [second, third]),
+        (str(second), {}, [third]),
+        (str(second), {"after": 0}, [third]),
+        ("0", {"after": second}, [first, second, third]),
+    ):
+        async with streaming(editor, last, **query) as stream:
+            found = [(await stream.event())["id"] for _ in expected]
+            assert found == expected
+    async with streaming(editor, str(third)) as stream:
+        (fourth,) = await make(editor, "four")
+        assert (await stream.event())["id"] == fourth
+
+
+async def test_who_saw_no_event_yet_misses_none_when_they_come_back(api: Api) -> None:
+    editor = await api.caller("editor")
+    (before,) = await make(editor, "before")
+    async with streaming(editor) as stream:
+        assert stream.position == before
+    (missed,) = await make(editor, "missed")
+    async with streaming(editor, str(stream.position)) as stream:
+        assert (await stream.event())["id"] == missed
+
+
+async def test_one_is_told_of_the_types_that_one_asked_for_and_may_see(api: Api) -> None:
+    admin = await api.caller("admin")
+    viewer = await api.caller("viewer")
+    async with streaming(viewer) as own, streaming(admin, type="product.deleted,user.*") as some:
+        (made,) = await make(admin, "Lamp")
+        product = (await admin.get("/events", params={"after": made - 1})).json()["data"][0]
+        await admin.post("/api-keys/rotate")
+        await admin.delete(f"/products/{product['data']['id']}")
+        assert [(await own.event())["type"] for _ in range(2)] == [
+            "product.created",
+            "product.deleted",
+        ]
+        assert (await some.event())["type"] == "product.deleted"
+    for query in ({"type": "api_key.created"}, {"type": "api_key.*,product.*"}):
+        answer = await viewer.get("/events/stream", params=query)
+        refused(answer, 403, "PERMISSION_DENIED")
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "field"),
+    [
+        ({"after": "-1"}, {}, "after"),
+        ({"type": "product.sold"}, {}, "type"),
+        ({"limit": "5"}, {}, "limit"),
+        ({}, {"last-event-id": "one"}, "Last-Event-ID"),
+        ({}, {"last-event-id": "-1"}, "Last-Event-ID"),
+        ({}, {"last-event-id": str(2**63)}, "Last-Event-ID"),
+    ],
+)
+async def test_what_cannot_be_read_is_told_so(
+    api: Api, query: dict[str, str], headers: dict[str, str], field: str
+) -> None:
+    admin = await api.caller("admin")
+    answer = await admin.get("/events/stream", params=query, headers=headers)
+    assert refused(answer, 400, "VALIDATION_ERROR").keys() == {field}
+
+
+async def test_who_accepts_no_stream_and_who_is_unknown_get_none(api: Api) -> None:
+    editor = await api.caller("editor")
+    answer = await editor.get("/events/stream", headers={"accept": "application/json"})
+    refused(answer, 406, "NOT_ACCEPTABLE")
+    refused(await api.stranger().get("/events/stream"), 401, "AUTHENTICATION_REQUIRED")
+    for accept in ("text/event-stream", "text/*", "*/*", "text/html, text/event-stream;q=0.5"):
+        editor.headers["accept"] = accept
+        async with streaming(editor):
+            pass
+
+
+async def test_what_is_no_longer_kept_is_gone(api: Api) -> None:
+    editor = await api.caller("editor")
+    first, second = await make(editor, "one", "two")
+    async with api.live.db.transaction() as tx:
+        await api.live.events.forget(tx, api.clock() + 1)
+    refused(await editor.get("/events/stream", headers={"last-event-id": str(first)}), 410, "GONE")
+    refused(await editor.get("/events/stream", params={"after": first}), 410, "GONE")
+    async with streaming(editor, str(second)), streaming(editor, "0"), streaming(editor):
+        pass
+
+
+async def test_a_stream_counts_as_one_request(api: Api) -> None:
+    caller = await api.caller("editor", plan="even")
+    async with streaming(caller) as stream:
+        assert stream.answer.headers["x-ratelimit-remaining"] == "4"
+        me = await caller.get("/users/me")
+        assert me.headers["x-ratelimit-remaining"] == "3"
+
+
+async def test_head_shows_the_head_and_takes_no_place(api: Api) -> None:
+    editor = await api.caller("editor")
+    for _ in range(MOST + 1):
+        answer = await editor.head("/events/stream")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/event-stream"
+        assert answer.content == b""
+
+
+# How many at once
+
+
+async def test_an_account_has_ten_streams_at_most_whatever_its_credentials(api: Api) -> None:
+    one = await api.caller("editor")
+    other = await api.caller("editor", user=one.user)
+    somebody = await api.caller("editor")
+    async with AsyncExitStack() as stack:
+        for number in range(MOST - 1):
+            await stack.enter_async_context(streaming((one, other)[number % 2]))
+        async with streaming(one):
+            for caller in (one, other):
+                answer = await caller.get("/events/stream")
+                refused(answer, 429, "RATE_LIMITED")
+                assert 1 <= int(answer.headers["retry-after"]) <= LEASE_SECONDS
+            async with streaming(somebody):
+                pass
+        async with asyncio.timeout(A_SECOND):
+            while (answer := await other.head("/events/stream")).status_code == 429:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+        assert answer.status_code == 200, "the place of the one that was closed is free"
+
+
+async def test_of_many_at_once_ten_are_let_in(api: Api) -> None:
+    caller = await api.caller("editor")
+    opened = asyncio.Queue[int]()
+    close = asyncio.Event()
+
+    async def follow() -> None:
+        async with caller.stream("GET", "/events/stream") as answer:
+            opened.put_nowait(answer.status_code)
+            await close.wait()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3 * MOST):
+            group.create_task(follow())
+        statuses = [await opened.get() for _ in range(3 * MOST)]
+        close.set()
+    assert statuses.count(200) == MOST
+    assert statuses.count(429) == 2 * MOST
+
+
+@asynccontextmanager
+async def another(api: Api) -> AsyncIterator[Api]:
+    """Another process on the same stores."""
+    other = api.beside()
+    other.portico = Portico(api.settings, clock=api.clock)
+    await other.portico.open()
+    server = Server(other.portico)
+    await server.start()
+    other.application = server.pipeline
+    yield other
+    await server.stop()
+    await other.portico.close()
+
+
+async def test_the_bound_holds_over_all_processes_and_a_dead_one_frees_its_places(
+    api: Api,
+) -> None:
+    here = await api.caller("editor")
+    async with another(api) as other:
+        there = Caller(other, here.user, here.record, here.key, "live")
+        async with AsyncExitStack() as stack:
+            streams = [
+                await stack.enter_async_context(streaming((here, there)[number % 2]))
+                for number in range(MOST)
+            ]
+            for caller in (here, there):
+                refused(await caller.get("/events/stream"), 429, "RATE_LIMITED")
+            # As of a process that was killed, or stood still for so long that others took its
+            # places: it renews them no more.
+            holders = await api.live.db.all("SELECT DISTINCT holder FROM leases ORDER BY holder")
+            assert len(holders) == 2
+            async with api.live.db.transaction() as tx:
+                sql = "UPDATE leases SET holder = 'killed' WHERE holder = :holder"
+                await tx.run(sql, {"holder": holders[0][0]})
+            api.clock.advance(seconds=LEASE_SECONDS - 1)
+            refused(await here.get("/events/stream"), 429, "RATE_LIMITED")
+            living = "SELECT count(*), min(until) FROM leases WHERE holder <> 'killed'"
+            renewed = MOST // 2, api.clock() + LEASE_SECONDS * 1_000
+            async with asyncio.timeout(SOON):
+                while tuple(await api.live.db.one(living) or ()) != renewed:  # noqa: ASYNC110 - another task does it
+                    await asyncio.sleep(0.01)
+            api.clock.advance(seconds=1)
+            async with streaming(here):
+                pass
+            ends = [asyncio.create_task(stream.end()) for stream in streams]
+            await asyncio.wait(ends, timeout=A_SECOND)
+            assert [end.done() for end in ends].count(True) == MOST // 2, "it has them no more"
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+        await there.aclose()
+
+
+async def test_events_of_another_process_are_told_here(api: Api) -> None:
+    here = await api.caller("editor")
+    async with another(api) as other:
+        there = Caller(other, here.user, here.record, here.key, "live")
+        async with streaming(here) as stream:
+            (made,) = await make(there, "Lamp")
+            assert (await stream.event())["id"] == made
+        await there.aclose()
+
+
+# Until when
+
+
+async def test_a_stream_ends_within_a_second_of_its_key(api: Api) -> None:
+    admin = await api.caller("admin")
+    revoked, deleted, demoted = [await api.caller("editor") for _ in range(3)]
+    expiring = await api.caller("editor", expires_at=api.clock() + 60_000)
+    lasting = await api.caller("editor")
+    async with AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(streaming(caller, type="product.*"))
+            for caller in (revoked, deleted, demoted, expiring, lasting)
+        ]
+        await revoke_key(api.live, revoked.record.id, OPERATOR)
+        await streams[0].end(A_SECOND)
+        await admin.delete(f"/users/{deleted.user.id}")
+        await streams[1].end(A_SECOND)
+        await admin.patch(f"/users/{demoted.user.id}", json={"role": "viewer"})
+        await streams[2].end(A_SECOND)
+        api.clock.advance(seconds=60)
+        await streams[3].end(A_SECOND)
+        (made,) = await make(lasting, "Lamp")
+        assert (await streams[4].event())["id"] == made
+
+
+async def test_a_stream_does_not_keep_its_session_from_ending(api: Api) -> None:
+    user = await api.account("editor", password=PASSWORD)
+    client = api.stranger()
+    session = await client.post("/sessions", json={"email": user.email, "password": PASSWORD})
+    client.headers["cookie"] = f"{COOKIE}={cookie_of(session)}"
+    editor = await api.caller("editor")
+    async with streaming(client) as stream:
+        api.clock.advance(seconds=1_799)
+        await asyncio.sleep(A_SECOND)  # in which it must not end
+        (made,) = await make(editor, "Lamp")
+        assert (await stream.event())["id"] == made
+        api.clock.advance(seconds=1)
+        await stream.end(A_SECOND)
+    refused(await client.get("/users/me"), 401, "AUTHENTICATION_REQUIRED")
+
+
+async def test_a_stream_ends_with_its_session_and_its_login(api: Api) -> None:
+    user = await api.account("editor", password=PASSWORD)
+    credentials = {"email": user.email, "password": PASSWORD}
+    client = api.stranger()
+    session = await client.post("/sessions", json=credentials)
+    client.headers["cookie"] = f"{COOKIE}={cookie_of(session)}"
+    bearer = api.stranger()
+    login = await bearer.post("https://localhost:8443/auth/login", json=credentials)
+    bearer.headers["authorization"] = f"Bearer {login.json()['access_token']}"
+    async with streaming(client) as by_cookie, streaming(bearer) as by_token:
+        assert (await client.delete("/sessions")).status_code == 204
+        await by_cookie.end(A_SECOND)
+        await bearer.post("https://localhost:8443/auth/logout")
+        await by_token.end(A_SECOND)
+
+
+async def test_a_stream_in_the_sandbox_is_told_of_the_sandbox_alone(api: Api) -> None:
+    live = await api.caller("editor")
+    sandbox = await api.caller("editor", "test", user=live.user)
+    async with streaming(sandbox) as stream:
+        await make(live, "live")
+        (made,) = await make(sandbox, "sandbox")
+        event = await stream.event()
+        assert (event["id"], event["data"]["name"]) == (made, "sandbox")
