@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -197,6 +198,41 @@ def delivered(client: Client, webhook_id: int, count: int) -> list[Delivery] | N
     listed = client.webhooks.deliveries(webhook_id)
     done = [one for one in listed if one.status == "delivered" and one.type != "ping"]
     return done if len(done) == count else None
+
+
+def test_what_happens_is_printed_once_however_often_one_starts(
+    served: Authority, client: Client, tmp_path: Path
+) -> None:
+    *_, last = client.events.list()
+    place = tmp_path / "last-event"
+    place.write_text(str(last.id))
+    told: list[str] = []
+    for name in ("Lamp 1", "Lamp 2"):
+        client.products.create(name=name, category="followed", price=1)
+        with following(served, tmp_path, place) as said:
+            *_, newest = client.events.list(after=last.id)
+            until(lambda: place.read_text() == str(newest.id), "the line")  # noqa: B023 - at once
+            told += said.read_text().splitlines()
+    assert [line.partition(" ")[2] for line in told] == [
+        "product.created Lamp 1",
+        "product.created Lamp 2",
+    ]
+
+
+@contextmanager
+def following(served: Authority, directory: Path, place: Path) -> Iterator[Path]:
+    """Where the example that follows events prints them; it is interrupted at the end."""
+    said = directory / "said"
+    argv = [sys.executable, str(EXAMPLES / "follow_events.py"), str(place)]
+    with said.open("wb") as output:
+        process = subprocess.Popen(argv, env=environment(served), stdout=output)
+    try:
+        yield said
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_limit_is_waited_for_elsewhere(served: Authority, client: Client) -> None:

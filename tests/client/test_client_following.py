@@ -1,0 +1,220 @@
+"""Streams of events from a real server, which stops, is killed and ends credentials."""
+
+import asyncio
+import secrets
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from client.conftest import ROOMY
+from oauth.authority import Authority
+from operating import PATIENCE_SECONDS, Installation, until
+from portico_client import (
+    AsyncClient,
+    AuthenticationRequired,
+    Client,
+    Event,
+    Login,
+    PermissionDenied,
+    RateLimited,
+    SessionLogin,
+    ValidationError,
+)
+from portico_client.streams import EventStream
+
+
+def lamp(client: Client) -> int:
+    """The id of a new product."""
+    return client.products.create(name="Lamp", category=secrets.token_hex(6), price=1).id
+
+
+def made(events: list[Event]) -> list[int]:
+    """The ids of the products that events tell of."""
+    return [one.data["id"] for one in events if one.type == "product.created"]
+
+
+@contextmanager
+def gathering(stream: EventStream) -> Iterator[list[Event]]:
+    """What a stream tells, as it does, to a thread of its own; it is closed at the end."""
+    told: list[Event] = []
+
+    def gather() -> None:
+        for event in stream:
+            told.append(event)  # noqa: PERF402 - each shows at once
+
+    with stream:
+        thread = threading.Thread(target=gather)
+        thread.start()
+        yield told
+    thread.join(PATIENCE_SECONDS)
+    assert not thread.is_alive(), "whoever waits finds the end"
+
+
+def caught_up(told: list[Event], ids: list[int]) -> None:
+    """Waits until products have been told of, each once and in order."""
+    until(lambda: len(made(told)) >= len(ids), "the events")
+    assert made(told) == ids
+
+
+def test_events_are_told_as_they_happen(client: Client) -> None:
+    *_, last = client.events.list()
+    with (
+        gathering(client.events.stream(after=last.id)) as told,
+        gathering(client.events.stream(after=last.id, type="product.deleted")) as deletions,
+    ):
+        ids = [lamp(client) for _ in range(3)]
+        client.products.update(ids[0], price=2)
+        client.products.delete(ids[1])
+        until(lambda: len(told) == 5 and deletions, "the events")
+    assert told == [*client.events.list(after=last.id)]
+    assert deletions == told[-1:]
+
+
+def test_a_stream_without_a_beginning_tells_what_happens_from_then_on(client: Client) -> None:
+    lamp(client)
+    with client.events.stream(type="product.*") as events:
+        later = lamp(client)
+        assert made([next(events)]) == [later]
+
+
+async def test_tasks_follow_what_happens(async_client: AsyncClient) -> None:
+    *_, last = [one async for one in async_client.events.list()]
+    streams = [async_client.events.stream(after=last.id, type="product.*") for _ in range(3)]
+    waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+    product = await async_client.products.create(name="Lamp", category="followed", price=1)
+    for event in await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_SECONDS):
+        assert (event.type, event.data["id"]) == ("product.created", product.id)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(streams[0]), 0.2)
+    changed = await async_client.products.update(product.id, price=2)
+    event = await asyncio.wait_for(anext(streams[0]), PATIENCE_SECONDS)
+    assert (event.type, event.data["price"]) == ("product.updated", changed.price)
+    ending = asyncio.ensure_future(anext(streams[0], None))
+    await asyncio.sleep(0)
+    for stream in streams:
+        await stream.close()
+    assert await asyncio.wait_for(ending, PATIENCE_SECONDS) is None
+
+
+def test_restarts_and_kills_of_the_server_lose_no_event(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_text(ROOMY)
+    empty = Installation(tmp_path)
+    prepared = Installation(tmp_path, facts=empty.told("init"), port=empty.port)
+    authority = Authority(prepared)
+    with (
+        Client(prepared.key, base_url=authority.api, ca=authority.certificate) as client,
+        ExitStack() as services,
+    ):
+        service = services.enter_context(prepared.serving())
+        ids = [lamp(client)]
+        with gathering(client.events.stream(after=0)) as told:
+            for how in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+                caught_up(told, ids)
+                ids += [lamp(client) for _ in range(5)]
+                service.stop(how)
+                service = services.enter_context(prepared.serving())
+                ids.append(lamp(client))
+            caught_up(told, ids)
+        assert told == [*client.events.list()]
+
+
+@pytest.mark.parametrize("kind", [Login, SessionLogin])
+def test_a_stream_outlives_its_login(
+    served: Authority, ca: str, client: Client, kind: type[Login] | type[SessionLogin]
+) -> None:
+    person = served.person("viewer")
+    login = kind(person.email, person.password)
+    with Client(auth=login, base_url=served.api, ca=ca) as own:
+        *_, last = own.events.list()
+        with gathering(own.events.stream(after=last.id, type="product.*")) as told:
+            ids = [lamp(client)]
+            caught_up(told, ids)
+            own.logout()
+            ids += [lamp(client) for _ in range(3)]
+            caught_up(told, ids)
+        assert own.me().id == person.id
+
+
+def test_a_stream_ends_with_its_key(served: Authority, ca: str, client: Client) -> None:
+    person = served.person("viewer")
+    key = served.installation.told(
+        *("keys", "create", "--owner", person.email, "--type", "live", "--name", "Follower")
+    )
+    with (
+        Client(key["key"], base_url=served.api, ca=ca) as own,
+        own.events.stream(type="product.*", after=0) as events,
+    ):
+        lamp(client)
+        next(events)
+        served.installation.told("keys", "revoke", str(key["id"]))
+        with pytest.raises(AuthenticationRequired):
+            list(events)
+
+
+def test_a_stream_that_may_not_be_is_refused(served: Authority, ca: str, client: Client) -> None:
+    with pytest.raises(ValidationError), client.events.stream(type="lamp.*"):
+        pass
+    person = served.person("viewer")
+    login = Login(person.email, person.password)
+    with (
+        Client(auth=login, base_url=served.api, ca=ca) as own,
+        pytest.raises(PermissionDenied),
+        own.events.stream(type="api_key.*"),
+    ):
+        pass
+
+
+def test_an_account_has_ten_streams_and_closed_ones_make_room(served: Authority, ca: str) -> None:
+    person = served.person("viewer")
+    login = Login(person.email, person.password)
+    with Client(auth=login, base_url=served.api, ca=ca, retries=0) as own:
+        for _ in range(2):
+            with ExitStack() as opened:
+                for _ in range(10):
+                    opened.enter_context(own.events.stream(type="product.*"))
+                with pytest.raises(RateLimited), own.events.stream():
+                    pass
+            until(lambda: begins(own), "room")
+
+
+def begins(client: Client) -> bool:
+    """Whether there is room for a stream."""
+    try:
+        with client.events.stream():
+            return True
+    except RateLimited:
+        return False
+
+
+def test_a_stream_that_broke_before_its_first_event_misses_none(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_text(ROOMY)
+    empty = Installation(tmp_path)
+    prepared = Installation(tmp_path, facts=empty.told("init"), port=empty.port)
+    authority = Authority(prepared)
+    broken, go_on = threading.Event(), threading.Event()
+
+    def sleep(_: float) -> None:
+        broken.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+
+    with (
+        Client(prepared.key, base_url=authority.api, ca=authority.certificate) as client,
+        Client(
+            prepared.key, base_url=authority.api, ca=authority.certificate, sleep=sleep
+        ) as follower,
+        ExitStack() as services,
+    ):
+        service = services.enter_context(prepared.serving())
+        lamp(client)
+        with gathering(follower.events.stream(type="product.*")) as told:
+            service.stop()
+            assert broken.wait(PATIENCE_SECONDS)
+            services.enter_context(prepared.serving())
+            meanwhile = lamp(client)
+            go_on.set()
+            until(lambda: told, "the event")
+        assert made(told) == [meanwhile]
