@@ -56,6 +56,11 @@ class Answer:
     body: bytes
 
     @property
+    def is_stream(self) -> bool:
+        """Whether its body goes on for as long as somebody reads it."""
+        return self.headers.get("content-type") == "text/event-stream"
+
+    @property
     def json(self) -> Any:
         """The body, read as JSON."""
         return json.loads(self.body)
@@ -274,12 +279,14 @@ class Service:
 
 
 def read_answer(connection: socket.socket, method: str = "GET") -> Answer:
-    """The next response on a connection, its body included."""
+    """The next response on a connection, its body included but for that of a stream, which has no
+    end."""
     response = http.client.HTTPResponse(connection, method=method)
     try:
         response.begin()
         headers = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, headers, response.read())
+        answer = Answer(response.status, headers, b"")
+        return answer if answer.is_stream else replace(answer, body=response.read())
     finally:
         response.close()
 

@@ -137,7 +137,7 @@ class Line:
         lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         self._connection.sendall(f"{method} {target} HTTP/1.1\r\n{lines}\r\n{body}".encode())
         answer = read_answer(self._connection, method)
-        if answer.headers.get("connection") == "close":
+        if answer.headers.get("connection") == "close" or answer.is_stream:
             self.close()
             self._connection = self._service.connect()
         return answer
