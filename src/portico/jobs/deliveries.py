@@ -63,6 +63,9 @@ its receiver dies, and others want to be told meanwhile."""
 BUSY_REQUESTS = 16
 """Requests under way in this process from which on they go first."""
 
+BUSY_SECONDS = 0.1
+"""For how long after: those that wait for one commit end together, and the next come at once."""
+
 BUSY_PAUSE_SECONDS = 0.005
 """Between two deliveries to one webhook then: a tenth of a core, and what waits goes later."""
 
@@ -175,6 +178,8 @@ class Deliver:
         self._behind = False
         """Whether what came of attempts could not be stored yet."""
         self._dropped: dict[int, int] = {}
+        self._busy_until = 0.0
+        """By the loop's clock."""
         self._wait = 0.0
 
     async def run(self) -> None:
@@ -288,9 +293,12 @@ class Deliver:
     def _pause(self, lane: _Lane) -> float:
         """How many seconds lie between two deliveries of a lane, which then go one by one; 0 where
         as many as there are places go at once."""
+        now = asyncio.get_running_loop().time()
+        if self._requests() >= BUSY_REQUESTS:
+            self._busy_until = now + BUSY_SECONDS
         if lane.failing:
             return FAILING_PAUSE_SECONDS
-        return BUSY_PAUSE_SECONDS if self._requests() >= BUSY_REQUESTS else 0.0
+        return BUSY_PAUSE_SECONDS if now < self._busy_until else 0.0
 
     def _go_on(self, lane: _Lane) -> None:
         self._fill(lane)
