@@ -1,4 +1,4 @@
-"""Clients that write through the API, each in a thread, until the server is gone."""
+"""Clients that write through the API, each in a thread, until their server is gone."""
 
 import http.client
 import threading
@@ -64,12 +64,13 @@ class Client:
         self.acknowledged = 0
         self.surprise: BaseException | None = None
 
-    def run(self, own: Sequence[Resource]) -> None:
-        """Writes until the server is gone. `own` were made before, and nobody else writes them."""
+    def run(self, own: Sequence[Resource], over: threading.Event) -> None:
+        """Writes until the server is gone, or it is over. `own` were made before, and nobody else
+        writes them."""
         self.resources = list(own)
         try:
             with self._connection:
-                while True:
+                while not over.is_set():
                     self._write()
                     self.acknowledged += 1
         except Gone:

@@ -1,11 +1,13 @@
 """`kill -9` at any moment: what was acknowledged is there, once, and nothing is there by half."""
 
 import os
+import shutil
 import signal
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 
 from operating import COMMAND, Installation, Service, until
-from reliability.boundless import PER_DAY, boundless
+from portico.secret_file import NAME as SECRET_FILE
+from reliability.boundless import PER_DAY, beside, boundless
 from reliability.crash import told, truth
 from reliability.crash.clients import Account, Chain, Client
 from reliability.crash.ledger import Kind, Resource
@@ -30,19 +33,19 @@ KINDS: tuple[Kind, ...] = ("product", "user")
 FORGOTTEN_SECONDS = 1.0
 """How much of the day's count a crash may forget."""
 
-OTHERS = """
+BUSY = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-    AND backend_type = 'client backend' AND application_name <> 'truth'"""
+    AND backend_type = 'client backend' AND application_name <> 'truth'
+    AND state IS DISTINCT FROM 'idle'"""
 
 
 @dataclass
 class Series:
-    """Rounds of writing and killing on one installation."""
+    """Rounds of writing and killing, on servers of one database."""
 
-    installation: Installation
+    hosts: list[Installation]
     truth: Truth
     random: Random = field(default_factory=lambda: Random(20261121))  # noqa: S311 - repeatable
-    arguments: tuple[str, ...] = ()
     forgotten_seconds: float = 0.0
     """How much of the day's count a kill may forget."""
     there: dict[Kind, dict[str, Resource]] = field(default_factory=lambda: {k: {} for k in KINDS})
@@ -57,25 +60,54 @@ class Series:
     starts: list[float] = field(default_factory=list)
     """Seconds from each start to the first answer."""
     received: Received = field(default_factory=Received)
-    service: Service = field(init=False)
+    services: list[Service] = field(default_factory=list)
+    """One for each host."""
     clients: list[Client] = field(default_factory=list)
 
-    def start(self) -> None:
-        """Starts the server."""
-        started = time.monotonic()
-        self.service = Service(self.installation, self.arguments, (*COMMAND, "serve"))
-        self.service.wait_until_ready()
-        assert self.service.ask("/healthz").status == 200
-        self.starts.append(time.monotonic() - started)
+    @property
+    def installation(self) -> Installation:
+        """Where commands are run."""
+        return self.hosts[0]
 
-    def kill(self) -> None:
-        """Ends the server's whole process tree at once."""
-        for pid in [*self.service.workers(), self.service.process.pid]:
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Starts all servers, and ends them."""
+        self.received.hook(self.installation)
+        try:
+            for host in self.hosts:
+                self.services.append(self._started(host))
+            yield
+        finally:
+            for service in self.services:
+                service.end()
+            self.received.end()
+
+    def _started(self, host: Installation) -> Service:
+        started = time.monotonic()
+        service = Service(host, (), (*COMMAND, "serve"))
+        try:
+            service.wait_until_ready()
+            assert service.ask("/healthz").status == 200
+        except BaseException:
+            service.end()
+            raise
+        self.starts.append(time.monotonic() - started)
+        return service
+
+    def kill(self, number: int = 0) -> None:
+        """Ends a server's whole process tree at once."""
+        service = self.services[number]
+        for pid in [*service.workers(), service.process.pid]:
             os.kill(pid, signal.SIGKILL)
-        self.service.process.wait()
+        service.process.wait()
+
+    def start(self, number: int = 0) -> None:
+        """Starts a server again that was killed."""
+        self.services[number] = self._started(self.hosts[number])
 
     def write(self, number: int, kill: Callable[[], None]) -> None:
-        """Lets clients write for a while, then kills, and waits until the clients noticed."""
+        """Lets clients write for a while, then kills, and waits until those of what was killed have
+        noticed, and all others have gone on."""
         self._make_chains(number)
         own: list[list[Resource]] = [[] for _ in range(CLIENTS)]
         for kind in KINDS:
@@ -83,7 +115,7 @@ class Series:
                 own[place % CLIENTS].append(resource)
         self.clients = [
             Client(
-                self.service,
+                self.services[place % len(self.services)],
                 self.account,
                 Random(self.random.random()),  # noqa: S311 - repeatable on purpose
                 f"r{number}c{place}",
@@ -92,8 +124,9 @@ class Series:
             )
             for place in range(CLIENTS)
         ]
+        over = threading.Event()
         threads = [
-            threading.Thread(target=client.run, args=(mine,))
+            threading.Thread(target=client.run, args=(mine, over))
             for client, mine in zip(self.clients, own, strict=True)
         ]
         for thread in threads:
@@ -103,6 +136,10 @@ class Series:
         threads[0].join(self.random.uniform(0, 0.1))
         self.killed = time.monotonic()
         kill()
+        for client, thread in zip(self.clients, threads, strict=True):
+            before = client.acknowledged
+            until(lambda: client.acknowledged > before or not thread.is_alive(), "a write")  # noqa: B023 - called at once
+        over.set()
         for thread in threads:
             thread.join()
         for client in self.clients:
@@ -121,7 +158,7 @@ class Series:
         self._check_keys()
 
     def _check_count(self) -> None:
-        answer = self.service.ask("/v1/users/me", key=self.installation.key)
+        answer = self.services[0].ask("/v1/users/me", key=self.installation.key)
         assert answer.status == 200, answer
         day = answer.headers["x-ratelimit-reset"]
         counted = PER_DAY - int(answer.headers["x-ratelimit-remaining"]) - 1
@@ -164,7 +201,7 @@ class Series:
             self.chains.append(Chain(name, [told["key"]]))
 
     def _ask(self, path: str, key: str | None = None) -> Any:
-        answer = self.service.ask(path, key=key or self.installation.key)
+        answer = self.services[0].ask(path, key=key or self.installation.key)
         assert answer.status == 200, answer
         self.account.sent += 1
         self.account.answered.append(time.monotonic())
@@ -172,7 +209,7 @@ class Series:
 
     def check_events(self) -> None:
         """Sees that each change was told, to readers and to the receiver."""
-        self.events = told.check(self.service, self.installation.key, self.there, self.received)
+        self.events = told.check(self.services[0], self.installation.key, self.there, self.received)
 
     def told(self) -> str:
         """What the series did, for people."""
@@ -184,9 +221,10 @@ class Series:
         )
 
     def works(self) -> bool:
-        """Whether the server answers again."""
-        self.account.sent += 1
-        return self.service.ask("/v1/users/me", key=self.installation.key).status == 200
+        """Whether every server answers again."""
+        self.account.sent += len(self.services)
+        key = self.installation.key
+        return {one.ask("/v1/users/me", key=key).status for one in self.services} == {200}
 
 
 @pytest.fixture
@@ -200,10 +238,8 @@ def test_what_was_acknowledged_outlives_a_kill_on_sqlite(
 ) -> None:
     installation = boundless(tmp_path)
     live = truth.of_sqlite(installation.data / "live.db")
-    series = Series(installation, live, forgotten_seconds=FORGOTTEN_SECONDS)
-    series.received.hook(installation)
-    series.start()
-    try:
+    series = Series([installation], live, forgotten_seconds=FORGOTTEN_SECONDS)
+    with series.serving():
         for number in range(rounds):
             series.write(number, series.kill)
             assert series.account.unavailable == 0
@@ -211,14 +247,24 @@ def test_what_was_acknowledged_outlives_a_kill_on_sqlite(
             assert live.read("PRAGMA integrity_check") == [("ok",)]
             series.check()
         series.check_events()
-    finally:
-        series.service.end()
-        series.received.end()
     assert series.acknowledged > rounds
     record_property("SQLite", series.told())
 
 
-def test_what_was_acknowledged_outlives_kills_of_workers_and_of_postgresql(
+def three_hosts(directory: Path, **stores: str) -> list[Installation]:
+    """Three installations on the same stores and with one secret, the first of two workers."""
+    places = [directory / name for name in ("first", "second", "third")]
+    for place in places:
+        place.mkdir()
+    first = boundless(places[0], **stores)
+    others = [beside(first, place) for place in places[1:]]
+    for other in others:
+        other.data.mkdir()
+        shutil.copy(first.data / SECRET_FILE, other.data / SECRET_FILE)
+    return [first.having(workers="2"), *others]
+
+
+def test_what_was_acknowledged_outlives_kills_of_one_of_three_hosts_and_of_postgresql(
     tmp_path: Path,
     rounds: int,
     redis: RedisServer,
@@ -226,38 +272,28 @@ def test_what_was_acknowledged_outlives_kills_of_workers_and_of_postgresql(
 ) -> None:
     with postgres_server() as postgres:
         url = postgres.fresh_database()
-        installation = boundless(tmp_path, database_url=url, valkey_url=redis.url)
+        hosts = three_hosts(tmp_path, database_url=url, valkey_url=redis.url)
         live = truth.of_postgres(url)
-        series = Series(installation, live, arguments=("--workers", "2"))
-        series.received.hook(installation)
-        series.start()
-        try:
-            for number in range(max(rounds // 5, 6)):  # so that each is killed twice
-                kill_postgres, kill_portico = [(False, True), (True, False), (True, True)][
-                    number % 3
-                ]
+        series = Series(hosts, live)
+        with series.serving():
+            for number in range(max(rounds // 4, 6)):  # so that each is killed with it and without
+                killed, kill_postgres = number % 3, number % 2 == 1
 
-                def kill(
-                    *, postgres_too: bool = kill_postgres, portico_too: bool = kill_portico
-                ) -> None:
+                def kill(*, host: int = killed, postgres_too: bool = kill_postgres) -> None:
                     if postgres_too:
                         postgres.stop(signal.SIGQUIT)
-                    if portico_too:
-                        series.kill()
+                    series.kill(host)
 
                 series.write(number, kill)
                 if kill_postgres:
                     postgres.start()
-                # What a server process is still at, the next look must not miss.
-                if kill_portico:
-                    until(lambda: live.read(OTHERS) == [(0,)], "the end of what was under way")
-                    series.start()
                 else:
-                    until(series.works, "the recovery")
+                    assert series.account.unavailable == 0
+                # What a server process is still at, the next look must not miss.
+                until(lambda: live.read(BUSY) == [(0,)], "the end of what was under way")
+                series.start(killed)
+                until(series.works, "the recovery")
                 series.check()
             series.check_events()
-        finally:
-            series.service.end()
-            series.received.end()
     assert series.acknowledged > rounds
     record_property("PostgreSQL", series.told())
