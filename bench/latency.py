@@ -33,7 +33,8 @@ SLICE_MS = 2.0
 """What a turn of another thread on the one core costs, whoever waits for whom."""
 
 
-def _one_at_a_time(shop: Workshop, row: str, name: str, server: Running, what: Request) -> Series:
+def one_at_a_time(shop: Workshop, row: str, name: str, server: Running, what: Request) -> Series:
+    """The request over one connection, each when the one before it was answered."""
     series = Series(name)
     shop.say(f"{row}: {name}")
     wrk(server.address, what, 1, seed=0, connections=1)
@@ -51,8 +52,8 @@ def pages(shop: Workshop) -> None:
 
 def _pages(shop: Workshop, engine: str, server: Running) -> None:
     check_answer(server, DEEP.path, b'"total_items":%d' % LARGE)
-    deep = _one_at_a_time(shop, "pages", f"page 40,000, {engine}", server, DEEP)
-    half = _one_at_a_time(shop, "pages", f"page 20,000, {engine}", server, HALFWAY)
+    deep = one_at_a_time(shop, "pages", f"page 40,000, {engine}", server, DEEP)
+    half = one_at_a_time(shop, "pages", f"page 20,000, {engine}", server, HALFWAY)
     bound, void = PAGE_BOUND_MS[engine], deep.void
     shop.at_most("pages", f"page 40,000, {engine}, median", deep.p50_ms, "ms", bound, void=void)
     shop.note("pages", f"page 20,000, {engine}, median", half.p50_ms, "ms")
@@ -97,7 +98,7 @@ def _search(shop: Workshop, engine: str, server: Running) -> None:
     for (what, request, count), bound in zip(words, SEARCH_BOUNDS_MS[engine], strict=True):
         check_answer(server, request.path, b'"total_items":%d,' % count)
         name = f"{what}, {engine}"
-        series = _one_at_a_time(shop, "search", name, server, request)
+        series = one_at_a_time(shop, "search", name, server, request)
         void = series.void
         shop.at_most("search", f"{name}, median", series.p50_ms, "ms", bound, void=void)
         times = CHANGES * shop.report.rounds

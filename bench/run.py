@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import client_library, footprint, latency, signing_in, throughput, webhooks
+from bench import client_library, events, footprint, latency, signing_in, throughput, webhooks
 from bench.report import Finding, Report
 from bench.servers import LOAD_CPU, SERVER_CPU, BenchError
 from bench.workshop import Workshop
@@ -35,6 +35,9 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "idle": footprint.idle,
     "start": footprint.start,
     "webhooks": webhooks.webhooks,
+    "streams": events.streams,
+    "dead": events.dead,
+    "cursor": events.cursor,
     "library": client_library.library,
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"

@@ -12,6 +12,7 @@ from typing import Any
 from bench import catalog, portico
 from bench.client import paced, percentile
 from bench.load import Request
+from bench.portico import Prepared
 from bench.servers import LOAD_CPU, Address, Running, free_port, running
 from bench.tls import make_certificate
 from bench.workshop import MIDDLE, Job, Workshop
@@ -25,7 +26,7 @@ POST = Request(portico.PRODUCTS, "POST", catalog.new_product(), high=10**8, digi
 
 
 @contextmanager
-def _receiver(shop: Workshop) -> Iterator[tuple[Running, str]]:
+def receiving(shop: Workshop) -> Iterator[tuple[Running, str]]:
     """A receiver over TLS on the load's core, and the certificate to believe."""
     certificate, key = make_certificate(shop.directory)
     address = Address(free_port(), tls=True, headers={})
@@ -38,45 +39,57 @@ def _receiver(shop: Workshop) -> Iterator[tuple[Running, str]]:
 @contextmanager
 def _portico(shop: Workshop, receiver: Running, believed: str, types: str) -> Iterator[Running]:
     """Portico with one webhook that is told of these types."""
-    data = shop.portico_data(MIDDLE).copied(shop.fresh("portico-hooked"))
-    variables = {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8", "SSL_CERT_FILE": believed}
-    data = replace(data, environment={**data.environment, **variables})
-    url = f"https://127.0.0.1:{receiver.address.port}/"
-    portico.told(data, "webhooks", "create", "--url", url, "--types", types)
+    data = that_may_deliver(shop, MIDDLE, believed)
+    create(data, receiver.address.port, types)
     with portico.serving(data, shop.log) as server:
         yield replace(server, name=f"a webhook of {types}")
 
 
-def _came(receiver: Running) -> dict[str, Any]:
+def that_may_deliver(shop: Workshop, count: int, believed: str) -> Prepared:
+    """Data of its own with `count` products, whose webhooks may lead here."""
+    data = shop.portico_data(count).copied(shop.fresh("portico-hooked"))
+    variables = {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8", "SSL_CERT_FILE": believed}
+    return replace(data, environment={**data.environment, **variables})
+
+
+def create(data: Prepared, port: int, types: str) -> int:
+    """Makes a webhook that leads to this port; its id."""
+    url = f"https://127.0.0.1:{port}/"
+    made = portico.told(data, "webhooks", "create", "--url", url, "--types", types)
+    number: int = made["id"]
+    return number
+
+
+def came(receiver: Running) -> dict[str, Any]:
     """What was delivered since it was last asked."""
     told: dict[str, Any] = json.loads(receiver.address.get("/")[1])
     return told
 
 
-def _drained(receiver: Running) -> dict[str, Any]:
+def drained(receiver: Running) -> dict[str, Any]:
     """What is delivered until nothing comes any more."""
     waits: list[float] = []
     count, seconds = 0, 0.0
     while True:
         time.sleep(QUIET_SECONDS)
-        came = _came(receiver)
-        if not came["count"]:
+        new = came(receiver)
+        if not new["count"]:
             return {"count": count, "milliseconds": waits, "seconds": seconds}
-        count += came["count"]
-        seconds += came["seconds"]
-        waits += came["milliseconds"]
+        count += new["count"]
+        seconds += new["seconds"]
+        waits += new["milliseconds"]
 
 
 def webhooks(shop: Workshop) -> None:
     """Writes with and without a webhook that matches; deliveries of what gathered behind them;
     events at a steady rate; GETs beside deliveries."""
     with ExitStack() as stack:
-        receiver, believed = stack.enter_context(_receiver(shop))
+        receiver, believed = stack.enter_context(receiving(shop))
         hooked = stack.enter_context(_portico(shop, receiver, believed, "*"))
         plain = stack.enter_context(_portico(shop, receiver, believed, "sandbox.*"))
         jobs = [Job(server.name, server, POST) for server in (hooked, plain)]
         with_, without = shop.interleave("webhooks", jobs)
-        _drained(receiver)
+        drained(receiver)
         shop.ratio("webhooks", "a write with a webhook ÷ one without", with_, without, 0.85)
         _latency(shop, receiver, hooked)
         _rate(shop, receiver, hooked)
@@ -85,14 +98,14 @@ def webhooks(shop: Workshop) -> None:
 
 def _latency(shop: Workshop, receiver: Running, server: Running) -> None:
     shop.say(f"webhooks: {EVENTS_PER_SECOND} events/s")
-    _write(server, EVENTS_PER_SECOND, shop.report.seconds)
-    waits = _drained(receiver)["milliseconds"]
+    write(server, EVENTS_PER_SECOND, shop.report.seconds)
+    waits = drained(receiver)["milliseconds"]
     what = f"event to delivery at {EVENTS_PER_SECOND}/s"
     shop.at_most("webhooks", f"{what}, p50", percentile(waits, 50), "ms", 30)
     shop.at_most("webhooks", f"{what}, p99", percentile(waits, 99), "ms", 250)
 
 
-def _write(server: Running, per_second: int, seconds: int) -> None:
+def write(server: Running, per_second: int, seconds: int) -> None:
     """Writes products at fixed instants, over connections enough that none waits for another."""
     threads = [
         threading.Thread(target=_posts, args=(server, per_second / 8, seconds, number / per_second))
@@ -119,9 +132,9 @@ def _posts(server: Running, per_second: float, seconds: int, offset: float) -> N
 def _rate(shop: Workshop, receiver: Running, server: Running) -> None:
     shop.say("webhooks: what gathered behind writes")
     shop.interleave("webhooks", [Job("writes before deliveries", server, POST)])
-    _came(receiver)  # since then nothing but deliveries
-    came = _drained(receiver)
-    rate = came["count"] / came["seconds"] if came["seconds"] else 0.0
+    came(receiver)  # since then nothing but deliveries
+    all_ = drained(receiver)
+    rate = all_["count"] / all_["seconds"] if all_["seconds"] else 0.0
     shop.at_least("webhooks", "deliveries beside nothing else", rate, "/s", 1_500)
 
 
@@ -129,11 +142,11 @@ def _beside(shop: Workshop, receiver: Running, server: Running) -> None:
     shop.say(f"webhooks: GET beside {BESIDE_PER_SECOND} deliveries/s")
     seconds = shop.report.seconds
     quiet = paced(server.address, "/v1/products/1", 100, seconds)
-    writers = threading.Thread(target=_write, args=(server, BESIDE_PER_SECOND, seconds))
+    writers = threading.Thread(target=write, args=(server, BESIDE_PER_SECOND, seconds))
     writers.start()
     beside = paced(server.address, "/v1/products/1", 100, seconds)
     writers.join()
-    _drained(receiver)
+    drained(receiver)
     ratio = percentile(beside, 99) / percentile(quiet, 99)
     what = f"GET beside {BESIDE_PER_SECOND} writes and deliveries/s: p99 ÷ quiet p99"
     shop.at_most("webhooks", what, ratio, "x", 3)
