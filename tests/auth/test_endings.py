@@ -17,6 +17,7 @@ from portico.services.api_keys import revoke_key
 from portico.services.clients import Registered, delete_client
 from portico.services.passwords import Passwords
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
+from portico.services.suspension import resume, suspend
 from portico.services.tokens import Pair
 from signing_in import (
     AUTH,
@@ -184,6 +185,15 @@ async def delete_the_user(held: Held) -> None:
     assert (await admin.delete(f"/users/{held.user.id}")).status_code == 204
 
 
+async def suspend_the_user(held: Held) -> None:
+    await suspend(held.api.live, held.user.id, OPERATOR)
+
+
+async def suspend_and_resume_the_user(held: Held) -> None:
+    await suspend_the_user(held)
+    await resume(held.api.live, held.user.id, OPERATOR)
+
+
 async def delete_the_client(held: Held) -> None:
     await delete_client(held.api.live, held.shop.client.id, by=OPERATOR)
 
@@ -216,6 +226,8 @@ async def do_nothing(_: Held) -> None:
         (change_the_password_by_jwt, EVERYTHING - KEYS),
         (have_an_admin_change_the_password, EVERYTHING - KEYS),
         (delete_the_user, EVERYTHING),
+        (suspend_the_user, EVERYTHING),
+        (suspend_and_resume_the_user, EVERYTHING - KEYS),
         (delete_the_client, {*GRANT, "code"}),
         (revoke_the_key, KEYS),
         (rotate_the_signing_key, {"jwt"}),
@@ -285,7 +297,9 @@ class Interrupted(Passwords):
         return right
 
 
-@pytest.mark.parametrize("change", [have_an_admin_change_the_password, delete_the_user])
+@pytest.mark.parametrize(
+    "change", [have_an_admin_change_the_password, delete_the_user, suspend_the_user]
+)
 @pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
 async def test_a_sign_in_under_way_does_not_outlive_the_password(
     api: Api, change: Event, url: str

@@ -155,6 +155,27 @@ def test_a_new_plan_holds_from_the_next_request_on_and_for_the_mirror_too(on_eac
     assert mirrored.headers["x-ratelimit-limit"] == "100"
 
 
+def test_a_suspended_account_is_shut_out_until_it_is_resumed(on_each: Running) -> None:
+    told = create(on_each, "rests@example.com")
+    key = key_of(on_each, "rests@example.com")
+    assert on_each.get("/users/me", key=key).status == 200
+
+    suspended = on_each.installation.told("users", "suspend", "RESTS@example.com")
+
+    assert suspended == {"id": told["id"], "email": "rests@example.com", "suspended": True}
+    assert on_each.get("/users/me", key=key).status == 401
+    resumed = on_each.installation.told("users", "resume", "rests@example.com")
+    assert resumed == {**suspended, "suspended": False}
+    assert on_each.get("/users/me", key=key).status == 200
+
+
+def test_the_last_admin_cannot_be_suspended(installation: Installation) -> None:
+    code, line = installation.refused("users", "suspend", "admin@example.com")
+
+    assert code == 1
+    assert "last admin" in line
+
+
 def test_the_plan_of_nobody_cannot_be_set(running: Running) -> None:
     code, line = running.installation.refused("users", "set-plan", "nobody@example.com", "pro")
 

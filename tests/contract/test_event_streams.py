@@ -14,6 +14,7 @@ from portico.app import Portico, Server
 from portico.domain.audit import OPERATOR
 from portico.services.api_keys import revoke_key
 from portico.services.subscriptions import LEASE_SECONDS, MOST
+from portico.services.suspension import suspend
 from signing_in import COOKIE, PASSWORD, cookie_of
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -305,13 +306,13 @@ async def test_events_of_another_process_are_told_here(api: Api) -> None:
 
 async def test_a_stream_ends_within_a_second_of_its_key(api: Api) -> None:
     admin = await api.caller("admin")
-    revoked, deleted, demoted = [await api.caller("editor") for _ in range(3)]
+    revoked, deleted, demoted, suspended = [await api.caller("editor") for _ in range(4)]
     expiring = await api.caller("editor", expires_at=api.clock() + 60_000)
     lasting = await api.caller("editor")
     async with AsyncExitStack() as stack:
         streams = [
             await stack.enter_async_context(streaming(caller, type="product.*"))
-            for caller in (revoked, deleted, demoted, expiring, lasting)
+            for caller in (revoked, deleted, demoted, suspended, expiring, lasting)
         ]
         await revoke_key(api.live, revoked.record.id, OPERATOR)
         await streams[0].end(A_SECOND)
@@ -319,10 +320,12 @@ async def test_a_stream_ends_within_a_second_of_its_key(api: Api) -> None:
         await streams[1].end(A_SECOND)
         await admin.patch(f"/users/{demoted.user.id}", json={"role": "viewer"})
         await streams[2].end(A_SECOND)
-        api.clock.advance(seconds=60)
+        await suspend(api.live, suspended.user.id, OPERATOR)
         await streams[3].end(A_SECOND)
+        api.clock.advance(seconds=60)
+        await streams[4].end(A_SECOND)
         (made,) = await make(lasting, "Lamp")
-        assert (await streams[4].event())["id"] == made
+        assert (await streams[5].event())["id"] == made
 
 
 async def test_a_stream_does_not_keep_its_session_from_ending(api: Api) -> None:

@@ -17,6 +17,7 @@ from portico.domain.users import User
 from portico.http.routing import Access
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
+from portico.services.suspension import suspend
 from portico.services.webhooks import create_webhook
 from signing_in import (
     AUTH,
@@ -274,6 +275,31 @@ async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_mo
             credential = None
         elif not allowed and refusal == 403 and method != "HEAD":
             refused(answer, 403, "PERMISSION_DENIED")
+
+
+@EVERY_KIND
+async def test_whatever_a_suspended_account_has_opens_nothing(api: Api, kind: Kind) -> None:
+    env = api.live if kind.home == "live" else api.sandbox
+    owner_env = api.live if kind.name == "test key" else env
+    await api.account("admin", env=owner_env)  # so that nobody is the last
+    owner = await api.account("admin", env=owner_env, password=PASSWORD)
+    credential = await kind.make(owner_env, owner)
+    user, product = await api.account(env=env), await api.product(env)
+    targets = {"users": user.id, "products": product.id, **await _webhook(env)}
+    assert (await send(api, kind, credential, "GET", BASE[kind.home], None)).status_code == 404
+    await suspend(owner_env, owner.id, OPERATOR)
+    before = await api.state()
+    for number, (bases, method, path, case) in enumerate(CELLS):
+        if case.needs == PUBLIC and case.body is not SIGN_IN:
+            continue
+        url = bases[kind.home] + _filled(path, targets)
+        body = case.body(number, owner)
+        answer = await send(api, kind, credential, method, url, body)
+        ignored = case.needs == LOGINS and kind.name != "session"  # it answers all tokens alike
+        assert answer.status_code == (204 if ignored else 401), (path, answer.text)
+    after = await api.state()
+    for table in before.keys() - {f"{env.name} audit"}:
+        assert after[table] == before[table], table
 
 
 @EVERY_KIND

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Awaitable, Callable
 from getpass import getpass
 from typing import Any
 
@@ -11,13 +12,18 @@ from portico.cli.output import CommandError, answer, plain
 from portico.cli.prepared import environment
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
-from portico.domain.audit import OPERATOR
+from portico.domain.audit import OPERATOR, By
 from portico.domain.users import User
-from portico.services.accounts import random_password, set_plan
+from portico.services.accounts import account, random_password, set_plan
+from portico.services.environment import Environment
+from portico.services.suspension import resume, suspend
 from portico.services.users import create_user
 from portico.settings import Settings
 
 MAX_PASSWORD_BYTES = 4096
+
+Act = Callable[[Environment, int, By], Awaitable[User]]
+"""What is done to the account with an id."""
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
@@ -85,6 +91,24 @@ def run_set_plan(settings: Settings, chosen: Namespace) -> None:
 async def _move(settings: Settings, chosen: Namespace) -> User:
     async with environment(settings, chosen) as env:
         return await set_plan(env, chosen.email, chosen.plan, OPERATOR)
+
+
+def run_suspend(settings: Settings, chosen: Namespace) -> None:
+    user = asyncio.run(_on_account(settings, chosen, suspend))
+    text = f"{plain(user.email)} is suspended: nothing that the account has opens anything."
+    answer({"id": user.id, "email": user.email, "suspended": True}, text, as_json=chosen.json)
+
+
+def run_resume(settings: Settings, chosen: Namespace) -> None:
+    user = asyncio.run(_on_account(settings, chosen, resume))
+    text = f"{plain(user.email)} is suspended no longer. Its API keys work again."
+    answer({"id": user.id, "email": user.email, "suspended": False}, text, as_json=chosen.json)
+
+
+async def _on_account(settings: Settings, chosen: Namespace, act: Act) -> User:
+    async with environment(settings, chosen) as env:
+        user = await account(env, chosen.email)
+        return await act(env, user.id, OPERATOR)
 
 
 def _check_plan(settings: Settings, plan: str) -> None:

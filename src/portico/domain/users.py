@@ -26,7 +26,8 @@ SPECIAL_USE_DOMAIN_NAMES[:] = [d for d in SPECIAL_USE_DOMAIN_NAMES if d not in (
 class User(msgspec.Struct, frozen=True):
     """A person with an account. Times are epoch milliseconds.
 
-    `account_id` is the live account that a mirror user of the sandbox belongs to.
+    `account_id` is the live account that a mirror user of the sandbox belongs to. While
+    `suspended_at` is set, nothing that the account has opens anything.
     """
 
     id: int
@@ -44,6 +45,7 @@ class User(msgspec.Struct, frozen=True):
     created_at: int
     updated_at: int
     email_verified_at: int | None = None
+    suspended_at: int | None = None
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -54,6 +56,7 @@ class Owner(msgspec.Struct, frozen=True):
     name: str
     role: str
     plan: str
+    suspended_at: int | None
 
 
 name = Trimmed(2, 100)

@@ -1,4 +1,4 @@
-"""Users, for admins: find, create, change role and plan, sign out, delete."""
+"""Users, for admins: find, create, change role and plan, sign out, suspend, delete."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -10,6 +10,7 @@ from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
 from portico.services.sign_out import sign_out_everywhere
+from portico.services.suspension import resume, suspend
 from portico.services.users import change_user, create_user, delete_user, read_user
 from portico.storage.listing import Order
 
@@ -135,6 +136,46 @@ async def sign_out(visit: Visit) -> Reply:
     return visit.go(f"/users/{person.id}", done="user-signed-out")
 
 
+async def ask_suspend(visit: Visit) -> Reply:
+    """GET /users/suspend."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Suspend {person.name}?",
+        "All that they have opens nothing from then on, in the sandbox too. Sessions and the access"
+        " of programs and applications end for good; API keys wait. Nothing is deleted.",
+        words="Suspend user",
+        danger=True,
+        action="/users/suspend",
+        back=(f"/users/{person.id}", person.name),
+        id=person.id,
+    )
+
+
+async def suspend_user(visit: Visit) -> Reply:
+    """POST /users/suspend."""
+    person = await suspend(visit.env, visit.sent_id(), visit.request.by)
+    return visit.go(f"/users/{person.id}", done="user-suspended")
+
+
+async def ask_resume(visit: Visit) -> Reply:
+    """GET /users/resume."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Resume {person.name}?",
+        "They may sign in again, and their API keys work again.",
+        words="Resume user",
+        action="/users/resume",
+        back=(f"/users/{person.id}", person.name),
+        id=person.id,
+    )
+
+
+async def resume_user(visit: Visit) -> Reply:
+    """POST /users/resume."""
+    person = await resume(visit.env, visit.sent_id(), visit.request.by)
+    return visit.go(f"/users/{person.id}", done="user-resumed")
+
+
 async def ask_delete(visit: Visit) -> Reply:
     """GET /users/delete."""
     person = await _asked(visit)
@@ -164,6 +205,10 @@ PAGES = (
     PageRoute("POST", "/users/{id}", change, "admin"),
     PageRoute("GET", "/users/sign-out", ask_sign_out, "admin"),
     PageRoute("POST", "/users/sign-out", sign_out, "admin"),
+    PageRoute("GET", "/users/suspend", ask_suspend, "admin"),
+    PageRoute("POST", "/users/suspend", suspend_user, "admin"),
+    PageRoute("GET", "/users/resume", ask_resume, "admin"),
+    PageRoute("POST", "/users/resume", resume_user, "admin"),
     PageRoute("GET", "/users/delete", ask_delete, "admin"),
     PageRoute("POST", "/users/delete", delete, "admin"),
 )

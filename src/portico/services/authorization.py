@@ -65,7 +65,7 @@ async def grant_code(env: Environment, wanted: ConsentRequest, *, signed_in_at: 
     async def work(change: Change) -> None:
         user = await change.lock(env.users, by.actor.user_id or 0)
         client = await change.lock(env.clients, wanted.client.id)
-        if user is None or client is None:
+        if user is None or user.suspended_at is not None or client is None:
             raise Refused("invalid_request", "This account or this application is gone.")
         granted = Code(
             client_row_id=client.id,
@@ -97,7 +97,9 @@ async def exchange_code(env: Environment, client: Client, exchange: Exchange, by
 
     async def work(change: Change) -> Exchanged | None:
         user = await change.lock(env.users, found.user_id)
-        if user is None or await change.lock(env.clients, client.id) is None:
+        if user is None or user.suspended_at is not None:
+            return None
+        if await change.lock(env.clients, client.id) is None:
             return None
         code = await env.grants.code(code_hash, change.tx)
         if code is None:

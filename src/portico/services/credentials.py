@@ -23,6 +23,7 @@ _NOT_ONE = "This is not a credential of Portico's: check for a typo."
 _INVALID_KEY = "This API key is not valid."
 _INVALID_TOKEN = "This access token is not valid, has expired or was revoked."  # noqa: S105 - a message
 _ENDED = "This session has ended; sign in again."
+_SUSPENDED = "This account is suspended; ask an administrator."
 
 
 class Uses(msgspec.Struct):
@@ -113,7 +114,7 @@ class Credentials:
         token_hash = digest(cookie)
         owned = await self._env.sessions.by_hash(token_hash)
         before = self._sessions.pop(token_hash, None)
-        if owned is None:
+        if owned is None or owned.suspended_at is not None:
             raise AuthenticationRequired(_ENDED)
         stored = owned.session
         principal = Principal(
@@ -176,6 +177,8 @@ class Credentials:
             raise AuthenticationRequired("This API key was revoked.")
         if not usable(owned.key, now):
             raise AuthenticationRequired("This API key has expired.")
+        if owned.suspended_at is not None:
+            raise AuthenticationRequired(_SUSPENDED)
         read_only = key_type == "read"
         return Principal(
             user_id=owned.key.user_id,
@@ -219,5 +222,8 @@ class Credentials:
 
 
 def living(owned: OwnedToken, now: int) -> bool:
-    """Whether an access token holds: not expired, and its family not revoked."""
+    """Whether an access token holds: it has not expired, its family was not revoked, and its user
+    is not suspended."""
+    if owned.suspended_at is not None:
+        return False
     return owned.grant.revoked_at is None and now < owned.token.access_expires_at

@@ -1,7 +1,8 @@
 """Mirror users: an account of one environment as it appears in the one that mirrors it.
 
-A mirror carries its account's role and plan. The two environments share no transaction, so a
-mirror that could not be reached is behind until `jobs.mirrors` finds it and brings it up.
+A mirror carries its account's role and plan, and is suspended with it. The two environments share
+no transaction, so a mirror that could not be reached is behind until `jobs.mirrors` finds it and
+brings it up.
 """
 
 import logging
@@ -13,6 +14,7 @@ from portico.domain.errors import Unavailable
 from portico.domain.events.users import UserChanged, UserCreated, UserDeleted
 from portico.domain.users import User
 from portico.services.change import Change
+from portico.services.endings import set_suspended
 from portico.services.environment import Environment
 from portico.storage.database import UniqueViolation
 
@@ -64,8 +66,8 @@ async def _make(env: Environment, account: User, by: By) -> User:
 
 
 async def follow(env: Environment, account_id: int) -> None:
-    """Brings the account's mirror, if it has one, to the account's role and plan; removes it where
-    the account is gone."""
+    """Brings the account's mirror, if it has one, to the account's role and plan, and suspends or
+    resumes it; removes it where the account is gone."""
     try:
         await bring(env, account_id)
     except Unavailable as error:
@@ -102,10 +104,14 @@ async def bring(env: Environment, account_id: int) -> None:
         if account is None:
             await sandbox.users.delete(change.tx, mirror.id)
             change.note(UserDeleted(mirror))
-        elif any(getattr(mirror, name) != getattr(account, name) for name in _SHARED):
-            shared = {name: getattr(account, name) for name in _SHARED}
-            changed = msgspec.structs.replace(mirror, **shared, updated_at=change.now)
+            return
+        shared = {name: getattr(account, name) for name in _SHARED}
+        changed = msgspec.structs.replace(mirror, **shared)
+        if changed != mirror:
+            changed = msgspec.structs.replace(changed, updated_at=change.now)
             await sandbox.users.update(change.tx, changed)
             change.note(UserChanged(changed, mirror))
+        if account.suspended_at != mirror.suspended_at:
+            await set_suspended(sandbox, change, changed, account.suspended_at)
 
     await sandbox.change(SYSTEM, work)

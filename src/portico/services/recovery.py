@@ -5,7 +5,6 @@ What a link holds is a token that works once. Only its digest is stored.
 
 from datetime import UTC, datetime
 from functools import partial
-from html import escape
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -21,9 +20,10 @@ from portico.domain.users import User, email_key
 from portico.domain.users import email as normalised
 from portico.mail.protocol import Letter
 from portico.services.change import Change
+from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
-from portico.services.users import end_sign_ins
+from portico.services.letters import letter
 from portico.state.callers import MAIL
 from portico.storage.email_tokens import EmailToken
 
@@ -137,7 +137,7 @@ async def _use(env: Environment, change: Change, token: str, found: EmailToken) 
     used = await env.email_tokens.take(
         change.tx, digest(token), purpose=found.purpose, now=change.now
     )
-    if user is None or used is None:
+    if user is None or user.suspended_at is not None or used is None:
         raise _useless()
     return user
 
@@ -153,7 +153,7 @@ def _useless() -> Invalid:
 async def _write_reset(env: Environment, email: str, by: By) -> Letter | None:
     user = await env.users.by_email(email)
     # A mirror user's password would open the sandbox to whoever has an address of the past.
-    if user is None or user.account_id is not None:
+    if user is None or user.account_id is not None or user.suspended_at is not None:
         return None
     return await _write(env, user, RESET, by)
 
@@ -169,7 +169,7 @@ async def _write(env: Environment, user: User, link: _Link, by: By) -> Letter | 
 
     async def work(change: Change) -> bool:
         present = await change.lock(env.users, user.id)
-        if present is None or present.email != user.email:
+        if present is None or present.email != user.email or present.suspended_at is not None:
             return False
         await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
         stored = EmailToken(user.id, link.purpose, user.email, now + link.hours * HOUR)
@@ -181,32 +181,19 @@ async def _write(env: Environment, user: User, link: _Link, by: By) -> Letter | 
     if not await env.change(by.alone, work):
         return None
     address = f"{env.addresses.dashboard}/{link.purpose}?token={token}"
-    return _letter(user, link, address, by, now=now, name=env.random(16).hex())
+    return _letter(env, user, link, address, by)
 
 
-def _letter(user: User, link: _Link, address: str, by: By, *, now: int, name: str) -> Letter:
+def _letter(env: Environment, user: User, link: _Link, address: str, by: By) -> Letter:
     """The mail around a link. Nothing in it was chosen by whoever asked, but for where from."""
     hours = "one hour" if link.hours == 1 else f"{link.hours} hours"
-    at = datetime.fromtimestamp(now // SECOND, UTC)
-    holds = f"The link holds for {hours} and works once."
+    at = datetime.fromtimestamp(env.clock() // SECOND, UTC)
     asked = (
         f"This was asked for from {_place(by)} on {at:%Y-%m-%d} at {at:%H:%M} UTC. If it was not"
         f" you, ignore this mail: {link.otherwise}."
     )
-    text = "\n\n".join(("Hello,", link.request, address, holds, asked, "Portico\n"))
-    shown = escape(address)
-    html = "\n".join(
-        (
-            f'<!doctype html><html lang="en"><head><title>{link.subject}</title></head><body>',
-            f"<p>Hello,</p><p>{link.request}</p>",
-            f'<p><a href="{shown}">{shown}</a></p>',
-            f"<p>{holds}</p><p>{asked}</p>",
-            "<p>Portico</p></body></html>\n",
-        )
-    )
-    return Letter(
-        id=name, at=now, user_id=user.id, to=user.email, subject=link.subject, text=text, html=html
-    )
+    holds = f"The link holds for {hours} and works once."
+    return letter(env, user.id, user.email, link.subject, link.request, address, holds, asked)
 
 
 def _place(by: By) -> str:

@@ -16,6 +16,7 @@ from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 
 WRONG = "The e-mail or the password is wrong."
+SUSPENDED = "This account is suspended; ask an administrator."
 
 
 class Attempt(NamedTuple):
@@ -34,8 +35,9 @@ class Attempt(NamedTuple):
 async def check_password(env: Environment, attempt: Attempt) -> User:
     """The user whose e-mail and password these are.
 
-    Raises `AuthenticationRequired` with one message for all that is wrong, `RateLimited` for too
-    many attempts, and `Unavailable` where too many wait to be hashed.
+    Raises `AuthenticationRequired` with one message for all that is wrong, and another for whoever
+    knows the password of a suspended account; `RateLimited` for too many attempts, and
+    `Unavailable` where too many wait to be hashed.
     """
     user = await env.users.by_email(attempt.email)
     password_hash = user.password_hash if user and user.password_hash else env.passwords.nobodys
@@ -45,17 +47,23 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     if user is None or user.password_hash is None or not (fits and right):
         await _note_refusal(env, attempt, user)
         raise AuthenticationRequired(WRONG)
+    if user.suspended_at is not None:
+        await _note_refusal(env, attempt, user)
+        raise AuthenticationRequired(SUSPENDED)
     return user
 
 
 async def lock_proven_user(env: Environment, change: Change, user: User) -> User:
     """The user whose password was checked, as it now is; nobody changes it until the change ends.
 
-    Raises `AuthenticationRequired` for one who was deleted, or whose password changed, meanwhile.
+    Raises `AuthenticationRequired` for one who was deleted or suspended, or whose password changed,
+    meanwhile.
     """
     current = await change.lock(env.users, user.id)
     if current is None or current.password_hash != user.password_hash:
         raise AuthenticationRequired(WRONG)
+    if current.suspended_at is not None:
+        raise AuthenticationRequired(SUSPENDED)
     return current
 
 

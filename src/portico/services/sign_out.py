@@ -11,8 +11,8 @@ from portico.domain.errors import NotFound
 from portico.domain.events.signing_in import GrantRevoked, SessionRevoked, SignedOutEverywhere
 from portico.domain.secrets import digest
 from portico.services.change import Change
+from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
-from portico.services.users import end_sign_ins
 
 
 async def end_session(

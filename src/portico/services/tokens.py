@@ -137,7 +137,10 @@ def refresh_end(env: Environment, owned: OwnedToken) -> int:
 
 
 def refreshable(env: Environment, owned: OwnedToken, now: int) -> bool:
-    """Whether a refresh token is worth a look: its family lives, and it has not expired."""
+    """Whether a refresh token is worth a look: its family lives, it has not expired, and its user
+    is not suspended."""
+    if owned.suspended_at is not None:
+        return False
     return owned.grant.revoked_at is None and now < refresh_end(env, owned)
 
 

@@ -24,6 +24,7 @@ from portico.domain.events.users import (
 )
 from portico.domain.users import User, email_key
 from portico.services.change import Change
+from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 from portico.services.mirrors import follow
@@ -35,7 +36,8 @@ Check = Callable[[User], None]
 _TAKEN = "A user with this e-mail exists already."
 
 
-def _missing(user_id: int) -> NotFound:
+def missing_user(user_id: int) -> NotFound:
+    """For an id that no user has."""
     return NotFound(f"There is no user {user_id}.")
 
 
@@ -47,7 +49,7 @@ async def read_user(env: Environment, user_id: int) -> User:
     """The user. Raises `NotFound`."""
     user = await env.users.get(user_id)
     if user is None:
-        raise _missing(user_id)
+        raise missing_user(user_id)
     return user
 
 
@@ -65,7 +67,7 @@ async def create_user(
     """Stores a new user. Raises `Duplicate` when the e-mail is taken, and `PermissionDenied` for an
     admin made without the scope `admin`."""
     if role == "admin" and not by.may("admin"):
-        raise _admins_only()
+        raise admins_only()
     if await env.users.by_email(email):
         raise _taken()  # before the hash, which costs a thousand times as much
     password_hash = await env.passwords.hash(password)
@@ -131,7 +133,7 @@ async def change_user(
     async def work(change: Change) -> User:
         user = await change.lock(env.users, user_id)
         if user is None:
-            raise _missing(user_id)
+            raise missing_user(user_id)
         if own:
             await change.check()  # a new password ends the login that asks for it
             if _needs_proof(user, changes) and (not proven or user.password_hash != proven):
@@ -164,8 +166,7 @@ async def store_change(
     after = msgspec.structs.replace(after, updated_at=change.now)
     if email_key(after.email) != email_key(before.email):
         after = msgspec.structs.replace(after, email_verified_at=None)
-        for purpose in ("reset", "verify"):
-            await env.email_tokens.delete_of_user(change.tx, after.id, purpose=purpose)
+        await env.email_tokens.delete_of_user(change.tx, after.id)
     await env.users.update(change.tx, after)
     changed = UserChanged(after, before)
     if changed.fields:
@@ -177,16 +178,6 @@ async def store_change(
     return after
 
 
-async def end_sign_ins(
-    env: Environment, change: Change, user_id: int, *, but_session: int = 0
-) -> tuple[int, int]:
-    """Ends all that a user is signed in with and has granted, but for one session; API keys stay.
-    Returns how many sessions and grants it ended."""
-    sessions = await env.sessions.delete_of_user(change.tx, user_id, but=but_session)
-    grants = await env.grants.revoke_of_user(change.tx, user_id, change.now)
-    return sessions, grants
-
-
 async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> None:
     """Removes a user with all that is theirs. Raises `NotFound`, `PreconditionFailed`,
     `PermissionDenied` for an admin without the scope `admin`, and `Conflict` for the last admin."""
@@ -194,12 +185,12 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
     async def work(change: Change) -> None:
         user = await change.lock(env.users, user_id)
         if user is None:
-            raise _missing(user_id)
+            raise missing_user(user_id)
         check(user)
         if user.role == "admin":
             if not by.may("admin"):
-                raise _admins_only()
-            await _keep_an_admin(env, change, user_id)
+                raise admins_only()
+            await keep_an_admin(env, change, user_id)
         await change.check()  # whoever deletes themselves has no credential afterwards
         await env.users.delete(change.tx, user_id)
         change.note(UserDeleted(user))
@@ -228,10 +219,10 @@ async def _permit_change(
 ) -> None:
     """Raises where who the user is, or becomes, forbids the change."""
     if "admin" in (user.role, changes.get("role")) and "admin" not in caller.scopes:
-        raise _admins_only()
+        raise admins_only()
     new_role = changes.get("role", user.role) != user.role
     if new_role and user.role == "admin":
-        await _keep_an_admin(env, change, user.id)
+        await keep_an_admin(env, change, user.id)
     if caller.user_id == user.id and (new_role or changes.get("plan", user.plan) != user.plan):
         raise PermissionDenied("Nobody changes their own role or plan; ask another admin.")
     if new_role and user.account_id is not None:
@@ -268,13 +259,15 @@ def _wrong_password(message: str) -> Invalid:
     )
 
 
-def _admins_only() -> PermissionDenied:
+def admins_only() -> PermissionDenied:
+    """For a change of an admin, by whoever may change others alone."""
     return PermissionDenied(
         "Making, changing and deleting administrators needs the scope admin, which this credential"
         " does not carry."
     )
 
 
-async def _keep_an_admin(env: Environment, change: Change, user_id: int) -> None:
+async def keep_an_admin(env: Environment, change: Change, user_id: int) -> None:
+    """Raises `Conflict` where this user, an admin, is the last one."""
     if not await env.users.other_admins(change.tx, user_id):
         raise Conflict("This is the last admin; make another user an admin first.")

@@ -22,7 +22,9 @@ _BY_HASH = f"SELECT {EMAIL_TOKENS.columns} FROM email_tokens WHERE token_hash = 
 _TAKE = f"""
 DELETE FROM email_tokens WHERE token_hash = :hash AND purpose = :purpose AND expires_at > :now
 RETURNING {EMAIL_TOKENS.columns}"""
-_DELETE_OF_USER = "DELETE FROM email_tokens WHERE user_id = :user_id AND purpose = :purpose"
+_DELETE_OF_USER = """
+DELETE FROM email_tokens
+WHERE user_id = :user_id AND (:purpose = '' OR purpose = :purpose)"""
 
 
 class EmailTokens:
@@ -47,6 +49,6 @@ class EmailTokens:
         row = await tx.one(_TAKE, {"hash": token_hash, "purpose": purpose, "now": now})
         return EmailToken(*row) if row else None
 
-    async def delete_of_user(self, tx: Transaction, user_id: int, *, purpose: str) -> None:
-        """Makes a user's tokens of one purpose useless."""
+    async def delete_of_user(self, tx: Transaction, user_id: int, *, purpose: str = "") -> None:
+        """Makes a user's tokens of one purpose, or of all, useless."""
         await tx.run(_DELETE_OF_USER, {"user_id": user_id, "purpose": purpose})

@@ -33,10 +33,11 @@ _KINDS = {
     ),
 }
 
-# Whose credential it is still has the same role, and the credential has not ended.
+# Whose credential it is still has the same role and is not suspended, and it has not ended.
 HOLDS = {
     name: f"""EXISTS (
     SELECT 1 FROM {kind.rows} WHERE c.id = :holder AND {kind.living} AND u.role = :role
+        AND u.suspended_at IS NULL
         AND ({kind.end} IS NULL OR {kind.end} > :now))"""
     for name, kind in _KINDS.items()
 }
@@ -48,7 +49,9 @@ _GIVEN: dict[Engine, str] = {
     "sqlite": "IN (SELECT value FROM json_each(:ids))",
     "postgres": "= ANY (:ids)",
 }
-_ENDS = "SELECT c.id, u.role, {end} FROM {rows} WHERE c.id {given} AND {living}"
+_ENDS = """
+SELECT c.id, u.role, {end} FROM {rows}
+WHERE c.id {given} AND {living} AND u.suspended_at IS NULL"""
 
 
 class Standing(NamedTuple):
@@ -83,7 +86,8 @@ class LiveCredentials:
 
     async def standing(self, holders: Iterable[Holder]) -> dict[Holder, Standing]:
         """How these credentials stand, in a statement for each kind; those that were ended, or
-        whose owner is gone, are left out. A session ends when nobody has used it for too long."""
+        whose owner is suspended or gone, are left out. A session ends when nobody has used it for
+        too long."""
         ids: dict[str, list[int]] = defaultdict(list)
         for kind, row_id in holders:
             ids[kind].append(row_id)

@@ -19,8 +19,8 @@ USERS = Table(
 )
 OWNERS = Table("users", Owner)
 
-Standing = tuple[str, str]
-"""Role and plan."""
+Standing = tuple[str, str, int | None]
+"""Role, plan, and since when a user is suspended."""
 
 SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
 """What a list may be sorted by, and the column that holds it."""
@@ -30,13 +30,14 @@ _BY_EMAIL = f"SELECT {USERS.columns} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {USERS.columns} FROM users WHERE account_id = :id"
 _MIRRORS = f"SELECT {USERS.columns} FROM users WHERE account_id IS NOT NULL"
 _STANDING_OF_MIRRORS = """
-SELECT account_id, role, plan FROM users
+SELECT account_id, role, plan, suspended_at FROM users
 WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
 _STANDING: dict[Engine, str] = {
     "sqlite": """
-SELECT id, role, plan FROM users WHERE id IN (SELECT value FROM json_each(:ids))""",
+SELECT id, role, plan, suspended_at FROM users
+WHERE id IN (SELECT value FROM json_each(:ids))""",
     "postgres": """
-SELECT id, role, plan FROM users WHERE id IN (
+SELECT id, role, plan, suspended_at FROM users WHERE id IN (
     SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST(:ids AS JSON)) AS given (value))
 """,
 }
@@ -45,9 +46,10 @@ _LOCK_ADMINS = {
     "sqlite": "SELECT 1",
     "postgres": "SELECT pg_advisory_xact_lock(7041777, hashtext(current_schema()))",
 }
-_COUNT_ADMINS = "SELECT count(*) FROM users WHERE role = 'admin' AND id <> :id"
-_ADMINS = f"SELECT {USERS.columns} FROM users WHERE role = 'admin' ORDER BY id"
-_FIRST_ADMIN = f"SELECT {USERS.columns} FROM users WHERE role = 'admin' ORDER BY id LIMIT 1"
+_ADMIN = "role = 'admin' AND suspended_at IS NULL"
+_COUNT_ADMINS = f"SELECT count(*) FROM users WHERE {_ADMIN} AND id <> :id"
+_ADMINS = f"SELECT {USERS.columns} FROM users WHERE {_ADMIN} ORDER BY id"
+_FIRST_ADMIN = f"{_ADMINS} LIMIT 1"
 # Reads every name and e-mail: for people who look for somebody, not for programs.
 _SEARCH = f"""
 SELECT count(*) OVER () AS total, {USERS.columns} FROM users
@@ -80,7 +82,7 @@ class Users:
         return await self._one(_BY_ACCOUNT, {"id": account_id}, tx)
 
     async def first_admin(self) -> User | None:
-        """The oldest admin."""
+        """The oldest admin who is not suspended."""
         return await self._one(_FIRST_ADMIN, NOTHING, None)
 
     async def mirrors(self) -> list[User]:
@@ -88,16 +90,15 @@ class Users:
         return USERS.read_all(await self._db.all(_MIRRORS))
 
     async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, Standing]:
-        """Role and plan of the next mirrors, by the ids of their accounts, which are beyond
-        `after`."""
+        """How the next mirrors stand, by the ids of their accounts, which are beyond `after`."""
         rows = await self._db.slow.all(_STANDING_OF_MIRRORS, {"after": after, "limit": limit})
-        return {number: (role, plan) for number, role, plan in rows}
+        return {number: (role, plan, suspended) for number, role, plan, suspended in rows}
 
     async def standing(self, ids: Sequence[int]) -> dict[int, Standing]:
-        """Role and plan of those of these users who are there."""
+        """How those of these users stand who are there."""
         given = {"ids": msgspec.json.encode(ids).decode()}
         rows = await self._db.slow.all(_STANDING[self._db.engine], given)
-        return {number: (role, plan) for number, role, plan in rows}
+        return {number: (role, plan, suspended) for number, role, plan, suspended in rows}
 
     async def page(self, *, role: str | None, order: Order, offset: int, limit: int) -> Page[User]:
         """One page of the users with this role, or of all."""
@@ -144,11 +145,11 @@ class Users:
         await tx.run(_DELETE_ALL_BUT_MIRRORS)
 
     async def admins(self) -> list[User]:
-        """Every admin."""
+        """Every admin who is not suspended."""
         return USERS.read_all(await self._db.slow.all(_ADMINS))
 
     async def other_admins(self, tx: Transaction, user_id: int) -> int:
-        """How many admins there are besides this user, until `tx` ends."""
+        """How many admins there are besides this user, until `tx` ends; suspended ones aside."""
         await tx.one(_LOCK_ADMINS[self._db.engine])
         row = await tx.one(_COUNT_ADMINS, {"id": user_id})
         return int(row[0]) if row else 0

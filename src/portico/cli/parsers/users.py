@@ -3,10 +3,19 @@
 from portico.cli.arguments import Commands, take_sandbox
 from portico.domain.words import ROLES
 
+_SUSPEND = """\
+From its next request on nothing that the account has opens anything. Its sessions, logins and
+grants end for good, its API keys wait until it is resumed, and nothing is deleted. Its mirror in
+the sandbox follows. The last admin cannot be suspended."""
+
+_RESUME = """\
+Its API keys work again from their next request on; people sign in anew. Its mirror in the sandbox
+follows."""
+
 
 def add_to(commands: Commands) -> None:
     """Declares `portico users …`."""
-    users = commands.noun("users", "create users, and change their plans")
+    users = commands.noun("users", "create users, change their plans, suspend and resume them")
     create = users.verb(
         "create",
         "portico.cli.users:run_create",
@@ -35,3 +44,10 @@ def add_to(commands: Commands) -> None:
         "plan", metavar="PLAN", help="free, pro, enterprise, or one from the settings"
     )
     take_sandbox(plan)
+    for verb, summary, details in (
+        ("suspend", "suspend an account", _SUSPEND),
+        ("resume", "end the suspension of an account", _RESUME),
+    ):
+        change = users.verb(verb, f"portico.cli.users:run_{verb}", summary, details)
+        change.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+        take_sandbox(change)

@@ -13,7 +13,8 @@ class SignedIn(OfUser, frozen=True):
 
 
 class SignInRefused(Event, frozen=True):
-    """Somebody gave a wrong password, or an e-mail that nobody has."""
+    """Somebody gave a wrong password, or an e-mail that nobody has, or that of a suspended
+    account."""
 
     action = "sign_in.refused"
     target = "user"
@@ -24,6 +25,11 @@ class SignInRefused(Event, frozen=True):
     def target_id(self) -> int | None:
         """The account, if there is one."""
         return self.user.id if self.user else None
+
+    @property
+    def details(self) -> Details:
+        """Whether the account is suspended, where it is."""
+        return {"suspended": True} if self.user and self.user.suspended_at is not None else {}
 
 
 class SignedOut(Event, frozen=True):

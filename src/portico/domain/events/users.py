@@ -67,6 +67,26 @@ class UserDeleted(OfUser, frozen=True):
         return {"email": self.user.email, "role": self.user.role}
 
 
+class UserSuspended(OfUser, frozen=True):
+    """Nothing that an account has opens anything any more."""
+
+    action = "user.suspended"
+
+    sessions: int
+    grants: int
+
+    @property
+    def details(self) -> Details:
+        """How many sessions and grants it ended."""
+        return {"sessions": self.sessions, "grants": self.grants}
+
+
+class UserResumed(OfUser, frozen=True):
+    """An account is suspended no longer."""
+
+    action = "user.resumed"
+
+
 class PasswordChanged(OfUser, frozen=True):
     """An account has a new password, and what it was signed in with ended."""
 

@@ -1,0 +1,34 @@
+"""What ends together: all that an account is signed in with, and all that it may do."""
+
+import msgspec
+
+from portico.domain.events.users import UserResumed, UserSuspended
+from portico.domain.users import User
+from portico.services.change import Change
+from portico.services.environment import Environment
+
+
+async def end_sign_ins(
+    env: Environment, change: Change, user_id: int, *, but_session: int = 0
+) -> tuple[int, int]:
+    """Ends all that a user is signed in with and has granted, but for one session; API keys stay.
+    Returns how many sessions and grants it ended."""
+    sessions = await env.sessions.delete_of_user(change.tx, user_id, but=but_session)
+    grants = await env.grants.revoke_of_user(change.tx, user_id, change.now)
+    return sessions, grants
+
+
+async def set_suspended(
+    env: Environment, change: Change, user: User, suspended_at: int | None
+) -> User:
+    """Suspends a locked user, or resumes them with None, and notes it; returns them as they are
+    now. What was sent to a suspended one by mail opens nothing either."""
+    user = msgspec.structs.replace(user, suspended_at=suspended_at)
+    await env.users.update(change.tx, user)
+    if suspended_at is None:
+        change.note(UserResumed(user))
+        return user
+    sessions, grants = await end_sign_ins(env, change, user.id)
+    await env.email_tokens.delete_of_user(change.tx, user.id)
+    change.note(UserSuspended(user, sessions, grants))
+    return user

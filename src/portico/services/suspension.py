@@ -1,0 +1,68 @@
+"""Use cases of suspension: for as long as it holds, nothing that the account has opens anything."""
+
+from portico.domain.audit import By
+from portico.domain.errors import Conflict, PermissionDenied
+from portico.domain.users import User
+from portico.services.change import Change
+from portico.services.endings import set_suspended
+from portico.services.environment import Environment
+from portico.services.letters import tell
+from portico.services.mirrors import follow
+from portico.services.users import admins_only, keep_an_admin, missing_user
+
+_WHAT_IT_MEANS = (
+    "An administrator has suspended your account. You are signed out everywhere and cannot sign in,"
+    " and your API keys do not work. Nothing was deleted."
+)
+_WHAT_NEXT = "If you think that this is a mistake, ask your administrator to resume it."
+
+
+async def suspend(env: Environment, user_id: int, by: By) -> User:
+    """Suspends an account. Its sessions, logins and grants end for good, its API keys fail until it
+    is resumed, and it is told by mail. One that is suspended stays so.
+
+    Raises `NotFound`, `Conflict` for the last admin and for a mirror, and `PermissionDenied` for
+    oneself, and for an admin without the scope `admin`.
+    """
+    if by.actor.user_id == user_id:
+        raise PermissionDenied("Nobody suspends themselves; ask another admin.")
+
+    async def work(change: Change) -> tuple[User, bool]:
+        user = await _locked(env, change, user_id)
+        if user.suspended_at is not None:
+            return user, False
+        if user.role == "admin":
+            await keep_an_admin(env, change, user_id)
+        return await set_suspended(env, change, user, change.now), True
+
+    user, is_new = await env.change(by, work)
+    await follow(env, user_id)
+    if is_new:
+        tell(env, user, "Your Portico account was suspended", _WHAT_IT_MEANS, _WHAT_NEXT)
+    return user
+
+
+async def resume(env: Environment, user_id: int, by: By) -> User:
+    """Ends an account's suspension: its API keys work again. Raises as `suspend` does, but for
+    oneself and the last admin."""
+
+    async def work(change: Change) -> User:
+        user = await _locked(env, change, user_id)
+        if user.suspended_at is None:
+            return user
+        return await set_suspended(env, change, user, None)
+
+    user = await env.change(by, work)
+    await follow(env, user_id)
+    return user
+
+
+async def _locked(env: Environment, change: Change, user_id: int) -> User:
+    user = await change.lock(env.users, user_id)
+    if user is None:
+        raise missing_user(user_id)
+    if user.account_id is not None:
+        raise Conflict("This user mirrors a live account, and is suspended with it.")
+    if user.role == "admin" and not change.by.may("admin"):
+        raise admins_only()
+    return user

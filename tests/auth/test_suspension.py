@@ -1,0 +1,178 @@
+"""A suspended account: nothing that it has opens anything, and nothing is lost."""
+
+import asyncio
+import logging
+
+import pytest
+
+from driving import BASE, Api, json_bytes, refused
+from mail.conftest import Post
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.errors import Conflict, Invalid, PermissionDenied
+from portico.domain.users import User
+from portico.services.mirrors import lagging, mirror_of
+from portico.services.recovery import ask_reset, reset_password
+from portico.services.suspension import resume, suspend
+from portico.services.users import delete_user
+from signing_in import AUTH, PASSWORD, Visitor, session_of, somewhere
+
+STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
+
+
+@pytest.fixture
+def post(api: Api) -> Post:
+    """The application's mail."""
+    return Post(api)
+
+
+async def stored(api: Api, user: User) -> User:
+    found = await api.live.users.get(user.id)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
+async def test_only_who_knows_the_password_learns_of_the_suspension(api: Api, url: str) -> None:
+    user = await api.account(password=PASSWORD)
+    await suspend(api.live, user.id, OPERATOR)
+
+    async def told(email: str, password: str) -> str:
+        body = {"email": email, "password": password}
+        answer = await Visitor(api).send("POST", url, body)
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
+        return str(answer.json()["error"]["message"])
+
+    assert "suspended" in await told(user.email, PASSWORD)
+    wrong = await told(user.email, "Wr0ngword")
+    assert "suspended" not in wrong
+    assert wrong == await told("nobody@example.com", PASSWORD)
+    entry = (await api.live.audit.page(limit=10, action="sign_in.refused"))[-1]
+    assert (entry.target_id, entry.details) == (str(user.id), '{"suspended":true}')
+
+
+async def test_a_suspended_account_gets_no_link_and_its_old_one_opens_nothing(
+    api: Api, post: Post
+) -> None:
+    user = await api.account(password=PASSWORD)
+    await ask_reset(api.live, user.email, STRANGER)
+    token = await post.token()
+    await suspend(api.live, user.id, OPERATOR)
+    (notice,) = await post.new()
+    await ask_reset(api.live, user.email, STRANGER)
+    assert await post.new() == []
+    await resume(api.live, user.id, OPERATOR)
+    with pytest.raises(Invalid):
+        await reset_password(api.live, token, "Chang3dWord", STRANGER)
+    assert (await Visitor(api).log_in(user.email)).status_code == 200
+    assert (notice["To"], notice["Subject"]) == (user.email, "Your Portico account was suspended")
+
+
+async def test_suspending_twice_changes_and_tells_nothing_more(api: Api, post: Post) -> None:
+    user = await api.account(password=PASSWORD)
+    await suspend(api.live, user.id, OPERATOR)
+    assert len(await post.new()) == 1
+    api.clock.advance(seconds=1)
+    async with api.unchanged():
+        await suspend(api.live, user.id, OPERATOR)
+    assert await post.new() == []
+    await resume(api.live, user.id, OPERATOR)
+    async with api.unchanged():
+        await resume(api.live, user.id, OPERATOR)
+
+
+async def test_no_reader_of_users_or_events_sees_a_suspension(api: Api) -> None:
+    admin, user = await api.caller("admin"), await api.account()
+    before = await admin.get(f"/users/{user.id}")
+    events = (await admin.get("/events")).json()
+    await suspend(api.live, user.id, OPERATOR)
+    after = await admin.get(f"/users/{user.id}")
+    assert (after.json(), after.headers["etag"]) == (before.json(), before.headers["etag"])
+    assert (await admin.get("/events")).json() == events
+    actions = [entry.action for entry in await api.live.audit.page(limit=1)]
+    assert actions == ["user.suspended"]
+
+
+async def test_the_last_admin_is_neither_suspended_nor_deleted(api: Api) -> None:
+    last = await api.account("admin")
+    gone = await api.account("admin")
+    await suspend(api.live, gone.id, OPERATOR)
+    async with api.unchanged():
+        for change in (
+            suspend(api.live, last.id, OPERATOR),
+            delete_user(api.live, last.id, lambda _: None, OPERATOR),
+        ):
+            with pytest.raises(Conflict):
+                await change
+    await delete_user(api.live, gone.id, lambda _: None, OPERATOR)
+
+
+async def test_admins_who_suspend_or_delete_one_another_at_once_leave_one(api: Api) -> None:
+    for _ in range(5):
+        admins = [await api.account("admin") for _ in range(4)]
+        await asyncio.gather(
+            *(suspend(api.live, one.id, OPERATOR) for one in admins[::2]),
+            *(delete_user(api.live, one.id, lambda _: None, OPERATOR) for one in admins[1::2]),
+            return_exceptions=True,
+        )
+        assert await api.live.users.first_admin() is not None
+        async with api.live.db.transaction() as tx:
+            await tx.run("DELETE FROM users")
+
+
+async def test_nobody_suspends_themselves_and_admins_are_left_to_admins(api: Api) -> None:
+    boss, other = await api.caller("admin"), await api.account("admin")
+    mine = By(Actor(user_id=boss.user.id))
+    with pytest.raises(PermissionDenied):
+        await suspend(api.live, boss.user.id, mine)
+    await suspend(api.live, other.id, mine)
+    assert (await stored(api, other)).suspended_at == api.clock()
+
+
+async def test_a_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) -> None:
+    user = await api.account("editor")
+    trial = await api.caller(user=user, key_type="test")
+    mirror = await mirror_of(api.sandbox, user, OPERATOR)
+    session = await session_of(api.sandbox, mirror)
+    assert (await trial.get("/users/me")).status_code == 200
+    with pytest.raises(Conflict):
+        await suspend(api.sandbox, mirror.id, OPERATOR)
+    await suspend(api.live, user.id, OPERATOR)
+    assert (await trial.get("/users/me")).status_code == 401
+    assert await lagging(api.live) == []
+    await resume(api.live, user.id, OPERATOR)
+    assert (await trial.get("/users/me")).status_code == 200
+    visitor = Visitor(api)
+    assert (await visitor.me(cookie=session, env="sandbox")).status_code == 401
+    actions = [entry.action for entry in await api.sandbox.audit.page(limit=2)]
+    assert actions == ["user.resumed", "user.suspended"]
+
+
+async def test_a_mirror_that_missed_the_suspension_is_found(api: Api) -> None:
+    user = await api.account("editor")
+    await mirror_of(api.sandbox, user, OPERATOR)
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE users SET suspended_at = 1 WHERE id = :id", {"id": user.id})
+    assert await lagging(api.live) == [user.id]
+
+
+async def test_a_change_under_way_does_not_outlive_the_suspension(api: Api) -> None:
+    owner = await api.caller("editor")
+    headers = [("authorization", f"Bearer {owner.key}"), ("content-type", "application/json")]
+    lamp = json_bytes({"name": "Lamp", "category": "light", "price": 1})
+    answer = await somewhere(api).exchange(
+        "POST", "/v1/products", headers, lamp, lambda: suspend(api.live, owner.user.id, OPERATOR)
+    )
+    refused(answer, 401, "AUTHENTICATION_REQUIRED")
+    assert (await api.state())["live products"] == []
+
+
+async def test_a_full_queue_of_mails_undoes_no_suspension(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = await api.account()
+    monkeypatch.setattr("portico.services.mail_queue.QUEUE", 0)
+    await suspend(api.live, user.id, OPERATOR)
+    assert (await stored(api, user)).suspended_at is not None
+    (record,) = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert str(user.id) in record.getMessage()
+    assert user.email not in record.getMessage()
