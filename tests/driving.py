@@ -71,6 +71,7 @@ TABLES = {
     "sessions": "id",
     "known_addresses": "user_id, address",
     "email_tokens": "token_hash",
+    "shown_once": "token_hash",
     "audit": "id",
     "webhooks": "id",
     "idempotency_keys": "user_id, route, key_hash",

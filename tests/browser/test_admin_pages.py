@@ -178,7 +178,8 @@ async def test_a_public_client_gets_no_secret(desk: Desk, boss: Person) -> None:
         await page.get_by_label("Redirect URIs").fill("com.example.pocket:/back")
         await page.get_by_label("Public").check()
         await page.get_by_role("button", name="Register").click()
-        await expect(page.locator("#client-id")).to_contain_text("client_")
+        await expect(page.get_by_role("status")).to_contain_text("It has no secret")
+        await expect(page.locator("dl.facts")).to_contain_text("client_")
         assert await page.locator("#secret").count() == 0
         await page.goto("sandbox/audit?action=client.created")
         await expect(page.locator("tbody tr").first).to_contain_text(boss.email)

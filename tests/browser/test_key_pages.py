@@ -27,7 +27,7 @@ def owner(desk: Desk) -> Person:
 
 
 async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -> None:
-    async with desk.looking(owner) as page:
+    async with desk.looking(owner, expected=("status of 410",)) as page:
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         await page.goto("keys")
         key = await create(page, "Nightly export")
@@ -39,12 +39,15 @@ async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -
         assert key not in page.url
         assert status_of(desk, key) == 200
         await page.get_by_role("link", name="I have kept it").click()
+        await expect(page.get_by_role("row", name="Nightly export")).to_have_count(1)
         row = page.get_by_role("row", name="Nightly export")
         await expect(row).to_contain_text(f"sk_live_…{key[-4:]}")
         await expect(row).to_contain_text("Active until")
         assert key not in await page.content()
         await page.go_back()
         assert key not in await page.content(), "the browser keeps no copy of the page"
+        await page.reload()
+        await expect(page.get_by_text("This page was shown already")).to_be_visible()
 
 
 async def test_a_key_is_created_with_the_keyboard_alone(desk: Desk, owner: Person) -> None:

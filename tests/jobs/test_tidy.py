@@ -47,6 +47,7 @@ ROWS: dict[Aging, tuple[str, int]] = {
         "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at)",
         NOON,
     ),
+    Aging.SHOWN_ONCE: ("INSERT INTO shown_once VALUES (:hash, :user, :hash, :at)", NOON),
     Aging.KNOWN_ADDRESSES: (
         "INSERT INTO known_addresses VALUES (:user, :name, :at)",
         NOON - 365 * DAY,

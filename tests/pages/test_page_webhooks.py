@@ -31,7 +31,7 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
 async def made(admin: Visitor, base: str = "", **values: Any) -> str:
     """A new webhook's page, by the form; told of nothing that tests do, unless `types` say else."""
     fields = {"url": URL, "types": ["sandbox.reset"], "description": ""} | values
-    answer = await admin.post(f"{base}/webhooks/new", **fields)
+    answer = await admin.made(f"{base}/webhooks/new", **fields)
     assert answer.status_code == 200, answer.text
     (path,) = re.findall(r'href="/dashboard(\S*/webhooks/\d+)">I have kept it', answer.text)
     return str(path)
@@ -77,7 +77,7 @@ def picked(answer: httpx.Response) -> list[str]:
 async def test_a_webhook_is_made_with_a_secret_that_shows_once(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     assert "No webhooks yet" in (await admin.get("/webhooks")).text
-    answer = await admin.post(
+    answer = await admin.made(
         "/webhooks/new", url=URL, types=["product.*", "user.created"], description="The cache"
     )
     (secret,) = re.findall(r'<code id="secret">(whsec_\S+)</code>', answer.text)
@@ -319,7 +319,7 @@ async def test_a_secret_is_rotated_and_both_sign_for_a_day(api: Api) -> None:
     before = await stored(api.live, path)
     row = {"id": before.id}
     assert "For 24 hours" in (await admin.get(f"/webhooks/secret?id={before.id}")).text
-    answer = await admin.post("/webhooks/secret", **row)
+    answer = await admin.made("/webhooks/secret", **row)
     assert re.search(r'<code id="secret">whsec_\S+</code>', answer.text)
     assert "16 Mar 2026, 12:00 UTC" in answer.text
     after = await stored(api.live, path)

@@ -32,6 +32,12 @@ class Visitor:
         """A form of the dashboard, as its page sends it."""
         return await self.send(path, {"csrf": self.csrf, **fields})
 
+    async def made(self, path: str, **fields: Any) -> httpx.Response:
+        """The page that shows once what a form has made."""
+        answer = await self.post(path, **fields)
+        assert answer.status_code == 303, answer.text
+        return await self.client.get(ORIGIN + answer.headers["location"])
+
     async def send(self, path: str, fields: dict[str, Any], **headers: str) -> httpx.Response:
         """A form with these fields alone; headers are named with `_` for `-`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -34,6 +34,7 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.CODES: now - DAY,
         Aging.GRANTS: now,
         Aging.EMAIL_TOKENS: now,
+        Aging.SHOWN_ONCE: now,
         Aging.KNOWN_ADDRESSES: now - 365 * DAY,
         Aging.IDEMPOTENCY_KEYS: now - KEPT_SECONDS * SECOND,
         Aging.DAILY_USE: today - KEPT_DAYS,

@@ -8,6 +8,7 @@ from portico.http.messages import Reply
 from portico.pages.filters import scope_words
 from portico.pages.site import PageRoute, Visit
 from portico.services.clients import (
+    Registered,
     Registration,
     change_client,
     delete_client,
@@ -44,8 +45,9 @@ def _wanted(visit: Visit) -> Registration:
     return Registration(form.text("name"), uris, " ".join(form.several("scopes", SCOPES)))
 
 
-def _made(visit: Visit, title: str, client: Client, secret: str | None) -> Reply:
-    return visit.page("client_made.html", title, client=client, secret=secret)
+async def _shown(visit: Visit, title: str, made: Registered) -> Reply:
+    page = visit.page("client_made.html", title, client=made.client, secret=made.secret)
+    return await visit.once(page)
 
 
 async def show_new(visit: Visit) -> Reply:
@@ -64,7 +66,9 @@ async def register(visit: Visit) -> Reply:
         public=kind == "public",
         by=await visit.by(),
     )
-    return _made(visit, f"{made.client.name} is registered", made.client, made.secret)
+    if made.secret is None:
+        return visit.go(f"/clients/{made.client.id}", done="client-registered")
+    return await _shown(visit, f"{made.client.name} is registered", made)
 
 
 async def show(visit: Visit) -> Reply:
@@ -96,7 +100,7 @@ async def ask_secret(visit: Visit) -> Reply:
 async def new_secret(visit: Visit) -> Reply:
     """POST /clients/secret."""
     made = await renew_secret(visit.env, visit.sent_id(), by=await visit.by())
-    return _made(visit, f"{made.client.name} has a new secret", made.client, made.secret)
+    return await _shown(visit, f"{made.client.name} has a new secret", made)
 
 
 async def ask_delete(visit: Visit) -> Reply:

@@ -12,6 +12,7 @@ from portico.pages import (
     devices,
     events,
     keys,
+    once,
     overview,
     profile,
     recovery,
@@ -30,6 +31,7 @@ SHOWING: tuple[PageRoute, ...] = (
     *clients.PAGES,
     *webhooks.PAGES,
     *audit.PAGES,
+    *once.PAGES,
 )
 """What every environment shows."""
 

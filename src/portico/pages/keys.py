@@ -101,7 +101,9 @@ async def create(visit: Visit) -> Reply:
         expires_at=expires_at,
         by=visit.request.by,
     )
-    return visit.page("key_made.html", "Your new key", key=key, secret=secret, previous_end=None)
+    return await visit.once(
+        visit.page("key_made.html", "Your new key", key=key, secret=secret, previous_end=None)
+    )
 
 
 async def _own(visit: Visit) -> ApiKey:
@@ -133,12 +135,14 @@ async def rotate(visit: Visit) -> Reply:
     if not usable(key, visit.request.now):
         raise Conflict("This key has ended: create another.")
     rotation = await renew_key(visit.env, key.id, await visit.by())
-    return visit.page(
-        "key_made.html",
-        "The key was rotated",
-        key=rotation.successor,
-        secret=rotation.key,
-        previous_end=rotation.previous_end,
+    return await visit.once(
+        visit.page(
+            "key_made.html",
+            "The key was rotated",
+            key=rotation.successor,
+            secret=rotation.key,
+            previous_end=rotation.previous_end,
+        )
     )
 
 

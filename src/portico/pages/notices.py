@@ -4,6 +4,7 @@ NOTICES = {
     "application-revoked": "The application's access has ended.",
     "client-changed": "The client was changed.",
     "client-deleted": "The client was deleted, and all that was granted to it has ended.",
+    "client-registered": "The client is registered. It has no secret: its id and PKCE are enough.",
     "device-ended": "That device is signed out.",
     "key-revoked": "The key was revoked. It fails from now on.",
     "others-ended": "You are signed out everywhere else.",

@@ -20,6 +20,7 @@ from portico.pages.html import template
 from portico.pages.notices import NOTICES
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
+from portico.services.shown_once import keep_page
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
@@ -231,6 +232,13 @@ class Visit:
             danger=danger,
             fields=fields,
         )
+
+    async def once(self, page: Reply) -> Reply:
+        """Sends the browser to a page that is shown once, because it holds a secret: to load it
+        again shows no more, and makes no second one."""
+        accounts = self.site.accounts.environment
+        token = await keep_page(accounts, self.user.id, page.body, self.request.by)
+        return self.go("/once", page=token)
 
     def go(self, path: str, **query: str) -> Reply:
         """Sends the browser to another page of this site (303), with a `done` of `NOTICES`."""

@@ -91,8 +91,9 @@ def _wanted(visit: Visit, webhook: Webhook | None) -> dict[str, Any]:
     return values
 
 
-def _made(visit: Visit, title: str, made: Signing) -> Reply:
-    return visit.page("webhook_made.html", title, webhook=made.webhook, secret=made.secret)
+async def _made(visit: Visit, title: str, made: Signing) -> Reply:
+    page = visit.page("webhook_made.html", title, webhook=made.webhook, secret=made.secret)
+    return await visit.once(page)
 
 
 async def show_new(visit: Visit) -> Reply:
@@ -103,7 +104,7 @@ async def show_new(visit: Visit) -> Reply:
 async def create(visit: Visit) -> Reply:
     """POST /webhooks/new."""
     made = await create_webhook(visit.env, _wanted(visit, None), await visit.by())
-    return _made(visit, "The webhook is created", made)
+    return await _made(visit, "The webhook is created", made)
 
 
 async def show(visit: Visit) -> Reply:
@@ -209,7 +210,7 @@ async def ask_secret(visit: Visit) -> Reply:
 async def new_secret(visit: Visit) -> Reply:
     """POST /webhooks/secret."""
     made = await rotate_secret(visit.env, visit.sent_id(), await visit.by())
-    return _made(visit, "The webhook has a new secret", made)
+    return await _made(visit, "The webhook has a new secret", made)
 
 
 async def ask_delete(visit: Visit) -> Reply:

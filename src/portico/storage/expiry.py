@@ -36,6 +36,7 @@ class Aging(Enum):
     CODES = ("authorization_codes", "expires_at", "code_hash")
     GRANTS = ("grants", "expires_at")
     EMAIL_TOKENS = ("email_tokens", "expires_at", "token_hash")
+    SHOWN_ONCE = ("shown_once", "expires_at", "token_hash")
     KNOWN_ADDRESSES = ("known_addresses", "last_at", "user_id, address")
     IDEMPOTENCY_KEYS = ("idempotency_keys", "created_at")
     DAILY_USE = ("daily_use", "day", "user_id, day")

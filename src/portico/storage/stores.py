@@ -17,6 +17,7 @@ from portico.storage.live_credentials import LiveCredentials
 from portico.storage.products import Products
 from portico.storage.rate_counters import RateCounters
 from portico.storage.sessions import Sessions
+from portico.storage.shown_once import ShownOnce
 from portico.storage.signing_keys import SigningKeys
 from portico.storage.users import Users
 from portico.storage.webhooks import Webhooks
@@ -33,6 +34,7 @@ class Stores:
         self.grants = Grants(db)
         self.sessions = Sessions(db)
         self.email_tokens = EmailTokens(db)
+        self.shown_once = ShownOnce()
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)
         self.audit = Audit(db)

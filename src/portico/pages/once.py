@@ -1,0 +1,24 @@
+"""Where pages are seen that are shown once; `Visit.once` sends here."""
+
+from portico.domain.errors import Gone
+from portico.http.messages import Reply
+from portico.pages.site import PageRoute, Visit, html
+from portico.services.shown_once import take_page
+
+_SHOWN = (
+    "This page was shown already, or waited for more than five minutes. What it held cannot be"
+    " looked up: if you did not keep it, make another and end this one."
+)
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /once. HEAD sees nothing, so that it uses nothing up."""
+    if visit.request.method == "GET":
+        accounts = visit.site.accounts.environment
+        page = await take_page(accounts, visit.user.id, visit.sent("page"), visit.request.by)
+        if page is not None:
+            return html(page.decode(), 200)
+    raise Gone(_SHOWN)
+
+
+PAGES = (PageRoute("GET", "/once", show),)
