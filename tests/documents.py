@@ -18,7 +18,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _SPAN = re.compile(r"`([^`\n]+)`")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _SECRET = re.compile(rf"^({'|'.join(SECRETS)})[\w.-]*(?:…\w*)?$")
-_COUNTED = ("id", "sub", "iat", "exp")
+_COUNTED = ("id", "sub", "iat", "auth_time", "exp")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 

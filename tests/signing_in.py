@@ -12,6 +12,7 @@ import httpx
 from driving import BASE, Api, InProcess, json_bytes
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.oauth import REFRESH_SECONDS, Client
+from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.scopes import SCOPES as EVERY_SCOPE
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS
@@ -62,6 +63,7 @@ async def session_of(env: Environment, user: User) -> str:
             token_hash=digest(secret),
             address="127.0.0.1",
             user_agent="",
+            amr=BY_PASSWORD,
             now=now,
             expires_at=now + MAX_SECONDS * 1000,
         )
@@ -80,6 +82,7 @@ async def login_of(env: Environment, user: User) -> Pair:
             scopes=frozenset(),
             address="127.0.0.1",
             user_agent="",
+            proof=Proof(BY_PASSWORD, change.now),
             now=change.now,
             expires_at=change.now + REFRESH_SECONDS * 1000,
         )
@@ -115,7 +118,7 @@ async def code_of(
     """A code, as the user's consent to these scopes gives one."""
     wanted = ConsentRequest(client, redirect_uri, frozenset(scopes.split()), nonce, challenge)
     by = By(Actor(user.id, user.email, "session"))
-    return await grant_code(env, wanted, signed_in_at=env.clock(), by=by)
+    return await grant_code(env, wanted, Proof(BY_PASSWORD, env.clock()), by)
 
 
 async def tokens_of(

@@ -5,6 +5,7 @@ from typing import Any
 from driving import Api
 from portico.domain.audit import OPERATOR
 from portico.domain.oauth import Client
+from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.secrets import digest
 from portico.domain.times import DAY
 from portico.services.api_keys import create_key
@@ -27,11 +28,18 @@ async def give(api: Api, user_id: int, client_id: int) -> None:
     )
     where: Any = {"user_id": user_id, "address": "192.0.2.1", "user_agent": "", "now": now}
     async with env.db.transaction() as tx:
-        await env.sessions.insert(tx, token_hash=digest(name), expires_at=now + DAY, **where)
+        await env.sessions.insert(
+            tx, token_hash=digest(name), amr=BY_PASSWORD, expires_at=now + DAY, **where
+        )
         await env.sessions.know_address(tx, user_id, "192.0.2.1", now)
         for client in (None, client_id):
             grant = await env.grants.insert(
-                tx, client_row_id=client, scopes=SCOPES, expires_at=now + DAY, **where
+                tx,
+                client_row_id=client,
+                scopes=SCOPES,
+                proof=Proof(BY_PASSWORD, now),
+                expires_at=now + DAY,
+                **where,
             )
             await env.grants.issue(
                 tx,
@@ -43,7 +51,7 @@ async def give(api: Api, user_id: int, client_id: int) -> None:
                 access_expires_at=now + DAY,
                 refresh_expires_at=now + DAY,
             )
-        code = Code(client_id, user_id, "", SCOPES, None, None, now, now + DAY)
+        code = Code(client_id, user_id, "", SCOPES, None, None, now, now + DAY, BY_PASSWORD)
         await env.grants.add_code(tx, digest(name), code)
         token = EmailToken(user_id, "verify", "a@example.com", now + DAY)
         await env.email_tokens.insert(tx, digest(name), token)

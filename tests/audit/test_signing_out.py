@@ -10,6 +10,7 @@ from driving import Api, Caller
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
+from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.secrets import digest
 from portico.domain.times import DAY
 from portico.domain.users import User
@@ -64,6 +65,7 @@ class Signed:
                 scopes=scopes,
                 address="192.0.2.1",
                 user_agent="",
+                proof=Proof(BY_PASSWORD, now),
                 now=now,
                 expires_at=now + DAY,
             )
@@ -77,7 +79,9 @@ class Signed:
                 access_expires_at=now + DAY,
                 refresh_expires_at=now + DAY,
             )
-            code = Code(self.client_id, self.user.id, "", scopes, None, None, now, now + DAY)
+            code = Code(
+                self.client_id, self.user.id, "", scopes, None, None, now, now + DAY, BY_PASSWORD
+            )
             await env.grants.add_code(tx, digest(f"code {self.user.id}"), code)
             token = EmailToken(self.user.id, "reset", self.user.email, now + DAY)
             await env.email_tokens.insert(tx, digest(f"reset {self.user.id}"), token)

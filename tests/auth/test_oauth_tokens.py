@@ -268,6 +268,9 @@ async def test_a_client_learns_about_its_own_tokens(
         "aud": BASE["live"],
         "iss": AUTH["live"],
         "iat": NOON // 1000,
+        "auth_time": NOON // 1000,
+        "acr": "1",
+        "amr": ["pwd"],
     }
     hour = {"token_type": "Bearer", "exp": NOON // 1000 + 3600}
     assert await asked(visitor, shop, tokens.access_token) == facts | hour

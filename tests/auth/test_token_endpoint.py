@@ -69,6 +69,8 @@ async def test_a_code_buys_tokens(api: Api, visitor: Visitor, shop: Registered) 
         "iat": NOW,
         "exp": NOW + 3600,
         "auth_time": NOW,
+        "acr": "1",
+        "amr": ["pwd"],
     }
 
 

@@ -17,6 +17,7 @@ from driving import Api, InProcess
 from oauth.authority import Authority
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.oauth import Client as OAuthClient
+from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.users import User
 from portico.services.authorization import ConsentRequest, Exchange, exchange_code, grant_code
 from portico.services.clients import Registration, register_client
@@ -165,7 +166,7 @@ async def granted(
     application, secret = await registered(api)
     by = By(Actor(user_id=user.id))
     wanted = ConsentRequest(application, CALLBACK, application.scopes, None, None)
-    code = await grant_code(api.live, wanted, signed_in_at=api.clock(), by=by)
+    code = await grant_code(api.live, wanted, Proof(BY_PASSWORD, api.clock()), by)
     bought = await exchange_code(api.live, application, Exchange(code, CALLBACK, None), by)
     return OAuthTokens(
         bought.pair.access_token,

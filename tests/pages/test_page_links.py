@@ -12,6 +12,7 @@ from driving import Api, settings_for
 from pages.visiting import PASSWORD
 from portico.domain.api_keys import KEY_TYPES
 from portico.domain.audit import OPERATOR
+from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.users import User
 from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
@@ -56,6 +57,7 @@ async def inhabit(api: Api) -> User:
                     scopes=frozenset({"openid"}),
                     address="",
                     user_agent="",
+                    proof=Proof(BY_PASSWORD, api.clock()),
                     now=api.clock(),
                     expires_at=api.clock() + 1,
                 )

@@ -8,6 +8,7 @@ from driving import NOON, Api
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
+from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.http.routing import Access
 from portico.pages.dashboard import ACCOUNT, SHOWING
 from portico.pages.site import PageRoute
@@ -232,6 +233,7 @@ async def test_nobody_touches_what_belongs_to_others(api: Api) -> None:
             scopes=frozenset(),
             address="",
             user_agent="",
+            proof=Proof(BY_PASSWORD, NOON),
             now=NOON,
             expires_at=NOON + 1,
         )

@@ -15,6 +15,7 @@ from portico.contract.sign_in import (
 )
 from portico.domain.errors import AuthenticationRequired, PermissionDenied
 from portico.domain.oauth import ACCESS_SECONDS, OPENID_SCOPES
+from portico.domain.proofs import LEVELS
 from portico.domain.scopes import SCOPES
 from portico.http.authenticate import bearer
 from portico.http.messages import BodyRequest, Handler, Reply, Request, json_reply
@@ -117,8 +118,9 @@ def metadata(addresses: Addresses) -> ServerMetadata:
         authorization_response_iss_parameter_supported=True,
         subject_types_supported=["public"],
         id_token_signing_alg_values_supported=[ALGORITHM],
+        acr_values_supported=[*LEVELS],
         claims_supported=[
-            *("sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash"),
+            *("sub", "iss", "aud", "exp", "iat", "auth_time", "acr", "amr", "nonce", "at_hash"),
             *("name", "picture", "locale", "updated_at", "email", "email_verified"),
         ],
         prompt_values_supported=["none", "login", "consent"],

@@ -113,6 +113,12 @@ class TokenFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     sub: Annotated[str, Meta(examples=["17"])] | UnsetType = UNSET
     aud: Annotated[str, Meta(examples=["https://localhost:8443/v1"])] | UnsetType = UNSET
     iss: Annotated[str, Meta(examples=["https://localhost:8443/auth"])] | UnsetType = UNSET
+    auth_time: (
+        Annotated[int, Meta(description="When the user signed in.", examples=[1_767_225_590])]
+        | UnsetType
+    ) = UNSET
+    acr: Annotated[str, Meta(examples=["1"])] | UnsetType = UNSET
+    amr: list[Annotated[str, Meta(examples=["pwd"])]] | UnsetType = UNSET
 
 
 class OAuthError(msgspec.Struct, frozen=True):

@@ -118,6 +118,7 @@ class ServerMetadata(msgspec.Struct, frozen=True, kw_only=True):
     authorization_response_iss_parameter_supported: bool
     subject_types_supported: list[Annotated[str, Meta(examples=["public"])]]
     id_token_signing_alg_values_supported: list[Annotated[str, Meta(examples=["RS256"])]]
+    acr_values_supported: list[Annotated[str, Meta(examples=["1"])]]
     claims_supported: list[Annotated[str, Meta(examples=["sub"])]]
     prompt_values_supported: list[Annotated[str, Meta(examples=["login"])]]
     request_parameter_supported: bool

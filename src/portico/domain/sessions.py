@@ -2,6 +2,7 @@
 
 import msgspec
 
+from portico.domain.proofs import Methods, Proof
 from portico.domain.times import SECOND
 
 IDLE_SECONDS = 1_800
@@ -9,7 +10,10 @@ MAX_SECONDS = 86_400
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What is kept of a session; times are epoch milliseconds, `expires_at` the absolute end."""
+    """What is kept of a session; times are epoch milliseconds, `expires_at` the absolute end.
+
+    `amr` is how its owner signed in, `proved_at` when they last proved who they are.
+    """
 
     id: int
     user_id: int
@@ -18,6 +22,13 @@ class Session(msgspec.Struct, frozen=True):
     created_at: int
     last_seen_at: int
     expires_at: int
+    amr: Methods
+    proved_at: int
+
+    @property
+    def proof(self) -> Proof:
+        """How and when they signed in."""
+        return Proof(self.amr, self.created_at)
 
 
 def idle_end(last_seen_at: int) -> int:

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from portico.domain.errors import AuthenticationRequired, NotFound
 from portico.domain.oauth import Refused, narrowed
 from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.sessions import Session
 from portico.http.messages import Reply
 from portico.http.routing import Access, Mount
 from portico.http.throttle import Throttle
@@ -38,7 +39,8 @@ async def ask(visit: Visit) -> Reply:
             if visit.cookie_kept_back:
                 raise AuthenticationRequired("Whether somebody is signed in will be seen.")
             return _sign_in(visit, asked, parameters)
-        if not signed_in_for(visit.env, asked, parameters, await _signed_in_at(visit)):
+        session = await _session(visit)
+        if not signed_in_for(visit.env, asked, parameters, session.created_at):
             if asked.silent:
                 raise _refusal(visit, asked, "login_required", "The user must sign in again.")
             return _sign_in(visit, asked, parameters, again="yes")
@@ -61,12 +63,10 @@ async def decide(visit: Visit) -> Reply:
             raise _refusal(visit, asked, "access_denied", "The user did not allow it.")
         if asked.silent:
             raise _refusal(visit, asked, "consent_required", "The user must be asked.")
-        signed_in_at = await _signed_in_at(visit)
-        if not signed_in_for(visit.env, asked, parameters, signed_in_at):
+        session = await _session(visit)
+        if not signed_in_for(visit.env, asked, parameters, session.created_at):
             return _sign_in(visit, asked, parameters, again="yes")
-        code = await grant_code(
-            visit.env, asked.wanted, signed_in_at=signed_in_at, by=visit.request.by
-        )
+        code = await grant_code(visit.env, asked.wanted, session.proof, visit.request.by)
     except Returned as returned:
         return see_other(returned.address)
     except Refused as refused:
@@ -90,11 +90,11 @@ def _refusal(visit: Visit, asked: AuthorizationRequest, error: str, message: str
     return asked.refusal(visit.env.addresses.auth, error, message)
 
 
-async def _signed_in_at(visit: Visit) -> int:
+async def _session(visit: Visit) -> Session:
     session = await visit.env.sessions.get(visit.session_id)
     if session is None:
         raise NotFound("This session has ended; sign in again.")
-    return session.created_at
+    return session
 
 
 def _sign_in(

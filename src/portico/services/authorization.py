@@ -21,6 +21,7 @@ from portico.domain.oauth import (
     spelled,
     verified,
 )
+from portico.domain.proofs import Proof, level
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, AUTHORIZATION_CODE, digest, mint
 from portico.domain.times import SECOND
@@ -58,8 +59,9 @@ class Exchanged(NamedTuple):
     id_token: str | None
 
 
-async def grant_code(env: Environment, wanted: ConsentRequest, *, signed_in_at: int, by: By) -> str:
-    """A code for what the user of `by` grants: narrowed to their role. Raises `Refused`."""
+async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by: By) -> str:
+    """A code for what the user of `by` grants, who proved themselves so: narrowed to their role.
+    Raises `Refused`."""
     code = mint(AUTHORIZATION_CODE, env.random(32))
 
     async def work(change: Change) -> None:
@@ -74,7 +76,8 @@ async def grant_code(env: Environment, wanted: ConsentRequest, *, signed_in_at: 
             scopes=narrowed(wanted.scopes, ROLE_SCOPES[user.role]),
             nonce=wanted.nonce,
             code_challenge=wanted.code_challenge,
-            signed_in_at=signed_in_at,
+            signed_in_at=proof.at,
+            amr=proof.amr,
             expires_at=change.now + CODE_SECONDS * SECOND,
         )
         await env.grants.add_code(change.tx, digest(code), granted)
@@ -142,6 +145,7 @@ async def _spend(
         scopes=code.scopes,
         address=change.by.address,
         user_agent="",
+        proof=code.proof,
         now=now,
         expires_at=now + REFRESH_SECONDS * SECOND,
     )
@@ -159,12 +163,17 @@ def _identity(client: Client, code: Code, access_token: str) -> dict[str, Any]:
     claims: dict[str, Any] = {
         "sub": str(code.user_id),
         "aud": client.client_id,
-        "auth_time": code.signed_in_at // SECOND,
+        **_proven(code.proof),
         "at_hash": urlsafe_b64encode(half).decode().rstrip("="),
     }
     if code.nonce is not None:
         claims["nonce"] = code.nonce
     return claims
+
+
+def _proven(proof: Proof) -> dict[str, Any]:
+    """How and when the user signed in, as tokens tell it."""
+    return {"auth_time": proof.at // SECOND, "acr": level(proof.amr), "amr": list(proof.amr)}
 
 
 async def revoke_token(env: Environment, client: Client, token: str, by: By) -> None:
@@ -212,6 +221,7 @@ def _facts(
     name = {"username": owned.email} if "email" in scopes else {}
     return {
         **name,
+        **_proven(owned.grant.proof),
         "scope": spelled(narrowed(scopes, ROLE_SCOPES[owned.role])),
         "client_id": client.client_id,
         "sub": str(owned.grant.user_id),

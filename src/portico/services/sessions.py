@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from portico.domain.audit import By
 from portico.domain.events.signing_in import SignedOut
+from portico.domain.proofs import BY_PASSWORD
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS, Session
 from portico.domain.times import SECOND
@@ -42,6 +43,7 @@ async def open_session(
             token_hash=digest(secret),
             address=attempt.address,
             user_agent=user_agent[:USER_AGENT_LENGTH],
+            amr=BY_PASSWORD,
             now=change.now,
             expires_at=change.now + MAX_SECONDS * SECOND,
         )

@@ -17,6 +17,7 @@ from portico.domain.oauth import (
     Refused,
     narrowed,
 )
+from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
 from portico.domain.times import DAY, SECOND
@@ -51,6 +52,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
             scopes=frozenset(),
             address=attempt.address,
             user_agent=user_agent[:USER_AGENT_LENGTH],
+            proof=Proof(BY_PASSWORD, change.now),
             now=change.now,
             expires_at=change.now + REFRESH_SECONDS * SECOND,
         )

@@ -2,16 +2,18 @@
 
 import msgspec
 
+from portico.domain.proofs import Methods, Proof
 from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
-from portico.storage.table import SCOPES, Table, cuts
+from portico.storage.table import SCOPES, WORDS, Table, cuts
 from portico.storage.users import OWNERS
 
 
 class Grant(msgspec.Struct, frozen=True):
     """A token family: what a user granted to a client, or, without one, by signing in.
 
-    Times are epoch milliseconds; `expires_at` is the end of its last token.
+    Times are epoch milliseconds; `expires_at` is the end of its last token, `proved_at` when the
+    user signed in, by `amr`.
     """
 
     id: int
@@ -24,6 +26,13 @@ class Grant(msgspec.Struct, frozen=True):
     last_used_at: int
     expires_at: int
     revoked_at: int | None
+    amr: Methods
+    proved_at: int
+
+    @property
+    def proof(self) -> Proof:
+        """How and when the user signed in."""
+        return Proof(self.amr, self.proved_at)
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -56,13 +65,21 @@ class Code(msgspec.Struct, frozen=True):
     code_challenge: str | None
     signed_in_at: int
     expires_at: int
+    amr: Methods
     grant_id: int | None = None
 
+    @property
+    def proof(self) -> Proof:
+        """How and when the user signed in."""
+        return Proof(self.amr, self.signed_in_at)
 
-GRANTS = Table("grants", Grant, forms={"scopes": SCOPES})
+
+GRANTS = Table("grants", Grant, forms={"scopes": SCOPES, "amr": WORDS})
 TOKENS = Table("tokens", Token, forms={"scopes": SCOPES}, secrets=("refresh_hash", "access_hash"))
 _OWNER, _TOKEN, _GRANT = cuts(OWNERS, TOKENS, GRANTS)
-CODES = Table("authorization_codes", Code, forms={"scopes": SCOPES}, secrets=("code_hash",))
+CODES = Table(
+    "authorization_codes", Code, forms={"scopes": SCOPES, "amr": WORDS}, secrets=("code_hash",)
+)
 
 _OWNED = f"""
 SELECT {OWNERS.of("u")}, {TOKENS.of("t")}, {GRANTS.of("g")}
@@ -145,6 +162,7 @@ class Grants:
         scopes: frozenset[str],
         address: str,
         user_agent: str,
+        proof: Proof,
         now: int,
         expires_at: int,
     ) -> Grant:
@@ -160,6 +178,8 @@ class Grants:
             last_used_at=now,
             expires_at=expires_at,
             revoked_at=None,
+            amr=proof.amr,
+            proved_at=proof.at,
         )
         return await GRANTS.add(tx, grant)
 

@@ -1,10 +1,11 @@
 """Cookie sessions, and the addresses that accounts have signed in from."""
 
+from portico.domain.proofs import Methods
 from portico.domain.sessions import IDLE_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Rank, Transaction
-from portico.storage.table import Table, cuts
+from portico.storage.table import WORDS, Table, cuts
 from portico.storage.users import OWNERS
 
 
@@ -14,7 +15,7 @@ class OwnedSession(Owner, frozen=True, kw_only=True):
     session: Session
 
 
-SESSIONS = Table("sessions", Session, secrets=("token_hash",))
+SESSIONS = Table("sessions", Session, forms={"amr": WORDS}, secrets=("token_hash",))
 _OWNER, _SESSION = cuts(OWNERS, SESSIONS)
 
 _BY_HASH = f"""
@@ -56,7 +57,7 @@ class Sessions:
     async def by_hash(self, token_hash: bytes) -> OwnedSession | None:
         """The session with this digest, whether it has expired or not."""
         row = await self._db.one(_BY_HASH, {"hash": token_hash})
-        return OwnedSession(*row[_OWNER], session=Session(*row[_SESSION])) if row else None
+        return OwnedSession(*row[_OWNER], session=SESSIONS.read(row[_SESSION])) if row else None
 
     async def get(self, session_id: int, tx: Transaction | None = None) -> Session | None:
         """The session with this id; with `tx`, nobody else ends it until that does."""
@@ -64,7 +65,7 @@ class Sessions:
             row = await self._db.one(SESSIONS.by_id, {"id": session_id})
         else:
             row = await tx.one(SESSIONS.by_id + LOCKED[self._db.engine], {"id": session_id})
-        return Session(*row) if row else None
+        return SESSIONS.read(row) if row else None
 
     async def of_user(self, user_id: int, now: int) -> list[Session]:
         """A user's living sessions, newest first."""
@@ -83,6 +84,7 @@ class Sessions:
         token_hash: bytes,
         address: str,
         user_agent: str,
+        amr: Methods,
         now: int,
         expires_at: int,
     ) -> Session:
@@ -95,6 +97,8 @@ class Sessions:
             created_at=now,
             last_seen_at=now,
             expires_at=expires_at,
+            amr=amr,
+            proved_at=now,
         )
         return await SESSIONS.add(tx, session, token_hash=token_hash)
 

@@ -29,6 +29,7 @@ class Form(NamedTuple):
 
 BOOLEAN = Form(int)
 SCOPES = Form(spelled, lambda text: frozenset(text.split()))
+WORDS = Form(" ".join, lambda text: tuple(text.split()))
 
 
 def json_form(shape: Any) -> Form:

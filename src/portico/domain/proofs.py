@@ -1,0 +1,24 @@
+"""How somebody proved who they are, in the words of RFC 8176 and OpenID Connect Core §2."""
+
+from typing import NamedTuple
+
+Methods = tuple[str, ...]
+"""Values of `amr`, in their order."""
+
+BY_PASSWORD: Methods = ("pwd",)
+
+
+class Proof(NamedTuple):
+    """How somebody signed in, and when (epoch milliseconds)."""
+
+    amr: Methods
+    at: int
+
+
+LEVELS = ("1", "2")
+"""The values of `acr`, the stronger one last."""
+
+
+def level(amr: Methods) -> str:
+    """The `acr` of a proof: `2` for two factors, else `1`."""
+    return "2" if "mfa" in amr else "1"
