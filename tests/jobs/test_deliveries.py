@@ -11,10 +11,12 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 
 from driving import Api, Caller, InProcess, settings_for
+from operating import free_port
 from portico.domain.audit import OPERATOR
 from portico.domain.published import Published
-from portico.domain.webhooks import RETRY_SECONDS
-from portico.jobs.deliveries import BUSY_REQUESTS
+from portico.domain.times import HOUR
+from portico.domain.webhooks import RETRY_SECONDS, Delivery
+from portico.jobs.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
 from portico.jobs.tidy import Tidy
 from portico.services.accounts import give_key
 from portico.services.sandbox import reset
@@ -406,3 +408,50 @@ async def test_deliveries_and_events_are_forgotten_after_their_days(
     await Tidy(api.live, "tests").run()
     assert await deliveries(admin, made) == []
     assert (await admin.get("/events")).json()["data"] == []
+
+
+async def test_an_hour_without_the_receiver_loses_nothing_and_no_storm_follows(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.jobs.deliveries.FAILING_PAUSE_SECONDS", 0.001)
+    admin = await api.caller("admin")
+    receiver = Receiver()
+    receiver.port = free_port()  # where nobody listens yet
+    made = await hook(admin, receiver, "product.created")
+    for number in range(20):
+        await admin.post("/products", json=LAMP | {"name": f"Lamp {number}"})
+    for _ in range(60):
+        await every_due_one_tried(api, made)
+        api.clock.advance(seconds=60)
+    away = await every_due_one_tried(api, made)
+    assert len(away) == 20
+    # At once, and after 5 s, 5 min and 30 min; the next after two hours, a fifth more or less.
+    assert {(one.status, one.attempts) for one in away} == {("pending", 4)}
+    due = sorted(one.next_attempt_at or 0 for one in away)
+    assert due[-1] - due[0] > HOUR / 3
+    each_minute: list[int] = []
+    async with receiving(receiver, port=receiver.port):
+        while len(receiver.requests) < 20:
+            before = len(receiver.requests)
+            api.clock.advance(seconds=60)
+            await every_due_one_tried(api, made)
+            each_minute.append(len(receiver.requests) - before)
+            assert len(each_minute) < 4 * 60
+    assert len({one.headers["webhook-id"] for one in receiver.requests}) == 20
+    assert max(each_minute) < 8
+    assert receiver.most_open <= AT_ONCE
+    assert {one.status for one in await every_due_one_tried(api, made)} == {"delivered"}
+
+
+async def every_due_one_tried(api: Api, made: dict[str, Any]) -> list[Delivery]:
+    """A webhook's deliveries, once nothing is due and what came of all attempts is stored."""
+    api.live.db.bell.ring()
+    claimed = api.clock() + CLAIM_SECONDS * 1000
+    async with asyncio.timeout(20):
+        while True:
+            page = await api.live.deliveries.page(made["id"], offset=0, limit=100)
+            told = (await api.live.webhooks.all())[0].told_up_to == await api.live.events.last_id()
+            waiting = [one.next_attempt_at for one in page.rows if one.next_attempt_at]
+            if told and all(api.clock() < due != claimed for due in waiting):
+                return page.rows
+            await asyncio.sleep(0)  # for the job

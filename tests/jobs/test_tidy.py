@@ -7,6 +7,7 @@ import pytest
 
 from driving import NOON, Api
 from jobs.conftest import Waiting
+from portico.domain.published import Published
 from portico.domain.times import DAY, HOUR, MINUTE
 from portico.jobs.lease import MILLISECONDS, Lease
 from portico.jobs.tidy import BREATH_SECONDS, Tidy, bounds
@@ -137,6 +138,32 @@ async def test_all_that_is_old_goes_in_batches_and_the_rest_stays(
         go_on.set_result(None)
     await tidying
     assert await ages(api, kind) == stays
+
+
+async def test_deliveries_and_events_go_in_batches_too(api: Api, waiting: Waiting) -> None:
+    before = NOON - api.settings.events_days * DAY
+    at = [before - 1] * OLD + [before] * 3
+    async with api.live.db.transaction() as tx:
+        for one in at:
+            await api.live.events.add(tx, one, Published("product.created", "{}"))
+            await api.live.deliveries.add(tx, one, [(1, 1, "product.created")])
+    await api.live.events.settle()
+
+    async def left() -> list[int]:
+        counts = "SELECT count(*) FROM deliveries UNION ALL SELECT count(*) FROM events"
+        return [row[0] for row in await api.live.db.all(counts)]
+
+    tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
+    seen = []
+    for _ in range(2 * 3):
+        seconds, go_on = await waiting.next()
+        assert seconds == BREATH_SECONDS
+        seen.append(await left())
+        go_on.set_result(None)
+    await tidying
+    gone = [len(at) - BATCH, len(at) - 2 * BATCH, 3]
+    assert seen == [*([n, len(at)] for n in gone), *([3, n] for n in gone)]
+    assert await left() == [3, 3]
 
 
 @pytest.mark.parametrize("kind", Aging)

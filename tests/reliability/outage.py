@@ -1,6 +1,8 @@
 """What callers may see while a store is out of reach: success, or a proper 503."""
 
+import asyncio
 import itertools
+import json
 import threading
 import time
 from collections import Counter
@@ -9,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from operating import Answer, Service, until
+from operating import PATIENCE_SECONDS, Answer, Installation, Service, until
+from portico.jobs.deliveries import AT_ONCE, CLAIM_SECONDS
+from receiving import OK, Receiver
 
 PROMPT_SECONDS = 0.5
 """How long a request may take that needs no store."""
@@ -18,6 +22,52 @@ TICK_SECONDS = 0.02
 
 PRODUCT = {"name": "Lamp", "description": "A lamp", "category": "light", "price": 1}
 READS = ("/v1/products/1", "/v1/products?status=draft&page=2", "/v1/products?search=lamp")
+
+
+class Hook:
+    """A webhook whose receiver is told of new products, and is slow."""
+
+    def __init__(self, installation: Installation, receiver: Receiver) -> None:
+        url = f"http://127.0.0.1:{receiver.port}/"
+        words = ("create", "--url", url, "--types", "product.created")
+        self._receiver = receiver
+        self._installation = installation
+        self._id = installation.told("webhooks", *words)["id"]
+
+    def has_told_once(self, service: Service, products: set[int]) -> None:
+        """Waits until these products have been delivered, and sees that all was, at the first
+        attempt, and no more at once than may be."""
+        # What a process had claimed that did not hear of its commit comes when the claim has ended.
+        seconds = CLAIM_SECONDS + PATIENCE_SECONDS
+        until(lambda: products <= {*self._told()}, "the deliveries", seconds)
+        log = until(lambda: self._delivered(service), "what came of them", seconds)
+        assert {one["attempts"] for one in log} == {1}
+        assert len(self._told()) == len({*self._told()}) == len(log)
+        assert self._receiver.most_open <= AT_ONCE
+
+    def end(self) -> None:
+        """Deletes it."""
+        self._installation.told("webhooks", "delete", str(self._id))
+
+    def _told(self) -> list[int]:
+        return [json.loads(one.body)["data"]["id"] for one in self._receiver.requests]
+
+    def _delivered(self, service: Service) -> list[dict[str, Any]]:
+        """All deliveries, once nothing is pending."""
+        found: list[dict[str, Any]] = []
+        for page in itertools.count(1):
+            path = f"/v1/webhooks/{self._id}/deliveries?limit=100&page={page}"
+            shown = service.ask(path, key=service.installation.key).json
+            if not shown["data"]:
+                break
+            found += shown["data"]
+        return found if {one["status"] for one in found} == {"delivered"} else []
+
+
+async def late(writer: asyncio.StreamWriter) -> None:
+    """A receiver's answer that takes its time: deliveries are under way for longer than writes."""
+    await asyncio.sleep(0.2)
+    writer.write(OK)
 
 
 class Caller:

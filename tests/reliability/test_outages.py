@@ -1,4 +1,5 @@
-"""SQLite's file locked or its disk full, under a running server: reads go on, writes get 503."""
+"""SQLite's file locked or its disk full, under a running server: reads go on, writes get 503, and
+what was acknowledged is delivered."""
 
 import re
 import resource
@@ -13,8 +14,9 @@ import pytest
 
 from operating import Installation, Service, until
 from portico.storage.sqlite_connection import BUSY_SECONDS, connect
+from receiving import received
 from reliability.boundless import boundless
-from reliability.outage import Caller, nobody_else_waits
+from reliability.outage import Caller, Hook, late, nobody_else_waits
 
 Fill = Callable[[Service], AbstractContextManager[None]]
 """Leaves a server no room on its disk."""
@@ -103,11 +105,13 @@ def test_while_the_disk_is_full_reads_go_on_and_writes_get_503(
     disk: Callable[[Path], AbstractContextManager[Fill]],
     tmp_path: Path,
 ) -> None:
-    with disk(tmp_path) as fill:
+    with disk(tmp_path) as fill, received(late) as receiver:
         installation = boundless(tmp_path)
+        hook = Hook(installation, receiver)
         with installation.serving() as service:
             caller = Caller(service)
-            with nobody_else_waits(service), fill(service):
+            assert caller.statuses(0.2).keys() == {("create", 201), ("read", 200)}
+            with nobody_else_waits(service), fill(service):  # while deliveries are under way
                 seen = caller.statuses(2.0)
                 assert set(seen) - {("create", 201)} == {("create", 503), ("read", 200)}
                 assert caller.create() == 503
@@ -115,6 +119,7 @@ def test_while_the_disk_is_full_reads_go_on_and_writes_get_503(
             caller.finds_what_was_acknowledged()
             asked = service.ask("/v1/users/me", key=installation.key).headers["x-request-id"]
             until(lambda: asked in service.text, "the log's recovery")
+            hook.has_told_once(service, caller.acknowledged)
         with installation.serving() as service:  # which was killed
             caller.service = service
             caller.finds_what_was_acknowledged()

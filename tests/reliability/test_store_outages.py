@@ -16,8 +16,9 @@ from portico.storage.postgres import (
     STATEMENT_SECONDS,
     PostgresDatabase,
 )
+from receiving import received
 from reliability.boundless import boundless
-from reliability.outage import READS, Caller, nobody_else_waits
+from reliability.outage import READS, Caller, Hook, late, nobody_else_waits
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 pytestmark = pytest.mark.xdist_group("store outages")  # they share their servers
@@ -95,6 +96,21 @@ def test_who_follows_events_misses_none_while_postgresql_is_away(
         told = [event["id"] for event in command.objects]
 
     assert told == list(range(told[0], told[0] + len(told)))
+
+
+def test_deliveries_go_on_once_postgresql_is_back(caller: Caller, postgres: PostgresServer) -> None:
+    before = set(caller.acknowledged)
+    with received(late) as receiver:
+        hook = Hook(caller.service.installation, receiver)
+        with ThreadPoolExecutor(1) as pool:
+            amid = pool.submit(caller.statuses, 1.0)
+            until(lambda: len(receiver.requests) > 5, "some deliveries")
+            postgres.stop(signal.SIGQUIT)
+            amid.result()
+        postgres.start()
+        caller.recovers()
+        hook.has_told_once(caller.service, caller.acknowledged - before)
+        hook.end()
 
 
 def test_postgresql_may_freeze_and_thaw(caller: Caller, postgres: PostgresServer) -> None:
