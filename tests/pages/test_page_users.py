@@ -1,7 +1,9 @@
 """What admins do with accounts on pages, and what they may not."""
 
+import pytest
+
 from driving import Api
-from pages.visiting import said, signed_in
+from pages.visiting import PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.services.suspension import suspend
 
@@ -41,3 +43,26 @@ async def test_who_is_suspended_learns_it_where_they_sign_in(api: Api) -> None:
     answer = await theirs.send("/sign-in", fields)
     assert answer.status_code == 422
     assert "suspended" in said(answer)
+
+
+@pytest.mark.parametrize("password", ["Password1", "Hello-Lovelace-1"])
+async def test_nobody_changes_to_a_password_that_is_easy_to_guess(api: Api, password: str) -> None:
+    _, somebody = await signed_in(api, name="Ada Lovelace")
+    async with api.unchanged():
+        fields = {"current_password": PASSWORD, "password": password}
+        answer = await somebody.post("/password", **fields)
+    assert answer.status_code == 422
+    assert "guessed first" in faults(answer)["password"]
+
+
+async def test_nobody_resets_to_a_password_that_is_easy_to_guess(api: Api) -> None:
+    user = await api.account()
+    stranger = await visitor(api)
+    await stranger.send("/forgot", {"email": user.email})
+    await api.portico.mail_queue.close()
+    (mail,) = (api.settings.data / "log").glob("*.eml")
+    token = mail.read_text().partition("?token=")[2][:43]
+    for password, status in (("Password1", 422), ("Hello-Person-1", 422), ("Hell0-World", 303)):
+        answer = await stranger.send("/reset", {"token": token, "password": password})
+        assert answer.status_code == status, password
+        assert status == 303 or "guessed first" in faults(answer)["password"]

@@ -1,10 +1,12 @@
 """The account itself: name, preferences, e-mail, password."""
 
+from functools import partial
 from typing import Any
 
 from portico.domain import users
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
+from portico.services.chosen_passwords import chosen
 from portico.services.users import change_user
 
 _THEMES = (("system", "As the system"), ("light", "Light"), ("dark", "Dark"))
@@ -46,9 +48,10 @@ async def show_password(visit: Visit) -> Reply:
 
 async def change_password(visit: Visit) -> Reply:
     """POST /password."""
+    rule = partial(chosen, name=visit.user.name, email=visit.user.email)
     values = {
         "current_password": visit.form.read("current_password", str),
-        "password": visit.form.read("password", users.password),
+        "password": visit.form.read("password", rule),
     }
     visit.form.check()
     await _change(visit, values)

@@ -20,6 +20,7 @@ from portico.domain.users import User, email_key
 from portico.domain.users import email as normalised
 from portico.mail.protocol import Letter
 from portico.services.change import Change
+from portico.services.chosen_passwords import require_chosen
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
@@ -78,13 +79,17 @@ async def ask_verification(env: Environment, user: User, by: By) -> None:
 
 
 async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
-    """Gives the owner of a token a password, which keeps the rules of `domain.users.password`.
+    """Gives the owner of a token a password, which keeps the rules of `chosen_passwords.chosen`.
 
     Ends all that the account is signed in with and has granted; API keys stay. Who got the mail at
-    the account's address has verified that too. Raises `Invalid` where the token is of no use, and
-    `Unavailable` where too many passwords wait to be hashed.
+    the account's address has verified that too. Raises `Invalid` where the token is of no use or
+    the password is easy to guess, and `Unavailable` where too many passwords wait to be hashed.
     """
     found = await _find(env, token, RESET)
+    owner = await env.users.get(found.user_id)
+    if owner is None:
+        raise _useless()
+    require_chosen(password, name=owner.name, email=owner.email)
     password_hash = await env.passwords.hash(password)
 
     async def work(change: Change) -> User:
