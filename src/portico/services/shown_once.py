@@ -1,8 +1,8 @@
 """Use cases of pages that hold a secret: each is kept until its owner looks at it, and shown once.
 
 Whoever makes a secret on a page is sent on to it, so that to load the page again makes no second
-one. What waits is encrypted under the installation's secret, and its address is stored as a digest:
-a copy of the database shows nothing.
+one. What waits is encrypted under a token that stands in its address alone, and is stored as a
+digest: a copy of the database shows nothing, and every host can show the page.
 """
 
 from portico.domain.audit import By
@@ -11,6 +11,7 @@ from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import MINUTE
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.vault import Vault
 
 WAITS = 5 * MINUTE
 """How long a page waits, in milliseconds."""
@@ -20,7 +21,7 @@ async def keep_page(env: Environment, user_id: int, page: bytes, by: By) -> str:
     """Keeps a page for a user of `env`; returns the token that `take_page` wants. Raises
     `NotFound` where the user is gone."""
     token = mint("", env.random(RANDOM_BYTES))
-    sealed = env.vault.seal(page, _name(user_id))
+    sealed = _vault(env, token).seal(page, _name(user_id))
 
     async def work(change: Change) -> None:
         if await change.lock(env.users, user_id) is None:
@@ -53,7 +54,11 @@ async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes
         return sealed
 
     sealed = await env.change(by, work)
-    return None if sealed is None else env.vault.open(sealed, _name(user_id))
+    return None if sealed is None else _vault(env, token).open(sealed, _name(user_id))
+
+
+def _vault(env: Environment, token: str) -> Vault:
+    return Vault(token.encode, env.random)
 
 
 def _name(user_id: int) -> str:

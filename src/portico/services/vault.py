@@ -17,8 +17,8 @@ _NONCE_BYTES = 12
 
 
 class Vault:
-    """Encrypts with AES-256-GCM, and authenticates with HMAC-SHA256, under keys derived from the
-    installation's secret."""
+    """Encrypts with AES-256-GCM, and authenticates with HMAC-SHA256, under keys derived from a
+    secret: the installation's, or one that stands nowhere else."""
 
     def __init__(self, secret: Callable[[], bytes], random: Random) -> None:
         """`secret` gives 256 bits of entropy or more; it is asked when the first need arises."""
