@@ -48,6 +48,7 @@ from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
+from portico.services.imports import IDLE_PERIOD, tell_of_idle
 from portico.services.mail_queue import MailQueue
 from portico.services.passwords import Passwords
 from portico.services.subscriptions import CHECK_PERIOD
@@ -286,6 +287,7 @@ class Server:
             yield Job(env.name, "deliveries", 0, deliver.run)
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
+            yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
             yield Job(env.name, "feed", 0, env.feed.run)
             yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)
             if env.mirror is not None:

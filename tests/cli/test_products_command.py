@@ -380,6 +380,34 @@ def test_an_import_that_is_interrupted_tells_what_it_stored(
     assert stored(installation) == 4_000
 
 
+def test_an_import_that_is_killed_is_told_by_the_server(
+    installation: Installation, large_file: Path
+) -> None:
+    with large_file.open("rb") as file:
+        lines = list(islice(file, 2_500))
+    database = installation.data / "live.db"
+    with subprocess.Popen(
+        [*COMMAND, "products", "import", "-"],
+        cwd=installation.directory,
+        env=installation.environment,
+        stdin=subprocess.PIPE,
+    ) as importing:
+        assert importing.stdin is not None
+        importing.stdin.writelines(lines)
+        importing.stdin.flush()
+        until(lambda: stored(installation) == 2_000, "the first batch")
+        importing.kill()
+    in_database(database, "UPDATE untold_imports SET at = 0")  # long ago
+    with installation.serving():
+        events = until(
+            lambda: installation.told("events", "list", "--type", "products.imported"), "the event"
+        )
+        (note,) = installation.told("audit", "--action", "products.imported")
+    assert [event["data"]["inserted"] for event in events] == [2_000]
+    assert note["credential"] == "command"
+    assert in_database(database, "SELECT count(*) FROM untold_imports") == 0
+
+
 def seen_on_a_terminal(installation: Installation, *words: str) -> tuple[int, str, str]:
     """The exit code, standard output, and what a terminal shows of standard error."""
     terminal, end = pty.openpty()

@@ -9,11 +9,25 @@ from driving import Api, Caller, refused
 from portico.domain.audit import OPERATOR
 from portico.domain.published import EVENT_TYPES, Published
 from portico.services.accounts import give_key, set_plan
-from portico.services.imports import insert_in_batches
+from portico.services.imports import (
+    BATCH_ROWS,
+    IDLE_SECONDS,
+    insert_in_batches,
+    tell_of_idle,
+)
 from portico.services.sandbox import reset
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
+WHOLE: dict[str, Any] = LAMP | {
+    "price": 1,
+    "description": "",
+    "currency": "USD",
+    "stock_quantity": 0,
+    "status": "draft",
+    "images": [],
+    "metadata": {},
+}
 ADA = {"name": "Ada", "email": "ada@example.com", "password": PASSWORD, "role": "editor"}
 AT = "2026-03-15T12:00:00.000Z"
 
@@ -147,10 +161,8 @@ async def test_keys_are_told_without_their_secret(api: Api) -> None:
 
 async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> None:
     editor = await api.caller("editor")
-    values = [{"name": f"Lamp {n}", "category": "light", "price": 1} for n in range(2_500)]
-    rows = [LAMP | row | {"images": [], "metadata": {}, "description": ""} for row in values]
-    full = [r | {"currency": "USD", "stock_quantity": 0, "status": "draft"} for r in rows]
-    async for _ in insert_in_batches(api.live, full, OPERATOR):
+    values = [WHOLE | {"name": f"Lamp {n}"} for n in range(2_500)]
+    async for _ in insert_in_batches(api.live, values, OPERATOR):
         pass
     (event,) = await told(editor)
     assert event["type"] == "products.imported"
@@ -158,6 +170,30 @@ async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> No
     assert event["data"] == {"inserted": 2500, "updated": 0, "first_id": first, "last_id": last}
     assert (await editor.get(f"/products/{first}")).json()["data"]["name"] == "Lamp 0"
     assert (await editor.get(f"/products/{last}")).json()["data"]["name"] == "Lamp 2499"
+
+
+async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(api: Api) -> None:
+    editor = await api.caller("editor")
+    importing = insert_in_batches(api.live, [WHOLE] * (3 * BATCH_ROWS), OPERATOR)
+
+    async def after(seconds: int) -> list[dict[str, Any]]:
+        api.clock.advance(seconds=seconds)
+        await tell_of_idle(api.live)
+        return [event["data"] for event in await told(editor, type="products.imported")]
+
+    await anext(importing)
+    assert await after(IDLE_SECONDS - 1) == []
+    await anext(importing)
+    assert await after(IDLE_SECONDS - 1) == []
+    (first,) = await after(1)
+    assert await after(IDLE_SECONDS) == [first]
+    assert first["inserted"] == first["last_id"] - first["first_id"] + 1 == 2 * BATCH_ROWS
+    assert [size async for size in importing] == [BATCH_ROWS]
+    _, rest = await after(IDLE_SECONDS)
+    assert rest["first_id"] == first["last_id"] + 1
+    assert rest["inserted"] == BATCH_ROWS
+    notes = await api.live.audit.page(action="products.imported", limit=9)
+    assert [note.credential for note in notes] == ["command"] * 2
 
 
 async def test_a_reset_of_the_sandbox_is_one_event_there_and_leaves_the_others(api: Api) -> None:

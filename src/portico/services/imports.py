@@ -6,7 +6,7 @@ it takes one long transaction, for which other writers wait.
 """
 
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +17,23 @@ import msgspec
 from portico.domain.audit import By
 from portico.domain.events.products import ProductsImported
 from portico.domain.products import Product
+from portico.domain.times import SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.products import new_product
+from portico.storage.imports import UntoldImport
 
 BATCH_ROWS = 2_000
 BATCH_BYTES = 4 * 1024 * 1024
 """Of text, so that memory is bounded whatever the rows are like."""
+
+IDLE_SECONDS = 60
+"""After how long others tell of what an import has stored."""
+
+IDLE_PERIOD = 10.0
+"""How often they look."""
+
+_EVER = 2**63 - 1
 
 
 async def insert_in_batches(
@@ -31,28 +41,41 @@ async def insert_in_batches(
 ) -> AsyncGenerator[int, None]:
     """Stores products, given as values that their rules have passed; yields the size of every batch
     once it is on disk. What was yielded stays, whatever happens afterwards, and is noted at the
-    end."""
+    end; where the process is killed before, `tell_of_idle` does it."""
+    name = env.random(16).hex()
     now = env.clock()
-    stored = 0
-    first = last = 0
+    stored = False
     try:
         for batch in _batches(new_product(values, now) for values in products):
-            ids = await env.change(by, partial(_insert_part, env, batch))
-            first, last = first or ids[0], ids[-1]
-            stored += len(batch)
+            await env.change(by, partial(_insert_part, env, name, batch))
+            stored = True
             yield len(batch)
     finally:
         if stored:
-            await env.change(by, partial(_note, ProductsImported(stored, first, last)))
+            await env.change(by, partial(_tell, env, name, _EVER))
 
 
-async def _insert_part(env: Environment, batch: list[Product], change: Change) -> Sequence[int]:
+async def tell_of_idle(env: Environment) -> None:
+    """Notes what imports have stored that stored nothing for a while: because they were killed, or
+    wait for more. What these store later is noted by itself. Raises `Unavailable`."""
+    at = env.clock() - IDLE_SECONDS * SECOND
+    for idle in await env.imports.idle_since(at):
+        await env.change(By(idle.actor), partial(_tell, env, idle.name, at))
+
+
+async def _insert_part(env: Environment, name: str, batch: list[Product], change: Change) -> None:
     change.told_elsewhere()
-    return await env.products.insert_many(change.tx, batch)
+    ids = await env.products.insert_many(change.tx, batch)
+    actor = change.by.actor
+    stored = UntoldImport(name, actor, change.now, len(batch), ids[0], ids[-1])
+    await env.imports.add(change.tx, stored)
 
 
-async def _note(imported: ProductsImported, change: Change) -> None:
-    change.note(imported)
+async def _tell(env: Environment, name: str, at: int, change: Change) -> None:
+    """Notes what an import has stored that has stored nothing since then."""
+    stored = await env.imports.take(change.tx, name, at)
+    if stored is not None:
+        change.note(ProductsImported(stored.inserted, stored.first_id, stored.last_id))
 
 
 async def insert_at_once(

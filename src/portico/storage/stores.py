@@ -12,6 +12,7 @@ from portico.storage.expiry import Expiry
 from portico.storage.flushes import Flushes
 from portico.storage.grants import Grants
 from portico.storage.idempotency_keys import IdempotencyKeys
+from portico.storage.imports import Imports
 from portico.storage.leases import Leases
 from portico.storage.live_credentials import LiveCredentials
 from portico.storage.products import Products
@@ -39,6 +40,7 @@ class Stores:
         self.idempotency_keys = IdempotencyKeys(db)
         self.audit = Audit(db)
         self.events = Events(db)
+        self.imports = Imports(db)
         self.webhooks = Webhooks(db)
         self.deliveries = Deliveries(db)
         self.rate_counters = RateCounters(db)

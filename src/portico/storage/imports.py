@@ -1,0 +1,51 @@
+"""What imports in batches have stored and not told yet: it is there for as long as they run, and
+tells of those that were killed."""
+
+import msgspec
+
+from portico.domain.audit import Actor
+from portico.storage.database import Database, Transaction
+from portico.storage.table import Table, json_form
+
+
+class UntoldImport(msgspec.Struct, frozen=True):
+    """What one import has stored so far; `at` is when it did last, in epoch milliseconds."""
+
+    name: str
+    actor: Actor
+    at: int
+    inserted: int
+    first_id: int
+    last_id: int
+
+
+IMPORTS = Table("untold_imports", UntoldImport, forms={"actor": json_form(Actor)})
+
+_ADD = """
+INSERT INTO untold_imports AS i (name, actor, at, inserted, first_id, last_id)
+VALUES (:name, :actor, :at, :inserted, :first_id, :last_id)
+ON CONFLICT (name) DO UPDATE SET at = excluded.at, last_id = excluded.last_id,
+    inserted = i.inserted + excluded.inserted"""
+_TAKE = f"DELETE FROM untold_imports WHERE name = :name AND at <= :at RETURNING {IMPORTS.columns}"
+_BEFORE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at"
+
+
+class Imports:
+    """The imports of one environment that are under way, or were killed."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def add(self, tx: Transaction, batch: UntoldImport) -> None:
+        """Adds a batch to what its import has stored."""
+        await tx.run(_ADD, IMPORTS.values(batch))
+
+    async def take(self, tx: Transaction, name: str, at: int) -> UntoldImport | None:
+        """What an import has stored, of which whoever takes it tells; None where that has been
+        told, or where it has stored more since `at`."""
+        row = await tx.one(_TAKE, {"name": name, "at": at})
+        return IMPORTS.read(row) if row else None
+
+    async def idle_since(self, at: int) -> list[UntoldImport]:
+        """Those that have stored nothing since then: few."""
+        return IMPORTS.read_all(await self._db.all(_BEFORE, {"at": at}))
