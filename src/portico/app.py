@@ -182,6 +182,7 @@ class Portico:
             tell=published,
             destinations=self.destinations,
             events_days=settings.events_days,
+            require_second_factor=settings.require_second_factor,
         )
         engines = Engines(
             db=database(settings, name),

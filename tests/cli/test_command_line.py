@@ -10,6 +10,7 @@ from operating import Installation
 COMMANDS = [
     "users create",
     "users set-plan",
+    "users reset-second-factor",
     "keys create",
     "keys list",
     "keys revoke",

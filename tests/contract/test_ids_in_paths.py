@@ -13,7 +13,7 @@ from portico.domain.limits import DEFAULT_PLANS
 from portico.domain.products import Product
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
-from portico.http.cookies import Origins, SessionCookie
+from portico.http.cookies import Origins, session_cookie
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, json_reply
 from portico.http.openapi import Part, document
@@ -71,7 +71,7 @@ async def caller(api: Api, measure: Measure) -> Caller:
     """Somebody at a server that has shelves, at one host or another."""
     caller = await api.caller("admin")
     responder = ApiResponder(
-        Authenticators({"live": Credentials(api.live)}, SessionCookie(None), Origins(())),
+        Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins(())),
         Origins(()),
         Throttle(measure),
         body_limit=api.settings.body_limit,

@@ -11,7 +11,7 @@ from portico.app import V1
 from portico.contract.envelope import Single
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
-from portico.http.cookies import Origins, SessionCookie
+from portico.http.cookies import Origins, session_cookie
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, json_reply
 from portico.http.peers import Peers
@@ -54,7 +54,7 @@ class BothVersions:
         host = "localhost:8443"
         measure = Measure(None)
         way = ApiResponder(
-            Authenticators({"live": Credentials(api.live)}, SessionCookie(None), Origins(())),
+            Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins(())),
             Origins(()),
             Throttle(measure),
             body_limit=api.settings.body_limit,

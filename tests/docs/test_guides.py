@@ -27,9 +27,9 @@ from portico.services import signing
 
 GUIDES = [
     document(f"docs/authentication/{name}.md")
-    for name in ("README", "api-keys", "jwt", "oauth", "sessions")
+    for name in ("README", "api-keys", "jwt", "oauth", "sessions", "second-factor")
 ]
-README, API_KEYS, JWT, OAUTH, SESSIONS = GUIDES
+README, API_KEYS, JWT, OAUTH, SESSIONS, _ = GUIDES
 PROGRAMS = {
     "a web application": (OAUTH, "flask_client"),
     "a native application": (OAUTH, "HTTPServer"),

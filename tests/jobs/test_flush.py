@@ -61,6 +61,7 @@ def environment(api: Api, database: Database) -> Environment:
         random=api.portico.random,
         tell=published,
         destinations=Destinations(),
+        require_second_factor="off",
         events_days=30,
     )
     engines = Engines(

@@ -44,6 +44,7 @@ ROWS: dict[Aging, tuple[str, int]] = {
         ),
         NOON,
     ),
+    Aging.PENDING_SIGN_INS: ("INSERT INTO pending_sign_ins VALUES (:hash, :user, :at)", NOON),
     Aging.EMAIL_TOKENS: (
         "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at)",
         NOON,

@@ -6,19 +6,19 @@ from portico.domain.errors import AuthenticationRequired, PermissionDenied
 from portico.http.cookies import session_cookie
 from portico.http.messages import BodyRequest, Reply, Request, json_reply
 from portico.http.routing import Access, BodyRoute, Route
-from portico.services.sessions import close_session, open_session
-from portico.services.sign_in import Attempt
+from portico.services.sessions import Browser, close_session, open_session
+from portico.services.sign_in import Attempt, prove
 
 
 async def create_session(request: BodyRequest[SignIn]) -> Reply:
     """POST /sessions."""
-    body = request.body
-    cookie = session_cookie(request.environment.addresses.cookie_domain)
+    body, env = request.body, request.environment
+    cookie = session_cookie(env.addresses.cookie_domain)
     opened = await open_session(
-        request.environment,
-        Attempt(body.email, body.password, request.by),
-        user_agent=request.header("user-agent") or "",
-        instead_of=cookie.read(request.headers),
+        env,
+        await prove(env, Attempt(body.email, body.password, request.by, body.otp or None)),
+        request.by,
+        Browser(request.header("user-agent") or "", cookie.read(request.headers)),
     )
     return json_reply(
         201,

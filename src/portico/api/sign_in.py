@@ -39,7 +39,7 @@ async def login(request: BodyRequest[SignIn]) -> Reply:
     body = request.body
     pair = await log_in(
         request.environment,
-        Attempt(body.email, body.password, request.by),
+        Attempt(body.email, body.password, request.by, body.otp or None),
         user_agent=request.header("user-agent") or "",
     )
     return _tokens(pair)

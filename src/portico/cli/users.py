@@ -16,6 +16,7 @@ from portico.domain.audit import OPERATOR, By
 from portico.domain.users import User
 from portico.services.accounts import account, random_password, set_plan
 from portico.services.environment import Environment
+from portico.services.second_factor import reset_factors
 from portico.services.suspension import resume, suspend
 from portico.services.users import create_user
 from portico.settings import Settings
@@ -103,6 +104,12 @@ def run_resume(settings: Settings, chosen: Namespace) -> None:
     user = asyncio.run(_on_account(settings, chosen, resume))
     text = f"{plain(user.email)} is suspended no longer. Its API keys work again."
     answer({"id": user.id, "email": user.email, "suspended": False}, text, as_json=chosen.json)
+
+
+def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
+    user = asyncio.run(_on_account(settings, chosen, reset_factors))
+    text = f"{plain(user.email)} has no second factor any more; its password alone signs in."
+    answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
 
 
 async def _on_account(settings: Settings, chosen: Namespace, act: Act) -> User:

@@ -27,6 +27,19 @@ class SignIn(msgspec.Struct):
 
     email: Annotated[str, Text(_any_text, pattern=patterns.TEXT)]
     password: Annotated[str, Text(_any_text, pattern=patterns.TEXT, writeOnly=True)]
+    otp: (
+        Annotated[
+            str,
+            Text(
+                _any_text,
+                pattern=patterns.TEXT,
+                writeOnly=True,
+                description="The code that the authenticator app shows, or a recovery code: for"
+                " accounts that have a second factor.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Refresh(msgspec.Struct):

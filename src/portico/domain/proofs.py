@@ -6,6 +6,8 @@ Methods = tuple[str, ...]
 """Values of `amr`, in their order."""
 
 BY_PASSWORD: Methods = ("pwd",)
+BY_CODE: Methods = ("pwd", "otp", "mfa")
+"""By password and a code of an app, or a recovery code."""
 
 
 class Proof(NamedTuple):

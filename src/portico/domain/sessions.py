@@ -7,6 +7,8 @@ from portico.domain.times import SECOND
 
 IDLE_SECONDS = 1_800
 MAX_SECONDS = 86_400
+PENDING_SECONDS = 600
+"""How long a sign-in waits for the second factor."""
 
 
 class Session(msgspec.Struct, frozen=True):

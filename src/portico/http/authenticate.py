@@ -5,7 +5,7 @@ from typing import Any
 
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired
-from portico.http.cookies import SAFE_METHODS, Origins, SessionCookie
+from portico.http.cookies import SAFE_METHODS, Origins, SecretCookie
 from portico.http.messages import Request
 from portico.services.credentials import Credentials
 
@@ -32,7 +32,7 @@ class Authenticators:
     """Every environment's ways to authenticate a request."""
 
     def __init__(
-        self, credentials: Mapping[str, Credentials], cookie: SessionCookie, origins: Origins
+        self, credentials: Mapping[str, Credentials], cookie: SecretCookie, origins: Origins
     ) -> None:
         """`credentials` by the environment's name."""
         self._credentials = credentials

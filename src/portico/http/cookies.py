@@ -1,4 +1,7 @@
-"""The session cookie (specification §5.4, decisions §5), and whose pages may make use of it."""
+"""The session's cookie (specification §5.4, decisions §5) and the second step's.
+
+And whose pages may make use of them.
+"""
 
 from collections.abc import Iterable
 from functools import cache
@@ -6,20 +9,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from portico.domain.errors import PermissionDenied
-from portico.domain.sessions import MAX_SECONDS
+from portico.domain.sessions import MAX_SECONDS, PENDING_SECONDS
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 _LONGEST = 100
 
 
-class SessionCookie:
-    """How the cookie is named, read and set."""
+class SecretCookie:
+    """How a cookie that holds a secret is named, read and set."""
 
-    def __init__(self, domain: str | None) -> None:
-        """`domain` is that whose hosts share the cookie, None where none do: browsers then hold it
-        to this one host by its name alone."""
-        self.name = "__Secure-session" if domain else "__Host-session"
+    def __init__(self, name: str, seconds: int, domain: str | None = None) -> None:
+        """It holds for so many seconds. `domain` is that whose hosts share the cookie, None where
+        none do: browsers then hold it to this one host by its name alone."""
+        self.name = f"__Secure-{name}" if domain else f"__Host-{name}"
+        self._seconds = seconds
         shared = f"; Domain={domain}" if domain else ""
         self._attributes = f"; Path=/{shared}; Secure; HttpOnly; SameSite=Strict"
         self._start = f"{self.name}="
@@ -37,7 +41,7 @@ class SessionCookie:
 
     def set(self, secret: str) -> tuple[str, str]:
         """The header that sets it."""
-        value = f"{self._start}{secret}{self._attributes}; Max-Age={MAX_SECONDS}"
+        value = f"{self._start}{secret}{self._attributes}; Max-Age={self._seconds}"
         return ("set-cookie", value)
 
     def clear(self) -> tuple[str, str]:
@@ -46,9 +50,13 @@ class SessionCookie:
 
 
 @cache
-def session_cookie(domain: str | None) -> SessionCookie:
-    """The cookie of this domain."""
-    return SessionCookie(domain)
+def session_cookie(domain: str | None) -> SecretCookie:
+    """The session's cookie for this domain."""
+    return SecretCookie("session", MAX_SECONDS, domain)
+
+
+SECOND_STEP = SecretCookie("second-step", PENDING_SECONDS)
+"""The cookie between the password and the second factor. Nothing but the second step takes it."""
 
 
 class Origins:

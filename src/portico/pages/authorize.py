@@ -40,7 +40,7 @@ async def ask(visit: Visit) -> Reply:
                 raise AuthenticationRequired("Whether somebody is signed in will be seen.")
             return _sign_in(visit, asked, parameters)
         session = await _session(visit)
-        if not signed_in_for(visit.env, asked, parameters, session.created_at):
+        if not await signed_in_for(visit.env, asked, parameters, session):
             if asked.silent:
                 raise _refusal(visit, asked, "login_required", "The user must sign in again.")
             return _sign_in(visit, asked, parameters, again="yes")
@@ -64,7 +64,7 @@ async def decide(visit: Visit) -> Reply:
         if asked.silent:
             raise _refusal(visit, asked, "consent_required", "The user must be asked.")
         session = await _session(visit)
-        if not signed_in_for(visit.env, asked, parameters, session.created_at):
+        if not await signed_in_for(visit.env, asked, parameters, session):
             return _sign_in(visit, asked, parameters, again="yes")
         code = await grant_code(visit.env, asked.wanted, session.proof, visit.request.by)
     except Returned as returned:

@@ -16,6 +16,7 @@ from portico.pages import (
     overview,
     profile,
     recovery,
+    security,
     sign_in,
     users,
     webhooks,
@@ -39,6 +40,7 @@ ACCOUNT: tuple[PageRoute, ...] = (
     *sign_in.PAGES,
     *recovery.PAGES,
     *profile.PAGES,
+    *security.PAGES,
     *devices.PAGES,
     *users.PAGES,
 )

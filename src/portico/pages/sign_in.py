@@ -3,11 +3,24 @@
 import re
 
 from portico.domain.errors import AuthenticationRequired
+from portico.domain.factors import factor_name
+from portico.domain.proofs import BY_PASSWORD
+from portico.http.cookies import SECOND_STEP
 from portico.http.messages import Reply
 from portico.http.routing import Access
+from portico.pages.enrolling import enrolment_page, recovery_codes_page
 from portico.pages.site import PageRoute, Site, Visit, see_other
-from portico.services.sessions import close_session, open_session
-from portico.services.sign_in import Attempt
+from portico.services.second_factor import read_enrolment
+from portico.services.second_step import (
+    Waiting,
+    begin_second_step,
+    finish_by_code,
+    finish_by_enrolling,
+    needs_second_step,
+    waiting,
+)
+from portico.services.sessions import Browser, Opened, close_session, open_session
+from portico.services.sign_in import Attempt, Proven, StepGone, check_password
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-]+)*/?")
 """A path that no browser reads in another way: no empty part, no dots, nothing encoded."""
@@ -32,19 +45,79 @@ async def show(visit: Visit) -> Reply:
 
 async def sign_in(visit: Visit) -> Reply:
     """POST /sign-in."""
-    form, request, accounts = visit.form, visit.request, visit.site.accounts
+    form, by, env = visit.form, visit.request.by, visit.site.accounts.environment
     email, secret = form.text("email").strip(), form.text("password")
     if not email or not secret:
         raise AuthenticationRequired("Type your e-mail and your password.")
-    opened = await open_session(
-        accounts.environment,
-        Attempt(email, secret, request.by),
-        user_agent=request.header("user-agent") or "",
-        instead_of=accounts.cookie.read(request.headers),
+    user = await check_password(env, Attempt(email, secret, by))
+    if await needs_second_step(env, user):
+        waits = await begin_second_step(env, user, by)
+        reply = visit.go("/sign-in/code", next=local(visit.site, visit.sent("next")))
+        reply.headers.append(SECOND_STEP.set(waits))
+        return reply
+    opened = await open_session(env, Proven(user, BY_PASSWORD), by, _browser(visit))
+    return _signed_in(visit, opened, see_other(local(visit.site, visit.sent("next"))))
+
+
+def _browser(visit: Visit) -> Browser:
+    return Browser(
+        visit.request.header("user-agent") or "",
+        visit.site.accounts.cookie.read(visit.request.headers),
     )
-    reply = see_other(local(visit.site, visit.sent("next")))
-    reply.headers.append(accounts.cookie.set(opened.secret))
+
+
+def _signed_in(visit: Visit, opened: Opened, reply: Reply) -> Reply:
+    reply.headers.append(visit.site.accounts.cookie.set(opened.secret))
     return reply
+
+
+async def _waiting(visit: Visit) -> Waiting | None:
+    secret = SECOND_STEP.read(visit.request.headers)
+    return await waiting(visit.site.accounts.environment, secret)
+
+
+def _start_again(visit: Visit) -> Reply:
+    query = {"done": "sign-in-again", "next": local(visit.site, visit.sent("next"))}
+    reply = visit.go("/sign-in", **query)
+    reply.headers.append(SECOND_STEP.clear())
+    return reply
+
+
+async def show_code(visit: Visit) -> Reply:
+    """GET /sign-in/code: the second step, or, where that is wanted and there is none, how to set
+    one up."""
+    waits = await _waiting(visit)
+    if waits is None:
+        return _start_again(visit)
+    target = local(visit.site, visit.sent("next"))
+    if waits.factors:
+        return visit.page("code.html", "One more step", next=target)
+    return enrolment_page(visit, waits.user, "enrol_first.html", next=target)
+
+
+async def send_code(visit: Visit) -> Reply:
+    """POST /sign-in/code."""
+    waits = await _waiting(visit)
+    if waits is None:
+        return _start_again(visit)
+    env, by, form = visit.site.accounts.environment, visit.request.by, visit.form
+    target = local(visit.site, visit.sent("next"))
+    try:
+        if waits.factors:
+            code = form.read("otp", str.strip)
+            form.check()
+            opened = await finish_by_code(env, waits, code, by, _browser(visit))
+            reply = see_other(target)
+        else:
+            name, code = form.read("name", factor_name), form.read("otp", str.strip)
+            form.check()
+            enrolment = read_enrolment(env, waits.user.id, form.text("secret"), code, name)
+            opened = await finish_by_enrolling(env, waits, enrolment, by, _browser(visit))
+            reply = recovery_codes_page(visit, enrolment.recovery_codes, target)
+    except StepGone:
+        return _start_again(visit)
+    reply.headers.append(SECOND_STEP.clear())
+    return _signed_in(visit, opened, reply)
 
 
 async def sign_out(visit: Visit) -> Reply:
@@ -62,5 +135,7 @@ async def sign_out(visit: Visit) -> Reply:
 PAGES = (
     PageRoute("GET", "/sign-in", show, Access.ANYONE),
     PageRoute("POST", "/sign-in", sign_in, Access.ANYONE),
+    PageRoute("GET", "/sign-in/code", show_code, Access.ANYONE),
+    PageRoute("POST", "/sign-in/code", send_code, Access.ANYONE),
     PageRoute("POST", "/sign-out", sign_out, never_refused=True),
 )

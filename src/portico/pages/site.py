@@ -11,7 +11,7 @@ from portico.domain.errors import NotFound
 from portico.domain.ids import parse_id
 from portico.domain.text import text_fault
 from portico.domain.users import User
-from portico.http.cookies import Origins, SessionCookie
+from portico.http.cookies import Origins, SecretCookie
 from portico.http.messages import BodyRequest, Headers, Reply, Request
 from portico.http.routing import Access, AnyRoute, FormRoute
 from portico.pages.files import HTML
@@ -35,7 +35,7 @@ class Accounts(NamedTuple):
 
     environment: Environment
     credentials: Credentials
-    cookie: SessionCookie
+    cookie: SecretCookie
     origins: Origins
 
 

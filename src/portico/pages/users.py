@@ -9,6 +9,7 @@ from portico.domain.rules import OneOf
 from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
+from portico.services.second_factor import reset_factors
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.suspension import resume, suspend
 from portico.services.users import change_user, create_user, delete_user, read_user
@@ -88,6 +89,7 @@ async def show(visit: Visit) -> Reply:
         person=person,
         keys=sum(usable(key, now) for key in keys),
         devices=len(logins) + len(sessions),
+        factors=await env.factors.of_user(person.id),
         **_choices(visit),
     )
 
@@ -176,6 +178,27 @@ async def resume_user(visit: Visit) -> Reply:
     return visit.go(f"/users/{person.id}", done="user-resumed")
 
 
+async def ask_reset_factors(visit: Visit) -> Reply:
+    """GET /users/reset-second-factor."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Reset the second factor of {person.name}?",
+        "For whoever has lost it. The app and the recovery codes open nothing any more; the"
+        " password stays, and is enough from then on.",
+        words="Reset second factor",
+        danger=True,
+        action="/users/reset-second-factor",
+        back=(f"/users/{person.id}", person.name),
+        id=person.id,
+    )
+
+
+async def reset_second_factor(visit: Visit) -> Reply:
+    """POST /users/reset-second-factor."""
+    person = await reset_factors(visit.env, visit.sent_id(), visit.request.by)
+    return visit.go(f"/users/{person.id}", done="factors-reset")
+
+
 async def ask_delete(visit: Visit) -> Reply:
     """GET /users/delete."""
     person = await _asked(visit)
@@ -209,6 +232,8 @@ PAGES = (
     PageRoute("POST", "/users/suspend", suspend_user, "admin"),
     PageRoute("GET", "/users/resume", ask_resume, "admin"),
     PageRoute("POST", "/users/resume", resume_user, "admin"),
+    PageRoute("GET", "/users/reset-second-factor", ask_reset_factors, "admin"),
+    PageRoute("POST", "/users/reset-second-factor", reset_second_factor, "admin"),
     PageRoute("GET", "/users/delete", ask_delete, "admin"),
     PageRoute("POST", "/users/delete", delete, "admin"),
 )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from portico.domain.oauth import Refused, asked_scopes, code_challenge, redirect_allowed
+from portico.domain.proofs import LEVELS
 from portico.services.authorization import ConsentRequest
 from portico.services.environment import Environment
 
@@ -27,12 +28,13 @@ class Returned(Refused):
 
 
 class AuthorizationRequest(NamedTuple):
-    """A good request. `max_age` is in seconds."""
+    """A good request. `max_age` is in seconds, `level` the least `acr` that will do."""
 
     wanted: ConsentRequest
     state: str | None
     prompt: frozenset[str]
     max_age: int | None
+    level: str | None
 
     @property
     def silent(self) -> bool:
@@ -83,7 +85,7 @@ async def read_request(
                 required=client.public,
             ),
         )
-        return AuthorizationRequest(wanted, state, _prompt(first), _max_age(first))
+        return AuthorizationRequest(wanted, state, _prompt(first), _max_age(first), _level(first))
     except Refused as refused:
         told = {"error": refused.error, "error_description": refused.message}
         address = _address(redirect_uri, state, issuer, told)
@@ -133,6 +135,13 @@ def _max_age(first: Mapping[str, str]) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise Refused("invalid_request", "max_age must be a number of seconds.")
     return int(text)
+
+
+def _level(first: Mapping[str, str]) -> str | None:
+    """Values that are none of ours ask for nothing: `acr_values` is a wish (OpenID Connect Core
+    §5.5.1.1)."""
+    asked = first.get("acr_values", "").split()
+    return next((level for level in LEVELS if level in asked), None)
 
 
 def _address(uri: str, state: str | None, issuer: str, told: Mapping[str, str]) -> str:

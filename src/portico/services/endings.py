@@ -14,6 +14,7 @@ async def end_sign_ins(
     """Ends all that a user is signed in with and has granted, but for one session; API keys stay.
     Returns how many sessions and grants it ended."""
     sessions = await env.sessions.delete_of_user(change.tx, user_id, but=but_session)
+    await env.factors.delete_pending_of_user(change.tx, user_id)
     grants = await env.grants.revoke_of_user(change.tx, user_id, change.now)
     return sessions, grants
 

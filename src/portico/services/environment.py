@@ -30,6 +30,7 @@ class Environment(Stores):
         self.refresh_family_days = wiring.refresh_family_days
         self.destinations = wiring.destinations
         self.events_days = wiring.events_days
+        self.require_second_factor = wiring.require_second_factor
         self.clock = wiring.clock
         self.random = wiring.random
         self.db = engines.db

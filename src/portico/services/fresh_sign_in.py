@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from hmac import compare_digest
 from urllib.parse import urlencode
 
+from portico.domain.proofs import level
+from portico.domain.sessions import Session
 from portico.domain.times import SECOND
 from portico.services.authorization_requests import AuthorizationRequest
 from portico.services.environment import Environment
@@ -32,11 +34,21 @@ def stamped(env: Environment, parameters: Parameters, now: int) -> str:
     return f"{query}&{PARAMETER}={now}.{_code(env, query, now)}"
 
 
-def signed_in_for(
+async def signed_in_for(
+    env: Environment, asked: AuthorizationRequest, parameters: Parameters, session: Session
+) -> bool:
+    """Whether a sign-in is as fresh, and as strong, as the request wants it; `parameters` are the
+    request as it came. What is weak will do for whoever has no second factor to sign in by."""
+    if not _fresh(env, asked, parameters, session.created_at):
+        return False
+    if asked.level is None or asked.level <= level(session.amr):
+        return True
+    return not await env.factors.of_user(session.user_id)
+
+
+def _fresh(
     env: Environment, asked: AuthorizationRequest, parameters: Parameters, signed_in_at: int
 ) -> bool:
-    """Whether a sign-in of this time is as fresh as the request wants it; `parameters` are the
-    request as it came."""
     now = env.clock()
     recent = asked.max_age is None or now - signed_in_at <= asked.max_age * SECOND
     if recent and not asked.sign_in_again:

@@ -1,4 +1,4 @@
-"""Checking passwords that somebody may be guessing.
+"""Checking passwords and codes that somebody may be guessing.
 
 Failures are counted by account and by address, and slow down whoever makes more of them. An address
 that has signed in to the account is counted apart, so that strangers who guess keep no owner out.
@@ -6,8 +6,9 @@ What is right counts nowhere. An e-mail without an account is treated alike.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
@@ -20,6 +21,8 @@ from portico.state.callers import (
     Caller,
 )
 from portico.state.protocol import Guards
+
+T = TypeVar("T")
 
 LOOKS = 400
 SECONDS_BETWEEN_LOOKS = 0.025
@@ -38,21 +41,30 @@ class Claim(NamedTuple):
 async def password_is_right(
     env: Environment, claim: Claim, password: str, password_hash: str
 ) -> bool:
-    """Whether the password has this hash; where it does not, that is a failure of the claim.
+    """Whether the password has this hash. Raises as `guarded` does, and `Unavailable` where too
+    many wait to be hashed."""
 
-    A place is held before anything is hashed, so that guesses at once are no more than one by one.
-    Raises `RateLimited` where the next guess has to wait, and `Unavailable` where too many wait to
-    be hashed.
+    async def verify() -> bool:
+        return await env.passwords.verify(password, password_hash)
+
+    return await guarded(env, claim, verify)
+
+
+async def guarded(env: Environment, claim: Claim, check: Callable[[], Awaitable[T]]) -> T:
+    """What `check` finds; where that is nothing, it is a failure of the claim.
+
+    A place is held before anything is checked, so that guesses at once are no more than one by one.
+    Raises `RateLimited` where the next guess has to wait.
     """
     guards = await _guards(env, claim)
     await _enter(env, guards)
     has_failed = False
     try:
-        right = await env.passwords.verify(password, password_hash)
-        has_failed = not right
+        found = await check()
+        has_failed = not found
     finally:
         await env.limiter.leave(guards, env.clock(), has_failed=has_failed)
-    return right
+    return found
 
 
 async def forgive(env: Environment, email: str, address: str) -> None:

@@ -4,16 +4,22 @@ from typing import NamedTuple
 
 from portico.domain.audit import By
 from portico.domain.events.signing_in import SignedOut
-from portico.domain.proofs import BY_PASSWORD
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.sign_in import Attempt, check_password, lock_proven_user, note_sign_in
+from portico.services.sign_in import Proven, lock_proven_user, note_sign_in
 
 USER_AGENT_LENGTH = 300
+
+
+class Browser(NamedTuple):
+    """What signs in, and the cookie of the session that it has already, if it has one."""
+
+    agent: str
+    cookie: str | None
 
 
 class Opened(NamedTuple):
@@ -24,26 +30,23 @@ class Opened(NamedTuple):
     user: User
 
 
-async def open_session(
-    env: Environment, attempt: Attempt, *, user_agent: str, instead_of: str | None
-) -> Opened:
-    """Signs in. The session of the cookie `instead_of`, if there is one, ends: nobody who planted
-    it gets any further with it. Raises as `check_password` does."""
-    user = await check_password(env, attempt)
+async def open_session(env: Environment, proven: Proven, by: By, browser: Browser) -> Opened:
+    """Signs in. The session that the browser has already ends: nobody who planted it gets any
+    further with it. Raises as `lock_proven_user` does."""
     secret = mint("", env.random(32))
-    replaced = await env.sessions.by_hash(digest(instead_of)) if instead_of else None
+    replaced = await env.sessions.by_hash(digest(browser.cookie)) if browser.cookie else None
 
     async def work(change: Change) -> Opened:
-        current = await lock_proven_user(env, change, user)
+        current = await lock_proven_user(env, change, proven)
         if replaced is not None:
             await env.sessions.delete(change.tx, replaced.session.id)
         session = await env.sessions.insert(
             change.tx,
-            user_id=user.id,
+            user_id=current.id,
             token_hash=digest(secret),
-            address=attempt.address,
-            user_agent=user_agent[:USER_AGENT_LENGTH],
-            amr=BY_PASSWORD,
+            address=by.address,
+            user_agent=browser.agent[:USER_AGENT_LENGTH],
+            amr=proven.amr,
             now=change.now,
             expires_at=change.now + MAX_SECONDS * SECOND,
         )
@@ -51,7 +54,7 @@ async def open_session(
             session, secret, await note_sign_in(env, change, current, "session", session.id)
         )
 
-    return await env.change(attempt.by.alone, work)
+    return await env.change(by.alone, work)
 
 
 async def close_session(env: Environment, by: By) -> None:

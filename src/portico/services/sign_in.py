@@ -8,28 +8,63 @@ from typing import NamedTuple
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import AuthenticationRequired
+from portico.domain.errors import AuthenticationRequired, Fault
 from portico.domain.events.signing_in import SignedIn, SignInRefused
+from portico.domain.factors import Factors
+from portico.domain.proofs import BY_CODE, BY_PASSWORD, Methods
 from portico.domain.users import PASSWORD_LENGTH, User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
+from portico.services.second_factor import (
+    Code,
+    Enrolment,
+    add_authenticator,
+    check_code,
+    use_code,
+)
 
 WRONG = "The e-mail or the password is wrong."
+OTP_WANTED = (
+    "This account has a second factor: send otp, the code that its authenticator app shows, or a"
+    " recovery code."
+)
+ENROL_FIRST = (
+    "This account must have a second factor and has none: set one up by signing in on a page, such"
+    " as the dashboard."
+)
 SUSPENDED = "This account is suspended; ask an administrator."
 
 
 class Attempt(NamedTuple):
-    """An e-mail and a password, and who says so."""
+    """An e-mail and a password, and who says so. `otp` is a code of the second factor."""
 
     email: str
     password: str
     by: By
+    otp: str | None = None
 
     @property
     def address(self) -> str:
         """Where it comes from."""
         return self.by.address
+
+
+class Proven(NamedTuple):
+    """A user who has proved who they are, and how. Signing in uses up the code that they showed, or
+    sets up their new app, and ends the wait of the sign-in whose digest is `pending`."""
+
+    user: User
+    amr: Methods
+    shown: Code | Enrolment | None = None
+    pending: bytes | None = None
+
+
+class StepGone(AuthenticationRequired):
+    """The sign-in waits for no second factor any more."""
+
+    def __init__(self) -> None:
+        super().__init__("This took too long, or was done before: sign in again.")
 
 
 async def check_password(env: Environment, attempt: Attempt) -> User:
@@ -53,7 +88,21 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     return user
 
 
-async def lock_proven_user(env: Environment, change: Change, user: User) -> User:
+async def prove(env: Environment, attempt: Attempt) -> Proven:
+    """The user whose e-mail and password these are, with the code of the second factor where the
+    account has one.
+
+    Raises as `check_password` does; where a code is missing or wrong, with the detail `otp`.
+    """
+    user = await check_password(env, attempt)
+    factors = await env.factors.of_user(user.id)
+    if not factors or not attempt.otp:
+        _check_needs_no_code(env, user, factors)
+        return Proven(user, BY_PASSWORD)
+    return Proven(user, BY_CODE, await check_code(env, user, factors, attempt.otp, attempt.by))
+
+
+async def lock_user(env: Environment, change: Change, user: User) -> User:
     """The user whose password was checked, as it now is; nobody changes it until the change ends.
 
     Raises `AuthenticationRequired` for one who was deleted or suspended, or whose password changed,
@@ -65,6 +114,37 @@ async def lock_proven_user(env: Environment, change: Change, user: User) -> User
     if current.suspended_at is not None:
         raise AuthenticationRequired(SUSPENDED)
     return current
+
+
+async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> User:
+    """The user who has proved themselves, as `lock_user`; uses up what they did it by.
+
+    Raises `AuthenticationRequired` also where that was used up, or more is wanted, meanwhile, and
+    `StepGone` where the sign-in no longer waits.
+    """
+    current = await lock_user(env, change, proven.user)
+    if proven.pending and not await env.factors.take_pending(change.tx, proven.pending, change.now):
+        raise StepGone
+    if isinstance(proven.shown, Code):
+        await use_code(env, change, current, proven.shown)
+    elif isinstance(proven.shown, Enrolment):
+        await add_authenticator(env, change, current, proven.shown)
+    else:
+        _check_needs_no_code(env, current, await env.factors.of_user(current.id, change.tx))
+    return current
+
+
+def must_enrol(env: Environment, user: User) -> bool:
+    """Whether the installation wants a second factor of this user."""
+    wanted = env.require_second_factor
+    return wanted == "all" or (wanted == "admins" and user.role == "admin")
+
+
+def _check_needs_no_code(env: Environment, user: User, factors: Factors) -> None:
+    if factors:
+        raise AuthenticationRequired(OTP_WANTED, [Fault("otp", OTP_WANTED)])
+    if must_enrol(env, user):
+        raise AuthenticationRequired(ENROL_FIRST)
 
 
 async def note_sign_in(

@@ -17,14 +17,14 @@ from portico.domain.oauth import (
     Refused,
     narrowed,
 )
-from portico.domain.proofs import BY_PASSWORD, Proof
+from portico.domain.proofs import Proof
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
 from portico.domain.times import DAY, SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.sessions import USER_AGENT_LENGTH
-from portico.services.sign_in import Attempt, check_password, lock_proven_user, note_sign_in
+from portico.services.sign_in import Attempt, lock_proven_user, note_sign_in, prove
 from portico.storage.grants import Grant, OwnedToken
 
 USED = "This refresh token is not valid, has expired or was used before."
@@ -39,12 +39,13 @@ class Pair(NamedTuple):
 
 
 async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair:
-    """Signs in for a JWT. Raises as `check_password` does."""
-    user = await check_password(env, attempt)
+    """Signs in for a JWT. Raises as `prove` does."""
+    proven = await prove(env, attempt)
+    user = proven.user
     await env.signer.ready()
 
     async def work(change: Change) -> Pair:
-        current = await lock_proven_user(env, change, user)
+        current = await lock_proven_user(env, change, proven)
         grant = await env.grants.insert(
             change.tx,
             user_id=user.id,
@@ -52,7 +53,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
             scopes=frozenset(),
             address=attempt.address,
             user_agent=user_agent[:USER_AGENT_LENGTH],
-            proof=Proof(BY_PASSWORD, change.now),
+            proof=Proof(proven.amr, change.now),
             now=change.now,
             expires_at=change.now + REFRESH_SECONDS * SECOND,
         )

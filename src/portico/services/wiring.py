@@ -44,6 +44,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     destinations: Destinations
     """Where webhooks may lead."""
     events_days: int
+    require_second_factor: str
+    """Who must have a second factor: `off` (nobody), `admins` or `all`."""
 
 
 class Engines(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from portico.settings.declaring import Group, declared
-from portico.settings.values import whole
+from portico.settings.values import one_of, whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SigningIn(Group):
-    """Bounds of logins and consents."""
+    """Bounds of logins and consents, and what they need."""
 
     refresh_family_days: Annotated[
         int,
@@ -18,5 +18,13 @@ class SigningIn(Group):
             whole(1, 3650),
             "how long refresh tokens renew a login or a consent, before the user signs in again",
             kind=int,
+        ),
+    ]
+    require_second_factor: Annotated[
+        str,
+        declared(
+            "off",
+            one_of("off", "admins", "all"),
+            "who must have a second factor, and sets one up at the next sign-in",
         ),
     ]

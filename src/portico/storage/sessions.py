@@ -34,6 +34,8 @@ _SEEN = {
 UPDATE sessions SET last_seen_at = :at WHERE id = (
     SELECT id FROM sessions WHERE id = :id AND last_seen_at < :at FOR UPDATE SKIP LOCKED)""",
 }
+_PROVE = """
+UPDATE sessions SET amr = :amr, proved_at = :now WHERE id = :id AND user_id = :user_id"""
 _DELETE = "DELETE FROM sessions WHERE id = :id RETURNING id"
 _DELETE_OF_USER = "DELETE FROM sessions WHERE user_id = :user_id AND id <> :except RETURNING id"
 _KNOWN = "SELECT 1 FROM known_addresses WHERE user_id = :user_id AND address = :address"
@@ -106,6 +108,13 @@ class Sessions:
         """Moves the last-seen times of sessions forward: session id to milliseconds."""
         uses = [{"id": session, "at": at} for session, at in seen.items()]
         await tx.run_many(_SEEN[self._db.engine], uses)
+
+    async def prove(
+        self, tx: Transaction, session_id: int, user_id: int, amr: Methods, now: int
+    ) -> None:
+        """Notes that a session's owner has proved more than when they signed in."""
+        proof = {"id": session_id, "user_id": user_id, "amr": WORDS.store(amr), "now": now}
+        await tx.run(_PROVE, proof)
 
     async def delete(self, tx: Transaction, session_id: int) -> bool:
         """Ends a session; tells whether there was one."""

@@ -9,6 +9,7 @@ from portico.storage.deliveries import Deliveries
 from portico.storage.email_tokens import EmailTokens
 from portico.storage.events import Events
 from portico.storage.expiry import Expiry
+from portico.storage.factors import FactorStore
 from portico.storage.flushes import Flushes
 from portico.storage.grants import Grants
 from portico.storage.idempotency_keys import IdempotencyKeys
@@ -35,6 +36,7 @@ class Stores:
         self.grants = Grants(db)
         self.sessions = Sessions(db)
         self.email_tokens = EmailTokens(db)
+        self.factors = FactorStore(db)
         self.shown_once = ShownOnce()
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)

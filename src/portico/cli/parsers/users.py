@@ -12,6 +12,11 @@ _RESUME = """\
 Its API keys work again from their next request on; people sign in anew. Its mirror in the sandbox
 follows."""
 
+_RESET = (
+    "For whoever has lost them. Its app and recovery codes open nothing any more, and it is told by"
+    "\nmail; where one is required, it sets up another at the next sign-in."
+)
+
 
 def add_to(commands: Commands) -> None:
     """Declares `portico users …`."""
@@ -47,7 +52,10 @@ def add_to(commands: Commands) -> None:
     for verb, summary, details in (
         ("suspend", "suspend an account", _SUSPEND),
         ("resume", "end the suspension of an account", _RESUME),
+        ("reset-second-factor", "remove an account's second factors", _RESET),
     ):
-        change = users.verb(verb, f"portico.cli.users:run_{verb}", summary, details)
+        change = users.verb(
+            verb, f"portico.cli.users:run_{verb.replace('-', '_')}", summary, details
+        )
         change.add_argument("email", metavar="EMAIL", help="the account's e-mail")
         take_sandbox(change)

@@ -1,0 +1,61 @@
+"""What happens to second factors."""
+
+from portico.domain.events.base import Details
+from portico.domain.events.users import OfUser
+
+
+class FactorAdded(OfUser, frozen=True):
+    """An account has a factor more."""
+
+    action = "factor.added"
+
+    kind: str
+    name: str
+
+    @property
+    def details(self) -> Details:
+        """What it is, and its name."""
+        return {"kind": self.kind, "name": self.name}
+
+
+class FactorRenamed(FactorAdded, frozen=True):
+    """A factor has another name."""
+
+    action = "factor.renamed"
+
+
+class FactorRemoved(FactorAdded, frozen=True):
+    """An account has a factor less."""
+
+    action = "factor.removed"
+
+
+class FactorsReset(OfUser, frozen=True):
+    """An administrator or operator removed all factors of an account."""
+
+    action = "factors.reset"
+
+    factors: int
+
+    @property
+    def details(self) -> Details:
+        """How many there were."""
+        return {"factors": self.factors}
+
+
+class RecoveryCodesRenewed(OfUser, frozen=True):
+    """An account has new recovery codes, and its old ones open nothing."""
+
+    action = "recovery_codes.renewed"
+
+
+class RecoveryCodeUsed(OfUser, frozen=True):
+    """A recovery code took the place of a factor."""
+
+    action = "recovery_code.used"
+
+
+class SecondFactorRefused(OfUser, frozen=True):
+    """Whoever knew the password gave a wrong code."""
+
+    action = "second_factor.refused"

@@ -1,0 +1,37 @@
+"""Pages that set up an authenticator app, wherever one does: the QR code, and recovery codes."""
+
+from typing import Any
+
+from portico.domain.factors import app_address
+from portico.domain.users import User
+from portico.http.messages import Reply
+from portico.pages.site import Visit
+from portico.services.second_factor import offer_authenticator
+
+
+def enrolment_page(visit: Visit, user: User, template_name: str, **context: Any) -> Reply:
+    """The page where a user sets up an app. Shown again, it offers the same secret."""
+    env = visit.site.accounts.environment
+    offer = offer_authenticator(env, user.id, visit.form.text("secret"))
+    at = 4
+    return visit.page(
+        template_name,
+        "Set up an authenticator app",
+        sealed=offer.sealed,
+        key=" ".join(offer.secret[i : i + at] for i in range(0, len(offer.secret), at)),
+        image=_qr_code(app_address(offer.secret, user.email, "Portico")),
+        **context,
+    )
+
+
+def recovery_codes_page(visit: Visit, codes: tuple[str, ...], target: str) -> Reply:
+    """Recovery codes, for whoever has just got them; from there it goes on to `target`."""
+    return visit.page("recovery_codes.html", "Your recovery codes", codes=codes, target=target)
+
+
+def _qr_code(text: str) -> str:
+    """A QR code as SVG to stand in a page."""
+    # Loaded with the first that is shown: few servers show one.
+    import segno
+
+    return str(segno.make(text, error="m").svg_inline(scale=4, dark="#000", light="#fff"))

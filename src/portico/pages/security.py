@@ -1,0 +1,115 @@
+"""Sign-in security: an account's second factors."""
+
+from portico.domain.errors import NotFound
+from portico.domain.factors import Authenticator, factor_name
+from portico.http.messages import Reply
+from portico.pages.enrolling import enrolment_page, recovery_codes_page
+from portico.pages.site import PageRoute, Visit
+from portico.services.second_factor import (
+    enrol,
+    read_enrolment,
+    remove_authenticator,
+    rename_authenticator,
+    renew_recovery_codes,
+)
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /security."""
+    factors = await visit.env.factors.of_user(visit.user.id)
+    return visit.page("security.html", "Sign-in security", factors=factors)
+
+
+async def show_app(visit: Visit) -> Reply:
+    """GET /security/app."""
+    return enrolment_page(visit, visit.user, "enrol.html")
+
+
+async def add_app(visit: Visit) -> Reply:
+    """POST /security/app."""
+    form, user_id = visit.form, visit.user.id
+    name, code = form.read("name", factor_name), form.read("otp", str.strip)
+    form.check()
+    enrolment = read_enrolment(visit.env, user_id, form.text("secret"), code, name)
+    await enrol(visit.env, user_id, enrolment, visit.session_id, visit.request.by)
+    return await _shown(visit, enrolment.recovery_codes)
+
+
+async def _shown(visit: Visit, codes: tuple[str, ...]) -> Reply:
+    return await visit.once(recovery_codes_page(visit, codes, f"{visit.site.base}/security"))
+
+
+async def _own(visit: Visit) -> Authenticator:
+    """The app that the form or the address names. Raises `NotFound`."""
+    app = (await visit.env.factors.of_user(visit.user.id)).authenticator
+    if app is None or app.id != visit.sent_id():
+        raise NotFound("You have no such factor: it was removed meanwhile.")
+    return app
+
+
+async def show_rename(visit: Visit) -> Reply:
+    """GET /security/rename."""
+    app = await _own(visit)
+    return visit.page("factor_name.html", f"Rename {app.name}", app=app)
+
+
+async def rename(visit: Visit) -> Reply:
+    """POST /security/rename."""
+    app = await _own(visit)
+    name = visit.form.read("name", factor_name)
+    visit.form.check()
+    await rename_authenticator(visit.env, visit.user.id, app.id, name, visit.request.by)
+    return visit.go("/security", done="factor-renamed")
+
+
+async def ask_remove(visit: Visit) -> Reply:
+    """GET /security/remove."""
+    app = await _own(visit)
+    return visit.asks(
+        f"Remove {app.name}?",
+        "Its codes open nothing any more, and neither do the recovery codes: the password alone"
+        " signs you in then.",
+        words="Remove",
+        danger=True,
+        action="/security/remove",
+        back=("/security", "Sign-in security"),
+        id=app.id,
+    )
+
+
+async def remove(visit: Visit) -> Reply:
+    """POST /security/remove."""
+    app = await _own(visit)
+    await remove_authenticator(visit.env, visit.user.id, app.id, visit.request.by)
+    return visit.go("/security", done="factor-removed")
+
+
+async def ask_renew(visit: Visit) -> Reply:
+    """GET /security/recovery-codes."""
+    return visit.asks(
+        "Make new recovery codes?",
+        "The old ones open nothing from then on.",
+        words="Make new codes",
+        action="/security/recovery-codes",
+        back=("/security", "Sign-in security"),
+    )
+
+
+async def renew(visit: Visit) -> Reply:
+    """POST /security/recovery-codes."""
+    return await _shown(
+        visit, await renew_recovery_codes(visit.env, visit.user.id, visit.request.by)
+    )
+
+
+PAGES = (
+    PageRoute("GET", "/security", show),
+    PageRoute("GET", "/security/app", show_app),
+    PageRoute("POST", "/security/app", add_app),
+    PageRoute("GET", "/security/rename", show_rename),
+    PageRoute("POST", "/security/rename", rename),
+    PageRoute("GET", "/security/remove", ask_remove),
+    PageRoute("POST", "/security/remove", remove),
+    PageRoute("GET", "/security/recovery-codes", ask_renew),
+    PageRoute("POST", "/security/recovery-codes", renew),
+)

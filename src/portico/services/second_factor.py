@@ -1,0 +1,335 @@
+"""Use cases of second factors: prove one, set one up, rename it, remove it.
+
+A code is looked at under the guard, and used up in the change that signs in: of any number of uses
+at once exactly one succeeds.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+from portico.domain.audit import By
+from portico.domain.errors import (
+    AuthenticationRequired,
+    Conflict,
+    Fault,
+    Invalid,
+    NotFound,
+    Unavailable,
+)
+from portico.domain.events.factors import (
+    FactorAdded,
+    FactorRemoved,
+    FactorRenamed,
+    FactorsReset,
+    RecoveryCodesRenewed,
+    RecoveryCodeUsed,
+    SecondFactorRefused,
+)
+from portico.domain.factors import (
+    RECOVERY_CODES,
+    STEP_SECONDS,
+    Authenticator,
+    Factors,
+    matching_step,
+    new_secret,
+    recovery_code,
+    recovery_text,
+    step_of,
+)
+from portico.domain.proofs import BY_CODE
+from portico.domain.secrets import digest
+from portico.domain.users import User
+from portico.services.change import Change
+from portico.services.environment import Environment
+from portico.services.guard import Claim, guarded
+from portico.services.letters import tell
+
+KIND = "authenticator"
+
+WRONG_CODE = (
+    "This code is wrong, or was used before: type the one that the app shows now, or a recovery"
+    " code."
+)
+_STALE_PAGE = "This page is of another account or time: load it again."
+_OFF_STEPS = 20
+"""How far a clock may be off, either way, for whoever sets up an app to be told by how much."""
+
+
+class Code(NamedTuple):
+    """A right code that was not used yet: of an authenticator's step, or a recovery code."""
+
+    authenticator_id: int
+    step: int | None
+    recovery_hash: bytes
+
+
+class Enrolment(NamedTuple):
+    """An app that somebody has shown to have; the code of `step` is used up with it. The recovery
+    codes are not kept."""
+
+    secret: str
+    step: int
+    name: str
+    recovery_codes: tuple[str, ...]
+
+
+class Offer(NamedTuple):
+    """A secret for an app that is to be set up, and the same encrypted, to be sent back."""
+
+    secret: str
+    sealed: str
+
+
+async def check_code(env: Environment, user: User, factors: Factors, text: str, by: By) -> Code:
+    """The code that somebody typed who knows the password.
+
+    Raises `AuthenticationRequired` with the detail `otp` where it is wrong or was used,
+    `RateLimited` for too many guesses, and `Unavailable` where the secret cannot be read here.
+    """
+    authenticator = factors.authenticator
+    if authenticator is None:
+        raise _wrong_code()
+    secret = _opened(env, authenticator)
+
+    async def find() -> Code | None:
+        return await _find(env, authenticator, secret, text)
+
+    code = await guarded(env, Claim(user.email, user.id, by.address), find)
+    if code is None:
+
+        async def work(change: Change) -> None:
+            change.note(SecondFactorRefused(user))
+
+        await env.change(by.alone.named(credential="password"), work)
+        raise _wrong_code()
+    return code
+
+
+async def use_code(env: Environment, change: Change, user: User, code: Code) -> None:
+    """Uses a code up, for a locked user. Raises `AuthenticationRequired` where that was done
+    before."""
+    if code.step is not None:
+        used = await env.factors.use_step(change.tx, code.authenticator_id, code.step, change.now)
+    else:
+        used = await env.factors.use_recovery_code(change.tx, user.id, code.recovery_hash)
+        if used:
+            change.note(RecoveryCodeUsed(user))
+    if not used:
+        raise _wrong_code()
+
+
+def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Offer:
+    """A secret for a user's app: the one of an earlier offer where `sealed` is that, else a new
+    one."""
+    secret = _offered(env, user_id, sealed)
+    if secret is not None:
+        return Offer(secret, sealed)
+    secret = new_secret(env.random)
+    sealed_secret = env.vault.seal(secret.encode(), _offer_name(user_id))
+    return Offer(secret, urlsafe_b64encode(sealed_secret).decode())
+
+
+async def add_authenticator(
+    env: Environment, change: Change, user: User, enrolment: Enrolment
+) -> None:
+    """Gives a locked user an authenticator and recovery codes. Raises `Conflict` where there is
+    one."""
+    if await env.factors.of_user(user.id, change.tx):
+        raise Conflict("This account has an authenticator app already: remove that one first.")
+    new = Authenticator(
+        id=0,
+        user_id=user.id,
+        name=enrolment.name,
+        secret=env.vault.seal(enrolment.secret.encode(), _name(user.id)),
+        last_step=enrolment.step,
+        created_at=change.now,
+        last_used_at=None,
+    )
+    await env.factors.add_authenticator(change.tx, new)
+    change.note(FactorAdded(user, KIND, enrolment.name))
+    await _store_codes(env, change, user, enrolment.recovery_codes)
+
+
+async def enrol(
+    env: Environment, user_id: int, enrolment: Enrolment, session_id: int, by: By
+) -> None:
+    """Sets up an app for a user who is signed in, whose session is then one of two factors. Raises
+    `NotFound`, and as `add_authenticator` does."""
+
+    async def work(change: Change) -> User:
+        user = await _locked(env, change, user_id)
+        await add_authenticator(env, change, user, enrolment)
+        await env.sessions.prove(change.tx, session_id, user_id, BY_CODE, change.now)
+        return user
+
+    tell_enrolled(env, await env.change(by, work), enrolment)
+
+
+def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name: str) -> Enrolment:
+    """What somebody sends who sets up an app: the secret that they were offered, and its code of
+    now or of the step before. Raises `Invalid`."""
+    secret = _offered(env, user_id, sealed)
+    if secret is None:
+        raise Invalid(_STALE_PAGE)
+    now = step_of(env.clock())
+    step = matching_step(secret, code, (now - 1, now))
+    if step is not None:
+        return Enrolment(secret, step, name, _recovery_codes(env))
+    message = "This code is wrong: type the one that the app shows now."
+    off = matching_step(secret, code, range(now - _OFF_STEPS, now + _OFF_STEPS + 1))
+    if off is not None:
+        minutes = max(1, abs(off - now) * STEP_SECONDS // 60)
+        message = (
+            f"The clock of the app's device is {minutes} minutes {'fast' if off > now else 'slow'}:"
+            " have it set by the network, then type the code that the app shows."
+        )
+    raise Invalid(message, [Fault("otp", message)])
+
+
+async def rename_authenticator(
+    env: Environment, user_id: int, row_id: int, name: str, by: By
+) -> None:
+    """Gives a user's app another name. Raises `NotFound`."""
+
+    async def work(change: Change) -> None:
+        user = await _locked(env, change, user_id)
+        if not await env.factors.rename(change.tx, user_id, row_id, name):
+            raise _gone()
+        change.note(FactorRenamed(user, KIND, name))
+
+    await env.change(by, work)
+
+
+async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: By) -> None:
+    """Removes a user's app, with the recovery codes. Raises `NotFound`."""
+
+    async def work(change: Change) -> tuple[User, str]:
+        user = await _locked(env, change, user_id)
+        authenticator = (await env.factors.of_user(user_id, change.tx)).authenticator
+        if authenticator is None or authenticator.id != row_id:
+            raise _gone()
+        await env.factors.remove_all(change.tx, user_id)
+        change.note(FactorRemoved(user, KIND, authenticator.name))
+        return user, authenticator.name
+
+    user, name = await env.change(by, work)
+    tell_factors_changed(env, user, f"The authenticator app {name} was removed from your account.")
+
+
+async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[str, ...]:
+    """New recovery codes instead of those before. Raises `NotFound` where there is no factor that
+    they could stand for."""
+    codes = _recovery_codes(env)
+
+    async def work(change: Change) -> User:
+        user = await _locked(env, change, user_id)
+        if not await env.factors.of_user(user_id, change.tx):
+            raise _gone()
+        change.note(RecoveryCodesRenewed(user))
+        await _store_codes(env, change, user, codes)
+        return user
+
+    user = await env.change(by, work)
+    tell_factors_changed(env, user, "Your account has new recovery codes; the old ones are void.")
+    return codes
+
+
+async def reset_factors(env: Environment, user_id: int, by: By) -> User:
+    """Removes all factors of a user who has lost them. Raises `NotFound`, and `Conflict` where
+    there are none."""
+
+    async def work(change: Change) -> User:
+        user = await _locked(env, change, user_id)
+        removed = await env.factors.remove_all(change.tx, user_id)
+        if not removed:
+            raise Conflict("This account has no second factor.")
+        await env.factors.delete_pending_of_user(change.tx, user_id)
+        change.note(FactorsReset(user, removed))
+        return user
+
+    user = await env.change(by, work)
+    tell_factors_changed(
+        env, user, "An administrator removed all second factors and recovery codes of your account."
+    )
+    return user
+
+
+def tell_enrolled(env: Environment, user: User, enrolment: Enrolment) -> None:
+    """Tells an account by mail that it has an app more."""
+    what = f"The authenticator app {enrolment.name} was added to your account."
+    tell_factors_changed(env, user, what)
+
+
+def tell_factors_changed(env: Environment, user: User, what: str) -> None:
+    """Tells an account by mail what became of its factors."""
+    tell(
+        env,
+        user,
+        "The second factor of your Portico account changed",
+        what,
+        "If it was not you, change your password at once and ask your administrator.",
+        f"{env.addresses.dashboard}/security",
+    )
+
+
+async def _find(
+    env: Environment, authenticator: Authenticator, secret: str, text: str
+) -> Code | None:
+    now = step_of(env.clock())
+    step = matching_step(secret, text, (now - 1, now, now + 1))
+    if step is not None:
+        found = Code(authenticator.id, step, b"")
+        return found if step > authenticator.last_step else None
+    recovery_hash = digest(recovery_text(text))
+    if await env.factors.has_recovery_code(authenticator.user_id, recovery_hash):
+        return Code(authenticator.id, None, recovery_hash)
+    return None
+
+
+def _recovery_codes(env: Environment) -> tuple[str, ...]:
+    return tuple(recovery_code(env.random) for _ in range(RECOVERY_CODES))
+
+
+async def _store_codes(
+    env: Environment, change: Change, user: User, codes: tuple[str, ...]
+) -> None:
+    hashes = tuple(digest(recovery_text(code)) for code in codes)
+    await env.factors.set_recovery_codes(change.tx, user.id, hashes)
+
+
+async def _locked(env: Environment, change: Change, user_id: int) -> User:
+    user = await change.lock(env.users, user_id)
+    if user is None:
+        raise NotFound(f"There is no user {user_id}.")
+    return user
+
+
+def _opened(env: Environment, authenticator: Authenticator) -> str:
+    secret = env.vault.open(authenticator.secret, _name(authenticator.user_id))
+    if secret is None:
+        raise Unavailable("This server's secret.key cannot read the account's second factor.")
+    return secret.decode()
+
+
+def _offered(env: Environment, user_id: int, sealed: str) -> str | None:
+    try:
+        secret = env.vault.open(urlsafe_b64decode(sealed.encode()), _offer_name(user_id))
+    except ValueError:
+        return None
+    return None if secret is None else secret.decode()
+
+
+def _name(user_id: int) -> str:
+    return f"authenticator of {user_id}"
+
+
+def _offer_name(user_id: int) -> str:
+    return f"authenticator offered to {user_id}"
+
+
+def _wrong_code() -> AuthenticationRequired:
+    return AuthenticationRequired(WRONG_CODE, [Fault("otp", WRONG_CODE)])
+
+
+def _gone() -> NotFound:
+    return NotFound("This factor was removed meanwhile.")

@@ -1,0 +1,83 @@
+"""Signing in on pages where the password is not enough: what comes after it.
+
+Between the two there is no session: a secret of its own says whose password was right, for ten
+minutes, and nothing but these use cases takes it. Whatever ends an account's sessions ends it too.
+"""
+
+from typing import NamedTuple
+
+from portico.domain.audit import By
+from portico.domain.factors import Factors
+from portico.domain.proofs import BY_CODE
+from portico.domain.secrets import digest, mint
+from portico.domain.sessions import PENDING_SECONDS
+from portico.domain.times import SECOND
+from portico.domain.users import User
+from portico.services.change import Change
+from portico.services.environment import Environment
+from portico.services.second_factor import Enrolment, check_code, tell_enrolled
+from portico.services.sessions import Browser, Opened, open_session
+from portico.services.sign_in import Proven, StepGone, lock_user, must_enrol
+from portico.storage.factors import PendingSignIn
+
+
+class Waiting(NamedTuple):
+    """Somebody whose password was right; without factors, they must set one up."""
+
+    user: User
+    factors: Factors
+    token_hash: bytes
+
+
+async def needs_second_step(env: Environment, user: User) -> bool:
+    """Whether this user's password is not enough to sign in."""
+    return must_enrol(env, user) or bool(await env.factors.of_user(user.id))
+
+
+async def begin_second_step(env: Environment, user: User, by: By) -> str:
+    """The secret that waits for a user whose password was right. Raises as `lock_user` does."""
+    secret = mint("", env.random(32))
+
+    async def work(change: Change) -> None:
+        await lock_user(env, change, user)
+        waits = PendingSignIn(user.id, change.now + PENDING_SECONDS * SECOND)
+        await env.factors.add_pending(change.tx, digest(secret), waits)
+        change.told_elsewhere()  # by signing in, or by the refusal
+
+    await env.change(by.alone, work)
+    return secret
+
+
+async def waiting(env: Environment, secret: str | None) -> Waiting | None:
+    """Who waits by this secret; None where nobody does any more."""
+    token_hash = digest(secret or "")
+    pending = await env.factors.pending(token_hash)
+    if pending is None or pending.expires_at <= env.clock():
+        return None
+    user = await env.users.get(pending.user_id)
+    if user is None:
+        return None
+    return Waiting(user, await env.factors.of_user(user.id), token_hash)
+
+
+async def finish_by_code(
+    env: Environment, waits: Waiting, text: str, by: By, browser: Browser
+) -> Opened:
+    """Signs in by a code of the app, or a recovery code. Raises as `check_code` and `open_session`
+    do."""
+    code = await check_code(env, waits.user, waits.factors, text, by)
+    proven = Proven(waits.user, BY_CODE, code, waits.token_hash)
+    return await open_session(env, proven, by, browser)
+
+
+async def finish_by_enrolling(
+    env: Environment, waits: Waiting, enrolment: Enrolment, by: By, browser: Browser
+) -> Opened:
+    """Signs in by setting up an app. Raises as `open_session` does, and `StepGone` where there is a
+    factor by now."""
+    if waits.factors:
+        raise StepGone
+    proven = Proven(waits.user, BY_CODE, enrolment, waits.token_hash)
+    opened = await open_session(env, proven, by, browser)
+    tell_enrolled(env, opened.user, enrolment)
+    return opened

@@ -1,0 +1,109 @@
+"""Second factors: authenticators, recovery codes, and sign-ins that wait for one of them."""
+
+import msgspec
+
+from portico.domain.factors import Authenticator, Factors
+from portico.storage.database import Database, Transaction
+from portico.storage.table import Table
+
+
+class PendingSignIn(msgspec.Struct, frozen=True):
+    """A sign-in whose password was right. `expires_at` is in epoch milliseconds."""
+
+    user_id: int
+    expires_at: int
+
+
+AUTHENTICATORS = Table("authenticators", Authenticator, fixed=("user_id", "secret", "created_at"))
+PENDING = Table("pending_sign_ins", PendingSignIn, secrets=("token_hash",))
+
+_OF_USER = f"SELECT {AUTHENTICATORS.columns} FROM authenticators WHERE user_id = :user_id"
+_CODES = "SELECT count(*) FROM recovery_codes WHERE user_id = :user_id"
+# Single use: of concurrent uses of a code exactly one finds an earlier step.
+_USE = """
+UPDATE authenticators SET last_step = :step, last_used_at = :now
+WHERE id = :id AND last_step < :step RETURNING id"""
+_RENAME = """
+UPDATE authenticators SET name = :name WHERE user_id = :user_id AND id = :id RETURNING id"""
+_DELETE = "DELETE FROM authenticators WHERE user_id = :user_id AND id = :id RETURNING id"
+_DELETE_ALL = "DELETE FROM authenticators WHERE user_id = :user_id RETURNING id"
+_ADD_CODE = "INSERT INTO recovery_codes (user_id, code_hash) VALUES (:user_id, :hash)"
+_HAS_CODE = "SELECT 1 FROM recovery_codes WHERE user_id = :user_id AND code_hash = :hash"
+_USE_CODE = """
+DELETE FROM recovery_codes WHERE user_id = :user_id AND code_hash = :hash RETURNING user_id"""
+_DELETE_CODES = "DELETE FROM recovery_codes WHERE user_id = :user_id"
+_PENDING = f"SELECT {PENDING.columns} FROM pending_sign_ins WHERE token_hash = :hash"
+_TAKE_PENDING = f"""
+DELETE FROM pending_sign_ins WHERE token_hash = :hash AND expires_at > :now
+RETURNING {PENDING.columns}"""
+_DELETE_PENDING = "DELETE FROM pending_sign_ins WHERE user_id = :user_id"
+
+
+class FactorStore:
+    """The second factors of one environment's users."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def of_user(self, user_id: int, tx: Transaction | None = None) -> Factors:
+        """What a user has; with `tx`, as that sees it."""
+        one = self._db.one if tx is None else tx.one
+        app = await one(_OF_USER, {"user_id": user_id})
+        if app is None:
+            return Factors(None, 0)
+        codes = await one(_CODES, {"user_id": user_id})
+        return Factors(Authenticator(*app), int(codes[0]) if codes else 0)
+
+    async def add_authenticator(self, tx: Transaction, new: Authenticator) -> Authenticator:
+        """Stores a new one, whose id is ignored. Raises `UniqueViolation` where there is one."""
+        return await AUTHENTICATORS.add(tx, new)
+
+    async def use_step(self, tx: Transaction, authenticator_id: int, step: int, now: int) -> bool:
+        """Uses up the code of a step and those before it; False where that was done before."""
+        used = {"id": authenticator_id, "step": step, "now": now}
+        return await tx.one(_USE, used) is not None
+
+    async def rename(self, tx: Transaction, user_id: int, row_id: int, name: str) -> bool:
+        """Gives a user's authenticator another name; False where there is no such."""
+        return await tx.one(_RENAME, {"user_id": user_id, "id": row_id, "name": name}) is not None
+
+    async def remove(self, tx: Transaction, user_id: int, row_id: int) -> bool:
+        """Removes a user's authenticator; False where there is no such."""
+        return await tx.one(_DELETE, {"user_id": user_id, "id": row_id}) is not None
+
+    async def remove_all(self, tx: Transaction, user_id: int) -> int:
+        """Removes all that a user has, recovery codes too; tells how many factors there were."""
+        await self.set_recovery_codes(tx, user_id, ())
+        return len(await tx.all(_DELETE_ALL, {"user_id": user_id}))
+
+    async def set_recovery_codes(
+        self, tx: Transaction, user_id: int, hashes: tuple[bytes, ...]
+    ) -> None:
+        """Stores recovery codes by their digests, instead of those before."""
+        await tx.run(_DELETE_CODES, {"user_id": user_id})
+        await tx.run_many(_ADD_CODE, [{"user_id": user_id, "hash": one} for one in hashes])
+
+    async def has_recovery_code(self, user_id: int, code_hash: bytes) -> bool:
+        """Whether this is an unused recovery code of the user's."""
+        return await self._db.one(_HAS_CODE, {"user_id": user_id, "hash": code_hash}) is not None
+
+    async def use_recovery_code(self, tx: Transaction, user_id: int, code_hash: bytes) -> bool:
+        """Uses up a recovery code; False where it is none, or was used before."""
+        return await tx.one(_USE_CODE, {"user_id": user_id, "hash": code_hash}) is not None
+
+    async def add_pending(self, tx: Transaction, token_hash: bytes, new: PendingSignIn) -> None:
+        """Stores a sign-in that waits, by its digest."""
+        await PENDING.add(tx, new, token_hash=token_hash)
+
+    async def pending(self, token_hash: bytes) -> PendingSignIn | None:
+        """The sign-in with this digest that waits, whether it has expired or not."""
+        row = await self._db.one(_PENDING, {"hash": token_hash})
+        return PendingSignIn(*row) if row else None
+
+    async def take_pending(self, tx: Transaction, token_hash: bytes, now: int) -> bool:
+        """Ends a sign-in's wait; False where it has expired or was taken before."""
+        return await tx.one(_TAKE_PENDING, {"hash": token_hash, "now": now}) is not None
+
+    async def delete_pending_of_user(self, tx: Transaction, user_id: int) -> None:
+        """Ends all sign-ins of a user that wait."""
+        await tx.run(_DELETE_PENDING, {"user_id": user_id})

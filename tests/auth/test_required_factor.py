@@ -1,0 +1,75 @@
+"""`require_second_factor`: who must have a second factor sets it up before anything else."""
+
+import re
+
+import pytest
+
+from auth.test_second_factor import (
+    HERE,
+    SITES,
+    Person,
+    Way,
+    code_of,
+    enrolled,
+    factored,
+    session_in,
+)
+from driving import Api
+from signing_in import PASSWORD
+
+
+@pytest.fixture(params=["/auth/login", "/v1/sessions"])
+def way(api: Api, request: pytest.FixtureRequest) -> Way:
+    """Each way in of the API."""
+    return Way(api, request.param)
+
+
+@pytest.mark.parametrize(("setting", "held"), [("admins", ["admin"]), ("all", ["admin", "viewer"])])
+async def test_the_api_lets_nobody_in_who_must_have_a_factor_and_has_none(
+    api: Api, way: Way, setting: str, held: list[str]
+) -> None:
+    api.live.require_second_factor = setting
+    for role in ("admin", "viewer"):
+        user = await api.account(role, password=PASSWORD)
+        for otp in (None, "123456"):
+            answer = await way.send(user, otp)
+            assert answer.is_success == (role not in held)
+            if role in held:
+                assert answer.status_code == 401
+                assert "must have a second factor" in answer.json()["error"]["message"]
+        has_one = await factored(api, role=role)
+        assert (await way.send(has_one, code_of(api))).is_success
+
+
+@pytest.mark.parametrize("site", SITES)
+async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) -> None:
+    name, at = SITES[site]
+    env = api.live if name == "live" else api.sandbox
+    env.require_second_factor = "all"
+    user = await api.account(env=env, password=PASSWORD)
+    person = Person(api, at)
+    first = await person.password(user)
+    assert first.status_code == 303
+    assert not session_in(first)
+    path = first.headers["location"].removeprefix(at.removeprefix(HERE))
+    wrong = await person.post("/sign-in/code", secret="", otp="000000", name="Phone")
+    assert wrong.status_code == 422
+    assert not session_in(wrong)
+    done = await enrolled(api, person, path)
+    assert done.status_code == 200, done.text
+    assert session_in(done)
+    assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}", done.text)) == 10
+    (session,) = await env.sessions.of_user(user.id, api.clock())
+    assert session.amr == ("pwd", "otp", "mfa")
+    again = await enrolled_twice(person)
+    assert again == 303
+    api.clock.advance(seconds=60)
+    next_time = Person(api, at)
+    await next_time.password(user)
+    key: str = person.key  # type: ignore[attr-defined]
+    assert session_in(await next_time.post("/sign-in/code", otp=code_of(api, 0, key)))
+
+
+async def enrolled_twice(person: Person) -> int:
+    """What becomes of the form when it is sent once more."""
+    return (await person.post("/sign-in/code", secret="", otp="000000", name="Phone")).status_code

@@ -1,0 +1,454 @@
+"""The second factor at every way in: codes of an app, recovery codes, and nothing in between."""
+
+import asyncio
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pyotp
+import pytest
+
+from driving import NOON, Api
+from portico.domain.audit import OPERATOR
+from portico.domain.errors import Conflict
+from portico.domain.factors import Authenticator, step_of
+from portico.domain.proofs import BY_CODE
+from portico.domain.secrets import digest
+from portico.domain.users import User
+from portico.services.environment import Environment
+from portico.services.second_factor import (
+    Enrolment,
+    add_authenticator,
+    offer_authenticator,
+    read_enrolment,
+    reset_factors,
+)
+from signing_in import AUTH, CALLBACK, PASSWORD, Visitor, client_of, cookie_of, read
+
+HERE = "https://localhost:8443"
+DASHBOARD = f"{HERE}/dashboard"
+ORIGIN = {"origin": HERE}
+SITES = {
+    "dashboard": ("live", DASHBOARD),
+    "auth": ("live", AUTH["live"]),
+    "sandbox auth": ("sandbox", AUTH["sandbox"]),
+}
+KEY = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
+CODES = tuple(f"aaaa-bbbb-cccc-{letter * 4}" for letter in "abcdefghij")
+
+
+def code_of(api: Api, steps: int = 0, key: str = KEY) -> str:
+    """What the app shows now, or so many steps from now."""
+    return pyotp.TOTP(key).generate_otp(step_of(api.clock()) + steps)
+
+
+async def factored(api: Api, env: Environment | None = None, **values: Any) -> User:
+    """Somebody with an app and recovery codes, whose codes of now are not used."""
+    env = env or api.live
+    user = await api.account(env=env, password=PASSWORD, **values)
+    enrolment = Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
+    await env.change(OPERATOR, lambda change: add_authenticator(env, change, user, enrolment))
+    return user
+
+
+def refused_for_otp(answer: httpx.Response) -> str:
+    """Sees that an answer is 401 for the second factor alone; returns what it says."""
+    assert answer.status_code == 401, answer.text
+    error = answer.json()["error"]
+    assert error["code"] == "AUTHENTICATION_REQUIRED"
+    (detail,) = error["details"]
+    assert detail["field"] == "otp"
+    return str(detail["message"])
+
+
+class Way:
+    """One of the two ways in of the API."""
+
+    def __init__(self, api: Api, path: str) -> None:
+        self.visitor = Visitor(api, "192.0.2.7")
+        self.url = HERE + path
+
+    async def send(self, user: User, otp: str | None = None, password: str = PASSWORD) -> Any:
+        """One attempt."""
+        more = {} if otp is None else {"otp": otp}
+        body = {"email": user.email, "password": password, **more}
+        return await self.visitor.send("POST", self.url, body)
+
+
+@pytest.fixture(params=["/auth/login", "/v1/sessions"])
+def way(api: Api, request: pytest.FixtureRequest) -> Way:
+    """Each of them."""
+    return Way(api, request.param)
+
+
+async def test_the_api_wants_a_code_beside_the_password(api: Api, way: Way) -> None:
+    user = await factored(api)
+    async with api.unchanged():
+        assert "second factor" in refused_for_otp(await way.send(user))
+        refused_for_otp(await way.send(user, ""))
+    assert (await way.send(user, code_of(api))).is_success
+    plain = await api.account(password=PASSWORD)
+    assert (await way.send(plain, "123456")).is_success, "ignored where there is no factor"
+
+
+async def test_a_code_works_once_and_one_step_either_way(api: Api, way: Way) -> None:
+    user = await factored(api)
+    for steps, good in ((-2, False), (2, False), (-1, True), (-1, False), (0, True), (1, True)):
+        answer = await way.send(user, code_of(api, steps))
+        assert answer.is_success == good, steps
+        if not good:
+            refused_for_otp(answer)
+    for junk in ("000000x", "é", "١٢٣٤٥٦", "1", " ", "\u2028", code_of(api)[:5]):
+        refused_for_otp(await way.send(user, junk))
+
+
+async def test_a_wrong_password_uses_no_code_up(api: Api, way: Way) -> None:
+    user = await factored(api)
+    for code in (code_of(api), CODES[0]):
+        answer = await way.send(user, code, "Wrong-password1")
+        assert answer.status_code == 401
+        assert answer.json()["error"]["details"] == []
+        assert (await way.send(user, code)).is_success
+        refused_for_otp(await way.send(user, code))
+
+
+async def test_recovery_codes_work_once_however_they_are_typed(api: Api, way: Way) -> None:
+    user = await factored(api)
+    assert (await way.send(user, CODES[1].upper().replace("-", " "))).is_success
+    refused_for_otp(await way.send(user, CODES[1]))
+    other = await factored(api)
+    assert (await way.send(other, CODES[1])).is_success, "everybody has their own"
+    assert (await api.live.factors.of_user(user.id)).recovery_codes == 9
+
+
+async def test_of_fifty_uses_of_a_code_at_once_one_succeeds(api: Api) -> None:
+    servers = [api, api.beside(), api.beside()]
+    user = await factored(api)
+    for code in (code_of(api), CODES[2]):
+        ways = [Way(servers[number % 3], "/auth/login") for number in range(50)]
+        answers = await asyncio.gather(*(way.send(user, code) for way in ways))
+        codes = sorted(answer.status_code for answer in answers)
+        assert codes.count(200) == 1, codes
+        assert set(codes) <= {200, 401, 429, 503}
+        api.clock.advance(days=1)
+
+
+async def test_wrong_codes_are_slowed_by_the_same_guard(api: Api, way: Way) -> None:
+    user = await factored(api)
+    for _ in range(5):
+        refused_for_otp(await way.send(user, "000000"))
+        assert (await way.send(user, None, "Wrong-password1")).status_code == 401
+    assert (await way.send(user, code_of(api))).status_code == 429
+    api.clock.advance(seconds=60)
+    assert (await way.send(user, code_of(api))).is_success
+
+
+async def test_a_missing_code_is_no_guess(api: Api, way: Way) -> None:
+    user = await factored(api)
+    for _ in range(20):
+        refused_for_otp(await way.send(user))
+    assert (await way.send(user, code_of(api))).is_success
+
+
+class Person:
+    """Somebody with a browser, at one site."""
+
+    def __init__(self, api: Api, at: str) -> None:
+        self.browser = api.stranger()
+        self.at = at
+
+    async def post(self, path: str, **form: str) -> httpx.Response:
+        """A form of that site."""
+        return await self.browser.post(self.at + path, data=form, headers=ORIGIN)
+
+    async def password(self, user: User, **more: str) -> httpx.Response:
+        """The first step."""
+        return await self.post("/sign-in", email=user.email, password=PASSWORD, **more)
+
+
+def session_in(answer: httpx.Response) -> bool:
+    """Whether an answer opens a session."""
+    return any(one.startswith("__Host-session=") for one in answer.headers.get_list("set-cookie"))
+
+
+@pytest.mark.parametrize("site", SITES)
+async def test_pages_ask_for_the_code_after_the_password(api: Api, site: str) -> None:
+    name, at = SITES[site]
+    env = api.live if name == "live" else api.sandbox
+    user = await factored(api, env)
+    person = Person(api, at)
+    first = await person.password(user)
+    assert first.status_code == 303
+    assert "/sign-in/code?next=" in first.headers["location"]
+    assert not session_in(first)
+    page = await person.browser.get(HERE + first.headers["location"])
+    assert page.status_code == 200
+    assert 'name="otp"' in page.text
+    async with api.unchanged(but="audit"):
+        wrong = await person.post("/sign-in/code", otp="000000")
+        assert wrong.status_code == 422
+        assert "wrong" in wrong.text
+    second = await person.post("/sign-in/code", otp=code_of(api))
+    assert second.status_code == 303
+    assert session_in(second)
+    (session,) = await env.sessions.of_user(user.id, api.clock())
+    assert session.amr == BY_CODE
+    again = await person.post("/sign-in/code", otp=code_of(api, 1))
+    assert again.status_code == 303
+    assert not session_in(again), "it waited once"
+
+
+async def test_half_a_sign_in_opens_nothing_but_the_second_step(api: Api) -> None:
+    user = await factored(api, role="admin")
+    person = Person(api, DASHBOARD)
+    first = await person.password(user)
+    secret = cookie_of(first)
+    paths = [
+        *("/dashboard", "/dashboard/security", "/dashboard/keys", "/dashboard/users"),
+        *("/dashboard/profile", "/dashboard/once?page=x", "/dashboard/sandbox"),
+    ]
+    for path in paths:
+        answer = await person.browser.get(HERE + path)
+        assert answer.status_code == 303, path
+        assert "/sign-in?next=" in answer.headers["location"]
+    for cookie in (secret, f"{secret}; __Host-second-step={secret}"):
+        for bearer in (None, secret):
+            answer = await Visitor(api).me(bearer, cookie=None if bearer else cookie)
+            assert answer.status_code == 401
+    async with api.unchanged():
+        for path in ("/security/app", "/security/remove", "/users/delete", "/keys", "/password"):
+            answer = await person.post(path, csrf="", id="1")
+            assert answer.status_code == 303
+            assert "sign-in" in answer.headers["location"]
+        consent = f"{AUTH['live']}/authorize"
+        answer = await person.browser.post(consent, data={"decision": "allow"}, headers=ORIGIN)
+        assert answer.status_code == 303
+
+
+async def test_half_a_sign_in_ends_by_itself_and_with_the_password(api: Api) -> None:
+    user = await factored(api)
+    person = Person(api, DASHBOARD)
+    await person.password(user)
+    api.clock.advance(seconds=600)
+    async with api.unchanged():
+        late = await person.post("/sign-in/code", otp=code_of(api))
+    assert late.headers["location"].startswith("/dashboard/sign-in?done=sign-in-again")
+    await person.password(user)
+    visitor = await api.caller(user=await api.account("admin"))
+    changed = await visitor.patch(f"/users/{user.id}", json={"password": "Another-1word"})
+    assert changed.status_code == 200
+    async with api.unchanged():
+        answer = await person.post("/sign-in/code", otp=code_of(api))
+    assert "sign-in-again" in answer.headers["location"]
+
+
+async def test_signing_in_goes_on_to_where_one_wanted(api: Api) -> None:
+    user = await factored(api)
+    person = Person(api, DASHBOARD)
+    first = await person.password(user, next="/dashboard/keys?a=b")
+    page = await person.browser.get(HERE + first.headers["location"])
+    hidden = re.search(r'name="next" value="(.*?)"', page.text)
+    assert hidden
+    second = await person.post("/sign-in/code", otp=code_of(api), next=unescape(hidden[1]))
+    assert second.headers["location"] == "/dashboard/keys?a=b"
+    third = await Person(api, DASHBOARD).post("/sign-in/code", next="https://evil.test/")
+    assert third.headers["location"].endswith("next=%2Fdashboard"), "and nowhere else"
+
+
+async def enrolled(api: Api, person: Person, path: str, steps: int = 0) -> httpx.Response:
+    """What comes of the form that sets up an app."""
+    page = await person.browser.get(person.at + path)
+    assert page.status_code == 200, page.text
+    hidden = dict(re.findall(r'name="(csrf|secret|next)" value="(.*?)"', page.text))
+    key = re.search(r'<code class="key">(.*?)</code>', page.text)
+    assert key
+    assert "<svg" in page.text
+    person.key = key[1].replace(" ", "")  # type: ignore[attr-defined]
+    otp = code_of(api, steps, person.key)  # type: ignore[attr-defined]
+    return await person.post(path, **hidden, name="Phone", otp=otp)
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+async def test_an_app_is_set_up_with_its_code_which_is_used_up(api: Api, steps: int) -> None:
+    user = await api.account(password=PASSWORD)
+    person = Person(api, DASHBOARD)
+    await person.password(user)
+    made = await enrolled(api, person, "/security/app", steps)
+    assert made.status_code == 303, made.text
+    shown = await person.browser.get(HERE + made.headers["location"])
+    codes = re.findall(r"[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}", shown.text)
+    assert len(set(codes)) == 10
+    assert (await person.browser.get(HERE + made.headers["location"])).status_code == 410
+    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    assert session.amr == BY_CODE
+    login = Way(api, "/auth/login")
+    key: str = person.key  # type: ignore[attr-defined]
+    refused_for_otp(await login.send(user, code_of(api, steps, key)))
+    assert (await login.send(user, code_of(api, steps + 1, key))).is_success
+    assert (await login.send(user, codes[0])).is_success
+    for page in ("", "/security", "/audit"):
+        assert key not in (await person.browser.get(DASHBOARD + page)).text
+    row = await api.live.db.one("SELECT secret FROM authenticators")
+    assert row is not None
+    assert key.encode() not in bytes(row[0])
+
+
+async def test_a_clock_that_is_wrong_is_told_when_an_app_is_set_up(api: Api) -> None:
+    user = await api.account(password=PASSWORD)
+    person = Person(api, DASHBOARD)
+    await person.password(user)
+    for steps, words in ((10, "5 minutes fast"), (-10, "5 minutes slow"), (100, "is wrong")):
+        async with api.unchanged():
+            answer = await enrolled(api, person, "/security/app", steps)
+        assert answer.status_code == 422
+        assert words in answer.text
+    kept = re.search(r'<code class="key">(.*?)</code>', answer.text)
+    assert kept
+    assert kept[1].replace(" ", "") == person.key, "what was scanned stays"  # type: ignore[attr-defined]
+
+
+async def test_an_offer_is_one_accounts(api: Api) -> None:
+    ada, grace = await api.account(), await api.account()
+    offer = offer_authenticator(api.live, ada.id)
+    code = code_of(api, 0, offer.secret)
+    for sealed in (offer.sealed, "", "é", "AAAA", offer.sealed[:-4]):
+        with pytest.raises(Exception, match="load it again"):
+            read_enrolment(api.live, grace.id, sealed, code, "Phone")
+    assert read_enrolment(api.live, ada.id, offer.sealed, code, "Phone").secret == offer.secret
+
+
+async def test_two_tabs_set_up_one_app(api: Api) -> None:
+    user = await factored(api)
+    with pytest.raises(Conflict):
+        await api.live.change(
+            OPERATOR,
+            lambda change: add_authenticator(
+                api.live, change, user, Enrolment(KEY, 0, "Tab", CODES)
+            ),
+        )
+    assert (await api.live.factors.of_user(user.id)).authenticator.name == "Phone"  # type: ignore[union-attr]
+
+
+async def test_factors_are_renamed_renewed_and_removed(api: Api) -> None:
+    user = await factored(api)
+    person = Person(api, DASHBOARD)
+    await person.password(user)
+    await person.post("/sign-in/code", otp=code_of(api))
+    page = await person.browser.get(f"{DASHBOARD}/security")
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf
+    (row,) = await api.live.db.all("SELECT id FROM authenticators")
+    own = {"csrf": csrf[1], "id": str(row[0])}
+    renamed = await person.post("/security/rename", **own, name="Pixel <9>")
+    assert renamed.status_code == 303
+    assert "Pixel &lt;9&gt;" in (await person.browser.get(f"{DASHBOARD}/security")).text
+    made = await person.post("/security/recovery-codes", csrf=csrf[1])
+    assert made.status_code == 303
+    login = Way(api, "/auth/login")
+    refused_for_otp(await login.send(user, CODES[0]))
+    for path in ("/security/rename", "/security/remove"):
+        async with api.unchanged():
+            gone = await person.post(path, csrf=csrf[1], id="999", name="x")
+        assert gone.status_code == 404
+    assert (await person.post("/security/remove", **own)).status_code == 303
+    assert (await login.send(user)).is_success
+    assert (await person.post("/security/remove", **own)).status_code == 404, "two tabs"
+
+
+async def test_an_admins_reset_leaves_the_password_alone(api: Api) -> None:
+    user = await factored(api)
+    await reset_factors(api.live, user.id, OPERATOR)
+    assert (await Way(api, "/auth/login").send(user)).is_success
+    with pytest.raises(Conflict):
+        await reset_factors(api.live, user.id, OPERATOR)
+
+
+async def test_a_reset_by_mail_leaves_the_factors_alone(api: Api) -> None:
+    user = await factored(api)
+    caller = await api.caller(user=await api.account("admin"))
+    await caller.patch(f"/users/{user.id}", json={"password": PASSWORD + "2"})
+    answer = await Way(api, "/auth/login").send(user, None, PASSWORD + "2")
+    refused_for_otp(answer)
+
+
+async def test_tokens_tell_of_two_factors(api: Api) -> None:
+    user = await factored(api)
+    shop = await client_of(api.live)
+    query = {
+        "response_type": "code",
+        "client_id": shop.client.client_id,
+        "redirect_uri": CALLBACK,
+        "scope": "openid",
+    }
+    person = Person(api, AUTH["live"])
+    await person.password(user)
+    await person.post("/sign-in/code", otp=code_of(api))
+    address = f"/authorize?{urlencode(query)}"
+    page = await person.browser.get(person.at + address)
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf
+    back = await person.post(address, csrf=csrf[1], decision="allow")
+    code = httpx.URL(back.headers["location"]).params["code"]
+    _, claims = read((await Visitor(api).exchange(shop, code)).json()["id_token"])
+    assert claims["acr"] == "2"
+    assert claims["amr"] == ["pwd", "otp", "mfa"]
+    assert claims["auth_time"] == NOON // 1000
+
+
+async def test_a_client_that_asks_for_two_factors_gets_them_where_there_are_two(api: Api) -> None:
+    user = await api.account(password=PASSWORD)
+    shop = await client_of(api.live)
+    person = Person(api, AUTH["live"])
+    await person.password(user)
+    base = {
+        "response_type": "code",
+        "client_id": shop.client.client_id,
+        "redirect_uri": CALLBACK,
+        "scope": "openid",
+    }
+    asking = f"/authorize?{urlencode({**base, 'acr_values': 'urn:junk 2'})}"
+    page = await person.browser.get(person.at + asking)
+    assert page.status_code == 200, "who has no second factor goes on without"
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf
+    await api.live.change(
+        OPERATOR,
+        lambda change: add_authenticator(
+            api.live, change, user, Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
+        ),
+    )
+    for answer in (
+        await person.browser.get(person.at + asking),
+        await person.post(asking, csrf=csrf[1], decision="allow"),
+    ):
+        assert answer.status_code == 303
+        assert "/auth/sign-in?again=yes" in answer.headers["location"]
+    silent = await person.browser.get(f"{person.at}{asking}&prompt=none")
+    assert "error=login_required" in silent.headers["location"]
+    for weaker in ("1 2", "1", "urn:junk"):
+        query = urlencode({**base, "acr_values": weaker})
+        assert (await person.browser.get(f"{person.at}/authorize?{query}")).status_code == 200
+    await person.password(user)
+    await person.post("/sign-in/code", otp=code_of(api))
+    assert (await person.browser.get(person.at + asking)).status_code == 200
+
+
+async def test_whoever_cannot_read_the_secret_says_so(api: Api) -> None:
+    user = await factored(api)
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE authenticators SET secret = :junk", {"junk": b"x" * 60})
+    answer = await Way(api, "/auth/login").send(user, code_of(api))
+    assert answer.status_code == 503
+
+
+async def test_what_a_recovery_code_hashes_to_is_all_that_is_kept(api: Api) -> None:
+    await factored(api)
+    rows = await api.live.db.all("SELECT code_hash FROM recovery_codes")
+    assert digest(CODES[0].replace("-", "")) in {bytes(row[0]) for row in rows}
+
+
+def test_an_authenticator_shows_no_secret_in_logs() -> None:
+    one = Authenticator(1, 1, "Phone", b"sealed", 0, 0, None)
+    assert KEY not in repr(one)
