@@ -21,11 +21,12 @@ PLANS = "".join(
 STREAM = "/events/stream"
 """An answer without an end, for which Schemathesis would wait."""
 
-EXAMPLES = 50
-"""Cases of each operation in the random phases; more are tried with `schemathesis run` by hand."""
+EXAMPLES = {"sqlite": 50, "postgres": 15}
+"""Cases of each operation in the random phases: the second engine's are for what differs in it, which
+the boundary values of the coverage phase meet. `schemathesis run` by hand tries more."""
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@pytest.mark.parametrize("engine", EXAMPLES)
 def test_schemathesis_finds_nothing(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -47,7 +48,7 @@ def test_schemathesis_finds_nothing(
                 *("run", f"{installation.facts['urls']['base']}/openapi.json"),
                 *("--tls-verify", installation.facts["ca_certificate"]),
                 *("--header", f"Authorization: Bearer {installation.key}"),
-                *("--max-examples", str(EXAMPLES), "--no-color"),
+                *("--max-examples", str(EXAMPLES[engine]), "--no-color"),
                 *("--exclude-path", STREAM),
             ],
             cwd=ROOT,
