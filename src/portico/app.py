@@ -31,7 +31,7 @@ from portico.http.pipeline import Pipeline
 from portico.http.routing import AnyRoute, Mount, Responder, Router
 from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
-from portico.jobs.deliveries import Deliver
+from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
 from portico.jobs.runner import Job, Runner
@@ -220,8 +220,11 @@ class Portico:
 class Server:
     """Portico as a web application."""
 
-    def __init__(self, portico: Portico, shared: SharedMetrics | None = None) -> None:
-        """`shared` are those of the server's workers, None where this process is the only one."""
+    def __init__(
+        self, portico: Portico, shared: SharedMetrics | None = None, *, at_once: int = AT_ONCE
+    ) -> None:
+        """`shared` are those of the server's workers, None where this process is the only one;
+        `at_once` is how many deliveries go to one webhook."""
         settings = portico.settings
         self._log = RequestLog(sys.stderr) if settings.log_requests else None
         measure = Measure(self._log)
@@ -245,6 +248,7 @@ class Server:
                 delivered,
                 f"Portico/{version('portico')}",
                 lambda: self.pipeline.under_way,
+                at_once,
             )
             for env in portico.environments
         ]

@@ -7,6 +7,7 @@ import resource
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Iterator
 from ipaddress import ip_network
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from operating import Installation, Service, read_answer, until
 from portico.cli.connections import FileLimit, Patience, Watch, listening_socket
+from receiving import OK, received
 
 FILES = 700
 """What a small server may have open: room for a few hundred connections."""
@@ -114,6 +116,31 @@ def test_handshakes_never_finished_do_not_take_all_descriptors(
                 opened.connect_ex(("127.0.0.1", service.installation.port))
             another_is_served(service, context)
         until(lambda: files_of(service) < FILES // 2, "the end of those in excess")
+
+
+def test_slow_receivers_leave_clients_room_where_few_files_may_be_open(
+    installation: Installation,
+) -> None:
+    answered = threading.Event()
+
+    async def late(writer: asyncio.StreamWriter) -> None:
+        while not answered.is_set():  # noqa: ASYNC110 - another thread's
+            await asyncio.sleep(0.01)
+        writer.write(OK)
+
+    with received(late) as receiver:
+        allowing = installation.having(webhooks_allow="127.0.0.0/8")
+        url = f"http://127.0.0.1:{receiver.port}/"
+        allowing.told("webhooks", "create", "--url", url, "--types", "*")
+        with allowing.serving(program=(*IMPATIENT, "30", "0.1", "1024")) as service:
+            body = {"name": "Lamp", "category": "light", "price": 1}
+            for _ in range(10):
+                answer = service.ask("/v1/products", method="POST", key=allowing.key, body=body)
+                assert answer.status == 201
+            until(lambda: receiver.open == 2, "two deliveries")
+            answered.set()
+            until(lambda: len(receiver.requests) == 10, "the others")
+            assert receiver.most_open == 2
 
 
 def test_an_answer_that_is_read_in_time_arrives_whole(installation: Installation) -> None:

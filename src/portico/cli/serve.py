@@ -23,7 +23,9 @@ from portico.cli.initialise import local_certificates, prepare, welcome
 from portico.cli.lock import only_server
 from portico.cli.output import CommandError, say
 from portico.cli.supervise import supervise
+from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
+from portico.jobs.deliveries import AT_ONCE
 from portico.settings import SettingError, Settings
 
 IDLE_SECONDS = 75
@@ -37,6 +39,12 @@ CONNECTIONS = 16_384
 PLAIN_CONNECTIONS = 256
 FILES_KEPT = 128
 """File descriptors that are not connections."""
+
+WEBHOOKS = 2 * MOST_WEBHOOKS
+"""Those of both environments."""
+
+DELIVERIES_SHARE = 8
+"""The deliveries to all webhooks have one in so many open files at most, or one for each."""
 
 DRAIN_SECONDS = 30.0
 """How long requests under way may take once the server is to stop."""
@@ -84,13 +92,13 @@ async def serve(
     `shared` are those of the server's workers. Reaching the end of the file `lifeline` stops the
     server as SIGTERM does.
     """
+    files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + WEBHOOKS * AT_ONCE + FILES_KEPT)
     portico = Portico(settings)
     await portico.open()
     try:
-        server = Server(portico, shared)
+        server = Server(portico, shared, at_once=_deliveries_at_once(files))
         await server.start()
         try:
-            files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + FILES_KEPT)
             listeners = _listeners(settings, server, listening, files, patience)
             watch = _watch(settings, listeners, files, patience)
             await _answer(server, listeners, watch, lifeline)
@@ -201,6 +209,11 @@ def _watch(
     return Watch(most, settings.trusted_proxies, files, patience)
 
 
+def _deliveries_at_once(files: FileLimit) -> int:
+    """How many deliveries may go to one webhook at once, so that slow ones leave clients room."""
+    return max(min(AT_ONCE, files.usable // DELIVERIES_SHARE // WEBHOOKS), 1)
+
+
 def _listeners(
     settings: Settings,
     server: Server,
@@ -232,12 +245,13 @@ def _listeners(
                 **shared,
             )
         )
+    deliveries = WEBHOOKS * _deliveries_at_once(files)
     # Last, so that once it listens, all do.
     listeners.append(
         Listener(
             _Application(server.pipeline.__rsgi__, listening),
             port=settings.port,
-            backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT, 1),
+            backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT - deliveries, 1),
             http1_settings=_http1(keep_alive=True),
             ssl_cert=certificate if settings.tls else None,
             ssl_key=key if settings.tls else None,

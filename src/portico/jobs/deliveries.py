@@ -49,7 +49,7 @@ FRESH_SECONDS = 10
 """How old a claim may be when its sending begins: an attempt ends before the claim does."""
 
 AT_ONCE = 16
-"""Deliveries to one webhook that are sent at the same time."""
+"""Deliveries to one webhook that are sent at the same time, by one process, at most."""
 
 CLAIMED = 64
 """With those that wait for a place, where the receiver is quick."""
@@ -121,8 +121,9 @@ class _Claimed(msgspec.Struct, frozen=True):
 class _Lane:
     """One webhook's deliveries in this process."""
 
-    def __init__(self, webhook: Webhook) -> None:
+    def __init__(self, webhook: Webhook, places: int) -> None:
         self.webhook = webhook
+        self.places = places
         self.waiting: deque[_Claimed] = deque()
         self.sending: dict[asyncio.Task[None], _Claimed] = {}
         self.quick = False
@@ -131,13 +132,13 @@ class _Lane:
     @property
     def room(self) -> int:
         """How many more may be claimed."""
-        most = CLAIMED if self.quick else 1 if self.failing else AT_ONCE
+        most = CLAIMED if self.quick else 1 if self.failing else self.places
         return max(most - len(self.waiting) - len(self.sending), 0)
 
     @property
     def low(self) -> bool:
         """Whether it is time to claim more: some may be sent at once, however long others hang."""
-        return len(self.waiting) + len(self.sending) < (1 if self.failing else AT_ONCE)
+        return len(self.waiting) + len(self.sending) < (1 if self.failing else self.places)
 
     def end(self) -> list[_Claimed]:
         """Begins to send nothing more; returns what waited."""
@@ -163,14 +164,16 @@ class Deliver:
         encode: Callable[[StoredEvent], bytes],
         user_agent: str,
         requests: Callable[[], int],
+        at_once: int = AT_ONCE,
     ) -> None:
         """`encode` gives the body of an event's delivery, the same every time; `requests` tells how
-        many are under way."""
+        many are under way; `at_once` is how many go to one webhook."""
         self._env = env
         self._sender = sender
         self._encode = encode
         self._user_agent = user_agent
         self._requests = requests
+        self._at_once = at_once
         self._bell = env.db.bell.listener()
         self._lanes: dict[int, _Lane] = {}
         self._done: list[_Ended] = []
@@ -231,7 +234,8 @@ class Deliver:
     def _follow(self, enabled: list[Webhook]) -> None:
         """Keeps a lane for each enabled webhook as it is now; ends what goes to others."""
         for webhook in enabled:
-            self._lanes.setdefault(webhook.id, _Lane(webhook)).webhook = webhook
+            lane = self._lanes.setdefault(webhook.id, _Lane(webhook, self._at_once))
+            lane.webhook = webhook
         for gone in self._lanes.keys() - {webhook.id for webhook in enabled}:
             lane = self._lanes.pop(gone)
             lane.end()
@@ -270,7 +274,7 @@ class Deliver:
     def _fill(self, lane: _Lane) -> None:
         """Begins to send what waits, as far as there are places."""
         oldest = self._env.clock() - FRESH_SECONDS * SECOND
-        places = 1 if self._pause(lane) else AT_ONCE
+        places = 1 if self._pause(lane) else lane.places
         while lane.waiting and len(lane.sending) < places:
             claimed = lane.waiting.popleft()
             if claimed.at >= oldest:  # else it comes again when the claim ends

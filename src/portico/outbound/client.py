@@ -33,10 +33,6 @@ from portico.outbound.exchange import LookUp, Reply, Unsent
 
 ANSWER_BYTES = 1024
 
-CONNECTIONS = 640
-"""How many may be in use at once: as many as all webhooks of both environments have places, so that
-none waits for what another holds."""
-
 KEPT_SECONDS = 4.0
 """How long an idle connection is kept: less than the 5 s of common servers, so that it is seldom
 ended by them while the next delivery is on its way."""
@@ -67,7 +63,7 @@ class Client:
                 # Names are looked up anew for each connection, but one at a time.
                 ttl_dns_cache=0,
                 ssl=tls,
-                limit=CONNECTIONS,
+                limit=0,  # whoever sends bounds how many there are
                 keepalive_timeout=KEPT_SECONDS,
                 socket_factory=self._socket,
             ),

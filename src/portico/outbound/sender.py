@@ -73,8 +73,8 @@ class Sender:
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
         """POST `body` to a URL that `Destinations.check_url` accepts.
 
-        Beyond 640 at once deliveries wait for each other within their time. One may reach its
-        receiver twice, where a kept connection ends while it is sent.
+        Each has a connection to itself, however many there are. One may reach its receiver twice,
+        where a kept connection ends while it is sent.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()

@@ -16,7 +16,8 @@ class Events(Group):
         int,
         declared(
             "30",
-            # A delivery is tried again for up to four days, and somebody has to notice.
+            # The waits between a delivery's attempts take three to four days together, one that its
+            # receiver asks for up to a week.
             whole(7, 3650),
             "days that events can be read, and deliveries of webhooks be looked at",
             kind=int,
