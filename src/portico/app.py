@@ -177,6 +177,7 @@ class Portico:
             foreign=foreign,
             plans=settings.plans,
             refresh_family_days=settings.refresh_family_days,
+            max_key_days=settings.max_key_days,
             clock=self.clock,
             random=self.random,
             tell=published,

@@ -4,6 +4,7 @@ from typing import Any
 
 from driving import Api
 from portico.domain.audit import OPERATOR
+from portico.domain.new_keys import NewKey
 from portico.domain.oauth import Client
 from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.secrets import digest
@@ -23,9 +24,7 @@ SCOPES = frozenset({"read:users"})
 async def give(api: Api, user_id: int, client_id: int) -> None:
     """Lets a user of the sandbox sign in, consent, have a key and be sent an e-mail."""
     env, now, name = api.sandbox, api.clock(), str(user_id)
-    await create_key(
-        env, user_id=user_id, name="Key", key_type="test", expires_at=None, by=OPERATOR
-    )
+    await create_key(env, user_id, NewKey(name="Key", type="test"), OPERATOR)
     where: Any = {"user_id": user_id, "address": "192.0.2.1", "user_agent": "", "now": now}
     async with env.db.transaction() as tx:
         await env.sessions.insert(

@@ -95,7 +95,7 @@ def test_a_list_tells_everything_but_the_keys(running: Running) -> None:
     entry = listed(running, told["id"])
 
     assert entry.keys() == {
-        *("id", "name", "type", "hint", "owner"),
+        *("id", "name", "type", "hint", "owner", "scopes", "networks"),
         *("created_at", "last_used_at", "revoked_at", "expires_at"),
     }
     assert entry["owner"] == ADMIN
@@ -104,6 +104,30 @@ def test_a_list_tells_everything_but_the_keys(running: Running) -> None:
     whole = running.installation.run("keys", "list").stdout
     assert told["key"] not in whole
     assert told["hint"] in whole
+
+
+def test_a_key_of_some_scopes_and_networks_is_as_narrow(running: Running) -> None:
+    narrow = ["--scope", "read:products", "--scope", "write:products", "--network", "192.0.2.0/24"]
+    told = make(running, "live", *narrow, "--network", "127.0.0.1")
+
+    bounds = {"scopes": ["read:products", "write:products"]}
+    bounds["networks"] = ["192.0.2.0/24", "127.0.0.1"]
+    assert bounds.items() <= told.items()
+    assert bounds.items() <= listed(running, told["id"]).items()
+    shown = running.installation.run("keys", "list").stdout
+    assert "read:products write:products  192.0.2.0/24 127.0.0.1" in shown
+    assert running.get("/products", key=told["key"]).status == 200
+    assert running.get("/users", key=told["key"]).status == 403
+
+
+def test_a_key_has_no_more_than_its_owner(installation: Installation) -> None:
+    installation.told("users", "create", "--email", "v@example.com", "--name", "Vee")
+    words = ["keys", "create", "--owner", "v@example.com", "--type", "live", "--name", "N"]
+
+    code, said = installation.refused(*words, "--scope", "admin")
+
+    assert code == 1
+    assert said == "scopes must be some of read:users, read:products, not admin"
 
 
 def test_a_list_may_be_of_one_owner(on_each: Running) -> None:
@@ -145,6 +169,8 @@ def test_the_columns_of_a_list_are_aligned_and_safe_for_a_terminal(
         ["create", "--owner", ADMIN, "--type", "live", "--name", "n" * 101],
         ["create", "--owner", ADMIN, "--type", "live", "--name", "N", "--expires-in", "90"],
         ["create", "--owner", ADMIN, "--type", "live", "--name", "N", "--expires-in", "0d"],
+        ["create", "--owner", ADMIN, "--type", "live", "--name", "N", "--scope", "fly"],
+        ["create", "--owner", ADMIN, "--type", "live", "--name", "N", "--network", "10.0.0.1/8"],
         ["revoke", "0"],
         ["revoke", "first"],
         ["revoke", "9" * 30],

@@ -145,6 +145,8 @@ async def test_keys_are_told_without_their_secret(api: Api) -> None:
         "name": "Shop",
         "type": "live",
         "hint": record.hint,
+        "scopes": None,
+        "networks": None,
         "created_at": AT,
         "expires_at": None,
         "last_used_at": None,

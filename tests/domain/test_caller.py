@@ -45,7 +45,9 @@ def test_any_caller_passes_where_no_scope_is_needed() -> None:
 
 @pytest.mark.parametrize("scopes", [(), ("openid",), ("openid", "profile", "email")], ids=str)
 def test_a_token_that_opens_nothing_of_the_api_does_not(scopes: tuple[str, ...]) -> None:
-    token = msgspec.structs.replace(EDITOR, credential="oauth", scopes=frozenset(scopes))
+    token = msgspec.structs.replace(
+        EDITOR, credential="oauth", narrow=True, scopes=frozenset(scopes)
+    )
     for method in METHODS:
         with pytest.raises(PermissionDenied, match="carries no scope of the API"):
             require(token, None, method)

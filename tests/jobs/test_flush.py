@@ -56,6 +56,7 @@ def environment(api: Api, database: Database) -> Environment:
         addresses=api.live.addresses,
         foreign={},
         plans=api.settings.plans,
+        max_key_days=None,
         refresh_family_days=api.settings.refresh_family_days,
         clock=api.clock,
         random=api.portico.random,

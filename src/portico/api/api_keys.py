@@ -33,8 +33,8 @@ ROUTES = (
         handler=rotate_key,
         access=Access.ANY_CALLER,
         summary="Rotate the calling API key",
-        description="The successor keeps name, type, owner and expiry. The old key works for "
-        "24 hours more, or until its own earlier expiry.",
+        description="The successor keeps name, type, owner, scopes, networks and expiry. The old"
+        " key works for 24 hours more, or until its own earlier expiry.",
         status=201,
         answer=Created[RotatedKey],
         errors=(Conflict,),

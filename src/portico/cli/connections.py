@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from granian._granian import SocketHolder
 from granian.server.embed import Server as Granian
 
-from portico.domain.networks import Network
-from portico.http.peers import is_within, limited_as
+from portico.domain.networks import Network, is_within
+from portico.http.peers import limited_as
 from portico.http.sockets import Tcp, borrowed, descriptors, tcp_of
 
 UNSENT_BYTES = 64 * 1024

@@ -6,9 +6,12 @@ from typing import Any
 
 from portico.cli.output import CommandError, answer, minute, plain, table
 from portico.cli.prepared import environment
+from portico.contract.api_keys import in_order
 from portico.contract.envelope import timestamp
 from portico.domain.api_keys import ApiKey
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Invalid
+from portico.domain.oauth import spelled
 from portico.services.accounts import account, give_key
 from portico.services.api_keys import revoke_key
 from portico.settings import Settings
@@ -18,7 +21,11 @@ from portico.storage.api_keys import OwnedKey
 def run_create(settings: Settings, chosen: Namespace) -> None:
     if chosen.sandbox and chosen.type != "test":
         raise CommandError(f"--type {chosen.type} belongs to live; --sandbox takes --type test", 2)
-    facts = asyncio.run(_give(settings, chosen))
+    try:
+        facts = asyncio.run(_give(settings, chosen))
+    except Invalid as error:
+        faults = "; ".join(f"{fault.field} {fault.message}" for fault in error.details)
+        raise CommandError(faults) from error
     expiry = f"It expires at {facts['expires_at']}." if facts["expires_at"] else "It never expires."
     answer(
         facts,
@@ -40,6 +47,8 @@ async def _give(settings: Settings, chosen: Namespace) -> dict[str, Any]:
             name=chosen.name,
             key_type=chosen.type,
             expires_at=expires_at,
+            scopes=chosen.scope,
+            networks=chosen.network,
             by=OPERATOR,
         )
     return {
@@ -50,6 +59,8 @@ async def _give(settings: Settings, chosen: Namespace) -> dict[str, Any]:
         "hint": key.hint,
         "owner": owner.email,
         "expires_at": _moment(key.expires_at),
+        **({"scopes": in_order(key.scopes)} if key.scopes else {}),
+        **({"networks": key.networks} if key.networks else {}),
     }
 
 
@@ -74,6 +85,8 @@ def _entry(owned: OwnedKey) -> dict[str, Any]:
         "type": key.type,
         "hint": key.hint,
         "owner": owned.email,
+        "scopes": in_order(key.scopes),
+        "networks": key.networks,
         "created_at": _moment(key.created_at),
         "last_used_at": _moment(key.last_used_at),
         "expires_at": _moment(key.expires_at),
@@ -84,7 +97,10 @@ def _entry(owned: OwnedKey) -> dict[str, Any]:
 def _table(owned: list[OwnedKey], now: int) -> str:
     if not owned:
         return "There are no keys."
-    headings = ("ID", "TYPE", "NAME", "OWNER", "HINT", "CREATED", "LAST USED", "STATE")
+    headings = (
+        *("ID", "TYPE", "NAME", "OWNER", "HINT", "SCOPES", "NETWORKS"),
+        *("CREATED", "LAST USED", "STATE"),
+    )
     rows = [
         (
             str(each.key.id),
@@ -92,6 +108,8 @@ def _table(owned: list[OwnedKey], now: int) -> str:
             plain(each.key.name),
             plain(each.email),
             each.key.hint,
+            "all" if each.key.scopes is None else spelled(each.key.scopes),
+            "any" if each.key.networks is None else " ".join(each.key.networks),
             minute(each.key.created_at),
             minute(each.key.last_used_at) if each.key.last_used_at else "never",
             _state(each.key, now),

@@ -1,14 +1,16 @@
 """API keys on the wire."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
-from portico.domain.api_keys import ApiKey, KeyType, usable
+from portico.domain.api_keys import ApiKey, KeyType, Status, status
+from portico.domain.scopes import SCOPES
 
 _HINT = "What may be shown of the key."
+ScopeName = Literal[SCOPES]  # type: ignore[valid-type]
 _NO_END = "Null where the key has no end."
 
 
@@ -19,20 +21,28 @@ class PreviousKey(msgspec.Struct, frozen=True):
     expires_at: Timestamp
 
 
-class KeyItem(msgspec.Struct, frozen=True):
+class KeyItem(msgspec.Struct, frozen=True, kw_only=True):
     """A key as it may be shown."""
 
     id: Identifier
     name: Annotated[str, Meta(examples=["Storefront"])]
     type: KeyType
     hint: Annotated[str, Meta(description=_HINT, examples=["sk_live_…x7Qd"])]
+    scopes: Annotated[
+        list[ScopeName] | None,
+        Meta(description="Null where it carries all that its owner has.", examples=[None]),
+    ]
+    networks: Annotated[
+        list[str] | None,
+        Meta(description="Where it may be used; null for anywhere.", examples=[["203.0.113.0/24"]]),
+    ]
     created_at: Timestamp
     expires_at: Annotated[Timestamp | None, Meta(description=_NO_END)]
     last_used_at: Timestamp | None
-    status: Literal["active", "expired", "revoked"]
+    status: Status
 
 
-class SuccessorKey(KeyItem, frozen=True):
+class SuccessorKey(KeyItem, frozen=True, kw_only=True):
     """A key that came of a rotation."""
 
     previous_key: PreviousKey
@@ -40,23 +50,32 @@ class SuccessorKey(KeyItem, frozen=True):
 
 def key_item(key: ApiKey, now: int) -> KeyItem:
     """A key as it stands at `now`, in epoch milliseconds."""
-    revoked = "revoked" if key.revoked_at is not None else "expired"
-    return KeyItem(
-        key.id,
-        key.name,
-        key.type,
-        key.hint,
-        timestamp(key.created_at),
-        _time(key.expires_at),
-        _time(key.last_used_at),
-        "active" if usable(key, now) else revoked,  # type: ignore[arg-type]  # one of the three
-    )
+    return KeyItem(**_facts(key, now))
+
+
+def _facts(key: ApiKey, now: int) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "type": key.type,
+        "hint": key.hint,
+        "scopes": in_order(key.scopes),
+        "networks": None if key.networks is None else list(key.networks),
+        "created_at": timestamp(key.created_at),
+        "expires_at": _time(key.expires_at),
+        "last_used_at": _time(key.last_used_at),
+        "status": status(key, now),
+    }
+
+
+def in_order(scopes: frozenset[str] | None) -> list[str] | None:
+    """Scopes as they are listed, the harmless ones first."""
+    return None if scopes is None else [scope for scope in SCOPES if scope in scopes]
 
 
 def successor_key(key: ApiKey, previous: PreviousKey, now: int) -> SuccessorKey:
     """The successor of a rotated key as it stands at `now`."""
-    item = msgspec.structs.asdict(key_item(key, now))
-    return SuccessorKey(**item, previous_key=previous)
+    return SuccessorKey(**_facts(key, now), previous_key=previous)
 
 
 def _time(at: int | None) -> str | None:

@@ -4,16 +4,21 @@ A key is `sk_`, its type, `_`, 256 random bits and a CRC-32 of all that, both in
 width. The checksum tells a typo or junk without a look-up; it protects nothing.
 """
 
+from collections.abc import Callable
 from string import ascii_letters, digits
+from typing import Literal, cast
 from zlib import crc32
 
 import msgspec
 
-from portico.domain.rules import Trimmed
+from portico.domain.rules import OneOf, Trimmed
+from portico.domain.scopes import READ_SCOPES
 from portico.domain.words import KEY_TYPES as KEY_TYPES
 from portico.domain.words import KeyType as KeyType
 
 key_name = Trimmed(1, 100)
+key_type = cast(Callable[[str], KeyType], OneOf(KEY_TYPES))
+Status = Literal["active", "expired", "revoked"]
 ROTATION_OVERLAP_SECONDS = 86_400
 
 _RANDOM_BYTES = 32
@@ -28,7 +33,8 @@ _TYPES_BY_PREFIX = {f"sk_{key_type}_": key_type for key_type in KEY_TYPES}
 class ApiKey(msgspec.Struct, frozen=True):
     """What is known of a key that was issued; times are epoch milliseconds.
 
-    Rotation sets `rotated_at` and brings `expires_at` forward to the end of the overlap.
+    Rotation sets `rotated_at` and brings `expires_at` forward to the end of the overlap. `scopes`
+    are some of its owner's, and `networks` where it may be used; None: all, and anywhere.
     """
 
     id: int
@@ -41,6 +47,15 @@ class ApiKey(msgspec.Struct, frozen=True):
     last_used_at: int | None
     revoked_at: int | None
     rotated_at: int | None
+    scopes: frozenset[str] | None = None
+    networks: tuple[str, ...] | None = None
+
+    @property
+    def carried(self) -> frozenset[str] | None:
+        """The scopes that it was given; None: all that its owner has."""
+        if self.type != "read":
+            return self.scopes
+        return READ_SCOPES if self.scopes is None else READ_SCOPES & self.scopes
 
 
 def mint(key_type: KeyType, random: bytes) -> str:
@@ -72,6 +87,13 @@ def usable(key: ApiKey, now_ms: int) -> bool:
     if key.revoked_at is not None:
         return False
     return key.expires_at is None or now_ms < key.expires_at
+
+
+def status(key: ApiKey, now_ms: int) -> Status:
+    """Tell how a key stands at this time."""
+    if usable(key, now_ms):
+        return "active"
+    return "expired" if key.revoked_at is None else "revoked"
 
 
 def _checksum(checked: str) -> str:

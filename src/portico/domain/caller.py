@@ -3,6 +3,7 @@
 import msgspec
 
 from portico.domain.errors import PermissionDenied
+from portico.domain.networks import Admits
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 
 READING_METHODS = ("GET", "HEAD")
@@ -27,6 +28,15 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     credential_id: int
     expires_at: int | None
     token_id: int | None = None
+    narrow: bool = False
+    """Whether it was given some of its user's scopes, and not all that there are."""
+    admits: Admits | None = None
+    """Whether it may be used from an address; None: from any."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it may do all that its user may."""
+        return self.scopes >= ROLE_SCOPES[self.role]
 
 
 def require_method(principal: Principal, method: str) -> None:
@@ -40,15 +50,15 @@ def require_method(principal: Principal, method: str) -> None:
 
 def require(principal: Principal, scope: str | None, method: str) -> None:
     """Let a request of this method pass that needs `scope`; with None any caller will do, but for
-    an application's token that opens nothing of the API.
+    a credential that was given nothing of the API.
 
     Raises `PermissionDenied`, which says what is missing and what to do.
     """
     require_method(principal, method)
     if scope is None:
-        if principal.credential == "oauth" and principal.scopes.isdisjoint(SCOPES):
+        if principal.narrow and principal.scopes.isdisjoint(SCOPES):
             raise PermissionDenied(
-                "This access token carries no scope of the API, such as read:users. "
+                "This credential carries no scope of the API, such as read:users. "
                 "Ask for one that does.",
                 scope="read:users",
             )

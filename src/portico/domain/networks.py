@@ -1,4 +1,4 @@
-"""Which addresses are public, and where deliveries of webhooks may go.
+"""Which addresses are public, where deliveries of webhooks may go, and from where keys may be used.
 
 The tables are IANA's registries of special-purpose addresses, read strictly: a block with a few
 global addresses in it is not public. They stand here because `ipaddress` reads them in another way
@@ -6,7 +6,18 @@ with each Python, and takes no look inside the IPv6 addresses that carry an IPv4
 """
 
 import re
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    collapse_addresses,
+    ip_address,
+    ip_network,
+)
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -54,6 +65,59 @@ _SPECIAL_IPV6 = tuple(
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052 §2.1
 _IPV4_COMPATIBLE = IPv6Network("::/96")  # RFC 4291 §2.5.5.1
 _LOOPBACK = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
+
+
+_NETWORK = re.compile(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?")
+
+
+def network(text: str) -> str:
+    """Accept an address or a network (RFC 4632 §3.1, RFC 4291 §2.3), in its one spelling; of IPv6
+    that carries IPv4 (RFC 4291 §2.5.5.2), what it carries. Raises `BrokenRule`."""
+    try:
+        if not _NETWORK.fullmatch(text):
+            raise ValueError  # noqa: TRY301 - as for what only looks like one
+        found = _carrying(ip_network(text))
+    except ValueError:
+        raise BrokenRule(
+            "must be an address, or a network without bits set beyond its prefix, such as"
+            " 192.0.2.7 or 10.0.0.0/8"
+        ) from None
+    return str(found) if "/" in text else str(found.network_address)
+
+
+def _carrying(found: Network) -> Network:
+    mapped = getattr(found.network_address, "ipv4_mapped", None)
+    if mapped is None or found.prefixlen < 96:
+        return found
+    return IPv4Network((mapped, found.prefixlen - 96))
+
+
+def covers(networks: Iterable[str], other: str) -> bool:
+    """Whether all of the other network is in these, each as `network` has it."""
+    inner = ip_network(other)
+    # Of one version, as both functions want it, which their types cannot say.
+    same: list[Any] = [one for one in map(ip_network, networks) if one.version == inner.version]
+    return any(inner.subnet_of(outer) for outer in collapse_addresses(same))
+
+
+def is_within(peer: str, networks: Sequence[Network]) -> bool:
+    """Whether an address, as text, belongs to one of the networks."""
+    try:
+        address = ip_address(peer.strip("[]"))
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return any((mapped or address) in network for network in networks)
+
+
+Admits = Callable[[str], bool]
+"""Whether an address, as text, is in some networks."""
+
+
+def admitting(networks: Iterable[str]) -> Admits:
+    """What tells it of these networks. It is asked for every request, so it remembers addresses."""
+    known = tuple(map(ip_network, networks))
+    return lru_cache(maxsize=256)(lambda peer: is_within(peer, known))
 
 
 def is_public(address: Address) -> bool:

@@ -1,6 +1,10 @@
 """Time as Portico counts it: whole milliseconds since the Unix epoch, UTC."""
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from portico.domain.errors import BrokenRule
 
 Clock = Callable[[], int]
 """Answers the present time. Only `app` makes a real one."""
@@ -9,3 +13,23 @@ SECOND = 1_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+
+_MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_END_OF_9999 = 253_402_300_800_000
+
+
+def moment(text: str) -> int:
+    """Accept a time of RFC 3339, such as 2027-01-31T08:15:30Z, to the millisecond. Raises
+    `BrokenRule`."""
+    try:
+        if not _MOMENT.fullmatch(text):
+            raise ValueError  # noqa: TRY301 - as for a day that is none
+        at = (datetime.fromisoformat(text.upper()) - _EPOCH) // timedelta(milliseconds=1)
+        if at >= _END_OF_9999:
+            raise ValueError  # noqa: TRY301 - as above
+    except ValueError:
+        raise BrokenRule("must be a time such as 2027-01-31T08:15:30Z") from None
+    return at

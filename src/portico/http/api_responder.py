@@ -15,12 +15,13 @@ from portico.domain.errors import (
     PermissionDenied,
     PorticoError,
 )
+from portico.domain.networks import Admits
 from portico.http.authenticate import Authenticators, bearer
 from portico.http.conditions import entity_tag, matches
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
-from portico.http.messages import NoQuery, Reply, Request
+from portico.http.messages import NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
@@ -104,6 +105,17 @@ class ApiResponder:
         )
         await self._throttle.account(
             request, caller.user_id, caller.plan, never_refused=never_refused
+        )
+        if caller.admits is not None:
+            _check_place(caller.admits, request.origin)
+
+
+def _check_place(admits: Admits, origin: Origin) -> None:
+    """Raises `PermissionDenied` where a credential may not be used. Where a proxy has not told
+    where that is, it may not."""
+    if not origin.known or not admits(origin.address):
+        raise PermissionDenied(
+            f"This API key may not be used from {origin.address}: use it in one of its networks."
         )
 
 

@@ -5,10 +5,9 @@ refusal of plain HTTP. Errors are as specification §7 has them.
 from collections.abc import Sequence
 
 from portico.domain.errors import PermissionDenied, PorticoError
-from portico.domain.networks import Network
+from portico.domain.networks import Network, is_within
 from portico.http.api_responder import nowhere
 from portico.http.messages import Reply, Request
-from portico.http.peers import is_within
 from portico.http.problems import problem
 from portico.http.routing import Access, Endpoint, Place
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any
 
-from portico.domain.networks import Network
+from portico.domain.networks import Network, is_within
 from portico.http.messages import Origin, Scope
 
 _NOSNIFF = ("x-content-type-options", "nosniff")
@@ -80,16 +80,6 @@ def _address(entry: str) -> str | None:
     if (port and not (port.isascii() and port.isdigit())) or getattr(address, "scope_id", None):
         return None
     return str(getattr(address, "ipv4_mapped", None) or address)
-
-
-def is_within(peer: str, networks: Sequence[Network]) -> bool:
-    """Whether an address, as text, belongs to one of the networks."""
-    try:
-        address = ip_address(peer.strip("[]"))
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return any((mapped or address) in network for network in networks)
 
 
 @lru_cache(maxsize=4096)

@@ -97,7 +97,7 @@ async def create(visit: Visit) -> Reply:
         visit.site.accounts.environment,
         visit.user,
         name=name,
-        key_type=key_type,  # type: ignore[arg-type]  # one of the types offered
+        key_type=key_type,
         expires_at=expires_at,
         by=visit.request.by,
     )

@@ -1,15 +1,16 @@
 """What operators do to accounts: plans, and keys for any environment."""
 
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 
 import msgspec
 
-from portico.domain.api_keys import ApiKey, KeyType
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound
+from portico.domain.new_keys import NewKey
 from portico.domain.secrets import Random
 from portico.domain.users import User
-from portico.services.api_keys import create_key
+from portico.services.api_keys import Made, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.mirrors import follow, mirror_of
@@ -60,21 +61,22 @@ async def give_key(
     owner: User,
     *,
     name: str,
-    key_type: KeyType,
+    key_type: str,
     expires_at: int | None,
     by: By,
-) -> tuple[ApiKey, str]:
-    """Makes a key for an account of `env`; a type that belongs to the mirror is made there, for
-    the account's mirror user. Returns it with its secret."""
+    scopes: Sequence[str] | None = None,
+    networks: Sequence[str] | None = None,
+) -> Made:
+    """Makes a key, as `NewKey` has it, for an account of `env`; a type that belongs to the mirror
+    is made there, for the account's mirror user. Raises `Invalid` with every fault."""
     user_id = owner.id
     if key_type in env.foreign and env.mirror is not None:
         user_id = (await mirror_of(env.mirror, owner, await _mirrored(env.mirror, by))).id
         await follow(env, owner.id)  # the account may have changed since it was read
         by = await _mirrored(env.mirror, by)
         env = env.mirror
-    return await create_key(
-        env, user_id=user_id, name=name, key_type=key_type, expires_at=expires_at, by=by
-    )
+    new = NewKey(name=name, type=key_type, scopes=scopes, networks=networks, expires_at=expires_at)
+    return await create_key(env, user_id, new, by)
 
 
 async def _mirrored(env: Environment, by: By) -> By:

@@ -1,24 +1,30 @@
 """Use cases of API keys: make one, rotate it, end it."""
 
+from typing import NamedTuple
+
 import msgspec
 
-from portico.domain.api_keys import (
-    ROTATION_OVERLAP_SECONDS,
-    ApiKey,
-    KeyType,
-    hint,
-    mint,
-)
+from portico.domain.api_keys import ROTATION_OVERLAP_SECONDS, ApiKey, hint, mint
 from portico.domain.audit import By
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
 from portico.domain.events.api_keys import KeyCreated, KeyRevoked, KeyRotated
+from portico.domain.new_keys import Bounds, NewKey, Terms, agreed, latest_end
+from portico.domain.scopes import SCOPES
 from portico.domain.secrets import digest
 from portico.domain.times import SECOND
+from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 
 _INVALID = "This API key is not valid."
+
+
+class Made(NamedTuple):
+    """A new key and its secret, which is not kept."""
+
+    key: ApiKey
+    secret: str
 
 
 class Rotation(msgspec.Struct, frozen=True):
@@ -29,36 +35,66 @@ class Rotation(msgspec.Struct, frozen=True):
     previous_end: int
 
 
-async def create_key(
-    env: Environment,
-    *,
-    user_id: int,
-    name: str,
-    key_type: KeyType,
-    expires_at: int | None,
-    by: By,
-) -> tuple[ApiKey, str]:
-    """Makes a key for a user and returns it with its secret, which is not kept. Raises
-    `NotFound`."""
-    secret = mint(key_type, env.random(32))
+async def create_key(env: Environment, user_id: int, new: NewKey, by: By) -> Made:
+    """Makes a key for a user. Raises `Invalid` with every fault, and `PermissionDenied` where the
+    caller may not make one for this user.
 
-    async def work(change: Change) -> ApiKey:
-        if await change.lock(env.users, user_id) is None:
-            raise NotFound(f"There is no user {user_id}.")
-        key = await env.api_keys.insert(
-            change.tx,
-            user_id=user_id,
-            name=name,
-            key_type=key_type,
-            hint=hint(secret),
-            key_hash=digest(secret),
-            now=change.now,
-            expires_at=expires_at,
-        )
+    A key makes none that may do more than itself, be used elsewhere, or outlive it.
+    """
+    permit(by, user_id)
+
+    async def work(change: Change) -> Made:
+        owner = await change.lock(env.users, user_id)
+        terms = agreed(new, await _bounds(env, change, owner))
+        secret = mint(terms.type, env.random(32))
+        key = _new_key(user_id, terms, secret, change.now)
+        key = await env.api_keys.insert(change.tx, key, digest(secret))
         change.note(KeyCreated(key))
-        return key
+        return Made(key, secret)
 
-    return await env.change(by, work), secret
+    return await env.change(by, work)
+
+
+def permit(by: By, user_id: int) -> None:
+    """Raises `PermissionDenied` where the caller may not manage this user's keys."""
+    if by.principal is not None and by.principal.user_id != user_id and not by.may("admin"):
+        raise PermissionDenied("The keys of other users need the scope admin.", scope="admin")
+
+
+async def _bounds(env: Environment, change: Change, owner: User | None) -> Bounds:
+    """What a key made by this change must keep within."""
+    caller = change.by.principal
+    carried, maker = None, None
+    if caller is not None and caller.narrow and "admin" not in caller.scopes:
+        carried = caller.scopes.intersection(SCOPES)
+    if caller is not None and caller.credential == "api_key":
+        maker = await change.lock(env.api_keys, caller.credential_id)
+    return Bounds(
+        role=None if owner is None else owner.role,
+        elsewhere=env.foreign,
+        now=change.now,
+        most_days=env.max_key_days,
+        carried=carried,
+        networks=maker.networks if maker else None,
+        ends_at=maker.expires_at if maker else None,
+    )
+
+
+def _new_key(user_id: int, terms: Terms, secret: str, now: int) -> ApiKey:
+    return ApiKey(
+        id=0,
+        user_id=user_id,
+        name=terms.name,
+        type=terms.type,
+        hint=hint(secret),
+        created_at=now,
+        expires_at=terms.expires_at,
+        last_used_at=None,
+        revoked_at=None,
+        rotated_at=None,
+        scopes=terms.scopes,
+        networks=terms.networks,
+    )
 
 
 async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
@@ -85,16 +121,15 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         end = await env.api_keys.rotate(change.tx, before.id, now=change.now, until=until)
         if end is None:
             raise Conflict("This key was rotated already; use its successor.")
-        successor = await env.api_keys.insert(
-            change.tx,
-            user_id=before.user_id,
+        terms = Terms(
             name=before.name,
-            key_type=before.type,
-            hint=hint(secret),
-            key_hash=digest(secret),
-            now=change.now,
-            expires_at=before.expires_at,
+            type=before.type,
+            scopes=before.scopes,
+            networks=before.networks,
+            expires_at=latest_end(before.expires_at, change.now, env.max_key_days),
         )
+        successor = _new_key(before.user_id, terms, secret, change.now)
+        successor = await env.api_keys.insert(change.tx, successor, digest(secret))
         change.note(KeyRotated(before, successor, end))
         return Rotation(successor, secret, end)
 

@@ -9,8 +9,9 @@ import msgspec
 from portico.domain.api_keys import key_type_of, usable
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired
+from portico.domain.networks import admitting
 from portico.domain.oauth import OPENID_SCOPES
-from portico.domain.scopes import READ_SCOPES, effective
+from portico.domain.scopes import effective
 from portico.domain.secrets import ACCESS_TOKEN, digest
 from portico.domain.sessions import idle_end
 from portico.services.environment import Environment
@@ -179,18 +180,19 @@ class Credentials:
             raise AuthenticationRequired("This API key has expired.")
         if owned.suspended_at is not None:
             raise AuthenticationRequired(_SUSPENDED)
-        read_only = key_type == "read"
         return Principal(
             user_id=owned.key.user_id,
             email=owned.email,
             name=owned.name,
             role=owned.role,
             plan=owned.plan,
-            scopes=effective(owned.role, READ_SCOPES if read_only else None),
-            read_only=read_only,
+            scopes=effective(owned.role, owned.key.carried),
+            read_only=key_type == "read",
             credential="api_key",
             credential_id=owned.key.id,
             expires_at=owned.key.expires_at,
+            narrow=owned.key.scopes is not None,
+            admits=None if owned.key.networks is None else admitting(owned.key.networks),
         )
 
     async def _verify(self, token: str, now: int) -> None:
@@ -218,6 +220,7 @@ class Credentials:
             credential_id=owned.grant.id,
             expires_at=owned.token.access_expires_at,
             token_id=owned.token.id,
+            narrow=granted is not None,
         )
 
 

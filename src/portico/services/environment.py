@@ -28,6 +28,7 @@ class Environment(Stores):
         self.foreign = wiring.foreign
         self.plans = wiring.plans
         self.refresh_family_days = wiring.refresh_family_days
+        self.max_key_days = wiring.max_key_days
         self.destinations = wiring.destinations
         self.events_days = wiring.events_days
         self.require_second_factor = wiring.require_second_factor

@@ -207,9 +207,11 @@ def _permit(caller: Principal, values: dict[str, Any], *, own: bool) -> None:
         return
     if not own:
         raise PermissionDenied("Changing other users needs the scope write:users.")
-    if caller.credential == "oauth":
+    if caller.narrow:
         # Whoever allowed an application to see products did not mean their own profile.
-        raise PermissionDenied("An application needs the scope write:users to change its user.")
+        raise PermissionDenied(
+            "A credential of some scopes alone needs write:users to change its user."
+        )
     if beyond := sorted(values.keys() - _OWN_FIELDS):
         raise PermissionDenied(f"Changing {', '.join(beyond)} needs the scope write:users.")
 

@@ -38,6 +38,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     foreign: Mapping[str, str]
     plans: Mapping[str, Plan]
     refresh_family_days: int
+    max_key_days: int | None
+    """Within how many days a new key ends; None: it need not."""
     clock: Clock
     random: Random
     tell: Tell

@@ -1,4 +1,4 @@
-"""How long it holds that somebody signed in."""
+"""How long credentials hold."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,7 @@ from portico.settings.values import one_of, whole
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SigningIn(Group):
-    """Bounds of logins and consents, and what they need."""
+    """Bounds of logins, consents and keys, and what they need."""
 
     refresh_family_days: Annotated[
         int,
@@ -26,5 +26,14 @@ class SigningIn(Group):
             "off",
             one_of("off", "admins", "all"),
             "who must have a second factor, and sets one up at the next sign-in",
+        ),
+    ]
+    max_key_days: Annotated[
+        int | None,
+        declared(
+            None,
+            whole(1, 3650),
+            "days after which every new API key ends at the latest",
+            kind=int,
         ),
     ]

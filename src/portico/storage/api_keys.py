@@ -1,9 +1,10 @@
 """API keys: digests, owners and life spans. A key itself is never stored."""
 
-from portico.domain.api_keys import ApiKey, KeyType
+from portico.domain.api_keys import ApiKey
+from portico.domain.oauth import spelled
 from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
-from portico.storage.table import Table, cuts
+from portico.storage.table import Form, Table, cuts
 from portico.storage.users import OWNERS
 
 
@@ -13,7 +14,17 @@ class OwnedKey(Owner, frozen=True, kw_only=True):
     key: ApiKey
 
 
-API_KEYS = Table("api_keys", ApiKey, secrets=("key_hash",))
+_SCOPES = Form(
+    lambda scopes: None if scopes is None else spelled(scopes),
+    lambda text: None if text is None else frozenset(text.split()),
+)
+_NETWORKS = Form(
+    lambda networks: None if networks is None else " ".join(networks),
+    lambda text: None if text is None else tuple(text.split()),
+)
+API_KEYS = Table(
+    "api_keys", ApiKey, forms={"scopes": _SCOPES, "networks": _NETWORKS}, secrets=("key_hash",)
+)
 _OWNER, _KEY = cuts(OWNERS, API_KEYS)
 
 _OWNED = f"""
@@ -42,7 +53,7 @@ UPDATE api_keys SET last_used_at = :at WHERE id = (
 
 
 def _owned(row: Row) -> OwnedKey:
-    return OwnedKey(*row[_OWNER], key=ApiKey(*row[_KEY]))
+    return OwnedKey(*row[_OWNER], key=API_KEYS.read(row[_KEY]))
 
 
 class ApiKeys:
@@ -65,7 +76,7 @@ class ApiKeys:
             row = await self._db.one(API_KEYS.by_id, {"id": key_id})
         else:
             row = await tx.one(API_KEYS.by_id + LOCKED[self._db.engine], {"id": key_id})
-        return ApiKey(*row) if row else None
+        return API_KEYS.read(row) if row else None
 
     async def all(self) -> list[OwnedKey]:
         """Every key, oldest first."""
@@ -75,31 +86,8 @@ class ApiKeys:
         """A user's keys, oldest first."""
         return [_owned(row) for row in await self._db.all(_OF_USER, {"user_id": user_id})]
 
-    async def insert(
-        self,
-        tx: Transaction,
-        *,
-        user_id: int,
-        name: str,
-        key_type: KeyType,
-        hint: str,
-        key_hash: bytes,
-        now: int,
-        expires_at: int | None,
-    ) -> ApiKey:
-        """Stores a new key by its digest."""
-        key = ApiKey(
-            id=0,
-            user_id=user_id,
-            name=name,
-            type=key_type,
-            hint=hint,
-            created_at=now,
-            expires_at=expires_at,
-            last_used_at=None,
-            revoked_at=None,
-            rotated_at=None,
-        )
+    async def insert(self, tx: Transaction, key: ApiKey, key_hash: bytes) -> ApiKey:
+        """Stores a new key, whose id is ignored, by its digest; returns it with the one it got."""
         return await API_KEYS.add(tx, key, key_hash=key_hash)
 
     async def rotate(self, tx: Transaction, key_id: int, *, now: int, until: int) -> int | None:

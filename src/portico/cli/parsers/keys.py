@@ -1,5 +1,7 @@
 """What can be typed behind `portico keys`."""
 
+from argparse import ArgumentParser
+
 from portico.cli.arguments import Commands, read_by, ruled, take_sandbox
 from portico.domain.words import KEY_TYPES
 
@@ -34,6 +36,7 @@ def add_to(commands: Commands) -> None:
         type=ruled("portico.domain.durations:parse_duration"),
         help="30s, 15m, 24h or 90d from now (default: it does not expire)",
     )
+    _take_bounds(create)
     take_sandbox(create)
     listing = keys.verb("list", "portico.cli.keys:run_list", "list API keys, oldest first")
     listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
@@ -51,3 +54,23 @@ def add_to(commands: Commands) -> None:
         help="its number, from portico keys list",
     )
     take_sandbox(revoke)
+
+
+def _take_bounds(command: ArgumentParser) -> None:
+    """Adds what makes a key narrow."""
+    command.add_argument(
+        "--scope",
+        metavar="SCOPE",
+        action="append",
+        type=ruled("portico.domain.new_keys:scope"),
+        help="what it may do, such as read:products; may be given several times (default: all that"
+        " its owner may)",
+    )
+    command.add_argument(
+        "--network",
+        metavar="CIDR",
+        action="append",
+        type=ruled("portico.domain.networks:network"),
+        help="where it may be used, an address or a network such as 203.0.113.0/24; may be given"
+        " several times (default: anywhere)",
+    )

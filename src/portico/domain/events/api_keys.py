@@ -21,8 +21,14 @@ class KeyCreated(_OfKey, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Its name, type and owner."""
-        return {"name": self.key.name, "type": self.key.type, "user_id": self.key.user_id}
+        """Its name, type and owner, and what bounds it."""
+        key = self.key
+        details: Details = {"name": key.name, "type": key.type, "user_id": key.user_id}
+        if key.scopes is not None:
+            details["scopes"] = sorted(key.scopes)
+        if key.networks is not None:
+            details["networks"] = list(key.networks)
+        return details
 
 
 class KeyRotated(_OfKey, frozen=True):

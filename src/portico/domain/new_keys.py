@@ -1,0 +1,166 @@
+"""What a new API key may be: all that is wrong with one is told at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, cast
+
+import msgspec
+
+from portico.domain.api_keys import KeyType, key_name, key_type
+from portico.domain.errors import BrokenRule, Fault, Invalid
+from portico.domain.networks import covers, network
+from portico.domain.rules import OneOf
+from portico.domain.scopes import READ_SCOPES, SCOPES, effective
+from portico.domain.times import DAY, moment
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+MOST_NETWORKS = 100
+
+scope = OneOf(SCOPES)
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What a key is to be, as people write it. What is None is as wide as it may be.
+
+    `expires_at` is a time of RFC 3339, or epoch milliseconds.
+    """
+
+    name: str
+    type: str
+    scopes: Sequence[str] | None = None
+    networks: Sequence[str] | None = None
+    expires_at: str | int | None = None
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new key must keep within.
+
+    `role` is its owner's, None where there is no such user; `elsewhere` tells which types belong to
+    which other address; `carried`, `networks` and `ends_at` are those of the credential that makes
+    it, None where it has no such bound. Times are epoch milliseconds.
+    """
+
+    role: str | None
+    elsewhere: Mapping[str, str]
+    now: int
+    most_days: int | None
+    carried: frozenset[str] | None = None
+    networks: Sequence[str] | None = None
+    ends_at: int | None = None
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a key is to be, as it is kept."""
+
+    name: str
+    type: KeyType
+    scopes: frozenset[str] | None
+    networks: tuple[str, ...] | None
+    expires_at: int | None
+
+
+def latest_end(end: int | None, now: int, most_days: int | None) -> int | None:
+    """When a key ends that is to end at `end`, if ever, and in `most_days` at the latest."""
+    if most_days is None:
+        return end
+    latest = now + most_days * DAY
+    return latest if end is None else min(end, latest)
+
+
+def agreed(new: NewKey, bounds: Bounds) -> Terms:
+    """A new key as it is kept. What it leaves open is bounded as whoever makes it. Raises `Invalid`
+    with every fault."""
+    judge = _Judge(new, bounds)
+    terms = Terms(
+        name=judge.kept("name", key_name, new.name),
+        type=judge.type(),
+        scopes=judge.scopes(),
+        networks=judge.networks(),
+        expires_at=judge.end(),
+    )
+    if bounds.role is None:
+        judge.fault("user_id", "must be a user's; there is none of this id")
+    if judge.faults:
+        raise Invalid("The key cannot be made like this.", judge.faults)
+    return terms
+
+
+class _Judge:
+    """Judges each field of a new key; what it returns of a faulty one is not to be used."""
+
+    def __init__(self, new: NewKey, bounds: Bounds) -> None:
+        self._new = new
+        self._bounds = bounds
+        self.faults: list[Fault] = []
+
+    def fault(self, field: str, message: str) -> None:
+        self.faults.append(Fault(field, message))
+
+    def kept(self, field: str, rule: Callable[[T], R], value: T) -> R:
+        try:
+            return rule(value)
+        except BrokenRule as error:
+            self.fault(field, str(error))
+            return cast(R, None)
+
+    def type(self) -> KeyType:
+        wanted = self._new.type
+        if where := self._bounds.elsewhere.get(wanted):
+            self.fault("type", f"must be another here: a {wanted} key is made at {where}")
+            return cast(KeyType, None)
+        return self.kept("type", key_type, wanted)
+
+    def scopes(self) -> frozenset[str] | None:
+        carried, wanted = self._bounds.carried, self._new.scopes
+        type_carries = READ_SCOPES if self._new.type == "read" else frozenset(SCOPES)
+        if wanted is None:
+            return None if carried is None else carried & type_carries
+        if self._items("scopes", scope, wanted, len(SCOPES)) and self._bounds.role is not None:
+            may = effective(self._bounds.role, carried) & type_carries
+            if beyond := [one for one in SCOPES if one in wanted and one not in may]:
+                has = ", ".join(one for one in SCOPES if one in may)
+                self.fault("scopes", f"must be some of {has}, not {', '.join(beyond)}")
+        return frozenset(wanted)
+
+    def networks(self) -> tuple[str, ...] | None:
+        within, wanted = self._bounds.networks, self._new.networks
+        if wanted is None:
+            return None if within is None else tuple(within)
+        found = self._items("networks", network, wanted, MOST_NETWORKS)
+        for number, one in enumerate(found):
+            if within is not None and not covers(within, one):
+                self.fault(f"networks.{number}", "must be within those of the key that makes it")
+        return tuple(dict.fromkeys(found))
+
+    def end(self) -> int | None:
+        new, bounds = self._new, self._bounds
+        end = new.expires_at
+        if end is None:
+            return latest_end(bounds.ends_at, bounds.now, bounds.most_days)
+        if isinstance(end, str):
+            end = self.kept("expires_at", moment, end)
+            if end is None:
+                return None
+        if end <= bounds.now:
+            self.fault("expires_at", "must be in the future")
+        elif latest_end(end, bounds.now, bounds.most_days) != end:
+            self.fault("expires_at", f"must be at most {bounds.most_days} days from now")
+        elif bounds.ends_at is not None and end > bounds.ends_at:
+            self.fault("expires_at", "must not be after the end of the key that makes it")
+        return end
+
+    def _items(
+        self, field: str, rule: Callable[[str], str], values: Sequence[str], most: int
+    ) -> list[str]:
+        """The values as the rule has them; empty where any is faulty."""
+        before = len(self.faults)
+        if not values:
+            self.fault(field, "must have at least one; leave it out for no bound")
+        elif len(values) > most:
+            self.fault(field, f"must have at most {most} entries")
+        else:
+            found = [self.kept(f"{field}.{at}", rule, one) for at, one in enumerate(values)]
+            if len(self.faults) == before:
+                return found
+        return []
