@@ -74,6 +74,7 @@ TABLES = {
     "authenticators": "id",
     "recovery_codes": "user_id, code_hash",
     "pending_sign_ins": "token_hash",
+    "challenges": "token_hash",
     "shown_once": "token_hash",
     "audit": "id",
     "webhooks": "id",

@@ -44,6 +44,7 @@ ROWS: dict[Aging, tuple[str, int]] = {
         ),
         NOON,
     ),
+    Aging.CHALLENGES: ("INSERT INTO challenges VALUES (:hash, :session, :at)", NOON),
     Aging.PENDING_SIGN_INS: ("INSERT INTO pending_sign_ins VALUES (:hash, :user, :at)", NOON),
     Aging.EMAIL_TOKENS: (
         "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at)",
@@ -97,9 +98,15 @@ async def owners(api: Api) -> dict[str, int]:
             " expires_at) VALUES (:user, '', '', '', 0, 0, :at) RETURNING id",
             {"user": user, "at": 10 * NOON},
         )
+        session = await tx.one(
+            "INSERT INTO sessions (user_id, token_hash, address, user_agent, created_at,"
+            " last_seen_at, expires_at) VALUES (:user, :hash, '', '', 0, 0, :at) RETURNING id",
+            {"user": user, "hash": b"lasting", "at": 10 * NOON},
+        )
     assert client is not None
     assert grant is not None
-    return {"user": user, "client": client[0], "grant": grant[0]}
+    assert session is not None
+    return {"user": user, "client": client[0], "grant": grant[0], "session": session[0]}
 
 
 async def fill(api: Api, kind: Aging, ids: dict[str, int], ages: list[int]) -> None:

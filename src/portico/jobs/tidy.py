@@ -33,6 +33,7 @@ def bounds(now: int) -> dict[Aging, int]:
         # A code that comes back once more must still be known for what it was exchanged.
         Aging.CODES: now - DAY,
         Aging.GRANTS: now,
+        Aging.CHALLENGES: now,
         Aging.PENDING_SIGN_INS: now,
         Aging.EMAIL_TOKENS: now,
         Aging.SHOWN_ONCE: now,

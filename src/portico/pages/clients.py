@@ -7,6 +7,7 @@ from portico.domain.scopes import SCOPES
 from portico.http.messages import Reply
 from portico.pages.filters import scope_words
 from portico.pages.site import PageRoute, Visit
+from portico.pages.step_up import fresh
 from portico.services.clients import (
     Registered,
     Registration,
@@ -126,11 +127,11 @@ async def delete(visit: Visit) -> Reply:
 PAGES = (
     PageRoute("GET", "/clients", show_all, "admin"),
     PageRoute("GET", "/clients/new", show_new, "admin"),
-    PageRoute("POST", "/clients/new", register, "admin"),
+    PageRoute("POST", "/clients/new", fresh(register), "admin"),
     PageRoute("GET", "/clients/{id}", show, "admin"),
     PageRoute("POST", "/clients/{id}", change, "admin"),
     PageRoute("GET", "/clients/secret", ask_secret, "admin"),
-    PageRoute("POST", "/clients/secret", new_secret, "admin"),
+    PageRoute("POST", "/clients/secret", fresh(new_secret), "admin"),
     PageRoute("GET", "/clients/delete", ask_delete, "admin"),
     PageRoute("POST", "/clients/delete", delete, "admin"),
 )

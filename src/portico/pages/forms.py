@@ -44,6 +44,11 @@ class Form:
             raise Unreadable(f"The field {name} was sent more than once.")
         return values[0]
 
+    def pairs(self, *, but: Collection[str]) -> list[tuple[str, str]]:
+        """Every field that was sent and its values, `but` for these."""
+        sent = (self._sent or {}).items()
+        return [(name, value) for name, values in sent if name not in but for value in values]
+
     def read(self, name: str, rule: Callable[[str], T]) -> T:
         """The value of a field as `rule` has it, which raises `BrokenRule`; a fault's value is not
         to be used, and `check` sees that it is not."""

@@ -8,6 +8,7 @@ from portico.domain.errors import Conflict, NotFound
 from portico.domain.rules import OneOf
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
+from portico.pages.step_up import fresh
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key, revoke_key
 
@@ -169,9 +170,9 @@ async def revoke(visit: Visit) -> Reply:
 
 PAGES = (
     PageRoute("GET", "/keys", show),
-    PageRoute("POST", "/keys", create),
+    PageRoute("POST", "/keys", fresh(create)),
     PageRoute("GET", "/keys/rotate", ask_rotate),
-    PageRoute("POST", "/keys/rotate", rotate),
+    PageRoute("POST", "/keys/rotate", fresh(rotate)),
     PageRoute("GET", "/keys/revoke", ask_revoke),
     PageRoute("POST", "/keys/revoke", revoke),
 )

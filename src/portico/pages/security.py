@@ -5,6 +5,7 @@ from portico.domain.factors import Authenticator, factor_name
 from portico.http.messages import Reply
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
 from portico.pages.site import PageRoute, Visit
+from portico.pages.step_up import fresh
 from portico.services.second_factor import (
     enrol,
     read_enrolment,
@@ -105,11 +106,11 @@ async def renew(visit: Visit) -> Reply:
 PAGES = (
     PageRoute("GET", "/security", show),
     PageRoute("GET", "/security/app", show_app),
-    PageRoute("POST", "/security/app", add_app),
+    PageRoute("POST", "/security/app", fresh(add_app)),
     PageRoute("GET", "/security/rename", show_rename),
-    PageRoute("POST", "/security/rename", rename),
+    PageRoute("POST", "/security/rename", fresh(rename)),
     PageRoute("GET", "/security/remove", ask_remove),
-    PageRoute("POST", "/security/remove", remove),
+    PageRoute("POST", "/security/remove", fresh(remove)),
     PageRoute("GET", "/security/recovery-codes", ask_renew),
-    PageRoute("POST", "/security/recovery-codes", renew),
+    PageRoute("POST", "/security/recovery-codes", fresh(renew)),
 )

@@ -9,6 +9,7 @@ from portico.domain.rules import OneOf
 from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
+from portico.pages.step_up import fresh
 from portico.services.second_factor import reset_factors
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.suspension import resume, suspend
@@ -223,9 +224,9 @@ async def delete(visit: Visit) -> Reply:
 PAGES = (
     PageRoute("GET", "/users", show_all, "admin"),
     PageRoute("GET", "/users/new", show_new, "admin"),
-    PageRoute("POST", "/users/new", create, "admin"),
+    PageRoute("POST", "/users/new", fresh(create), "admin"),
     PageRoute("GET", "/users/{id}", show, "admin"),
-    PageRoute("POST", "/users/{id}", change, "admin"),
+    PageRoute("POST", "/users/{id}", fresh(change), "admin"),
     PageRoute("GET", "/users/sign-out", ask_sign_out, "admin"),
     PageRoute("POST", "/users/sign-out", sign_out, "admin"),
     PageRoute("GET", "/users/suspend", ask_suspend, "admin"),
@@ -233,7 +234,7 @@ PAGES = (
     PageRoute("GET", "/users/resume", ask_resume, "admin"),
     PageRoute("POST", "/users/resume", resume_user, "admin"),
     PageRoute("GET", "/users/reset-second-factor", ask_reset_factors, "admin"),
-    PageRoute("POST", "/users/reset-second-factor", reset_second_factor, "admin"),
+    PageRoute("POST", "/users/reset-second-factor", fresh(reset_second_factor), "admin"),
     PageRoute("GET", "/users/delete", ask_delete, "admin"),
     PageRoute("POST", "/users/delete", delete, "admin"),
 )

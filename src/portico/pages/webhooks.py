@@ -18,6 +18,7 @@ from portico.domain.webhooks import (
 from portico.http.messages import Reply
 from portico.pages.event_types import by_noun
 from portico.pages.site import PageRoute, Visit
+from portico.pages.step_up import fresh
 from portico.services.webhooks import (
     Signing,
     change_webhook,
@@ -228,7 +229,7 @@ async def delete(visit: Visit) -> Reply:
 PAGES = (
     PageRoute("GET", "/webhooks", show_all, "admin"),
     PageRoute("GET", "/webhooks/new", show_new, "admin"),
-    PageRoute("POST", "/webhooks/new", create, "admin"),
+    PageRoute("POST", "/webhooks/new", fresh(create), "admin"),
     PageRoute("GET", "/webhooks/{id}", show, "admin"),
     PageRoute("POST", "/webhooks/{id}", send, "admin"),
     PageRoute("GET", "/webhooks/{id}/edit", show_edit, "admin"),
@@ -238,7 +239,7 @@ PAGES = (
     PageRoute("GET", "/webhooks/enable", ask_enable, "admin"),
     PageRoute("POST", "/webhooks/enable", enable, "admin"),
     PageRoute("GET", "/webhooks/secret", ask_secret, "admin"),
-    PageRoute("POST", "/webhooks/secret", new_secret, "admin"),
+    PageRoute("POST", "/webhooks/secret", fresh(new_secret), "admin"),
     PageRoute("GET", "/webhooks/delete", ask_delete, "admin"),
     PageRoute("POST", "/webhooks/delete", delete, "admin"),
 )

@@ -35,6 +35,7 @@ class Aging(Enum):
     TOKENS = ("tokens", "refresh_expires_at")
     CODES = ("authorization_codes", "expires_at", "code_hash")
     GRANTS = ("grants", "expires_at")
+    CHALLENGES = ("challenges", "expires_at", "token_hash")
     PENDING_SIGN_INS = ("pending_sign_ins", "expires_at", "token_hash")
     EMAIL_TOKENS = ("email_tokens", "expires_at", "token_hash")
     SHOWN_ONCE = ("shown_once", "expires_at", "token_hash")

@@ -2,6 +2,7 @@
 
 from portico.storage.api_keys import ApiKeys
 from portico.storage.audit import Audit
+from portico.storage.challenges import Challenges
 from portico.storage.clients import Clients
 from portico.storage.daily_use import DailyUse
 from portico.storage.database import Database
@@ -37,6 +38,7 @@ class Stores:
         self.sessions = Sessions(db)
         self.email_tokens = EmailTokens(db)
         self.factors = FactorStore(db)
+        self.challenges = Challenges()
         self.shown_once = ShownOnce()
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)

@@ -1,0 +1,70 @@
+"""Proving oneself again, for what a session that somebody found open must not do.
+
+Whoever is asked gets a token with the question: it comes back with the form that waits for the
+answer, and is used up with the right one, so that the form is carried out once.
+"""
+
+from portico.domain.audit import By
+from portico.domain.errors import Conflict, NotFound
+from portico.domain.secrets import digest, mint
+from portico.domain.sessions import Session
+from portico.domain.times import HOUR, MINUTE
+from portico.domain.users import User
+from portico.services.change import Change
+from portico.services.environment import Environment
+from portico.services.users import prove_password
+
+FRESH = 15 * MINUTE
+"""How long a proof is fresh, in milliseconds."""
+
+WAITS = HOUR
+"""How long a form waits for one."""
+
+_DONE = (
+    "This was done already, or has waited for too long. Nothing was done now: send it again if you"
+    " want it once more."
+)
+
+
+def is_fresh(session: Session, now: int) -> bool:
+    """Whether a session's owner has proved themselves a short while ago."""
+    return 0 <= now - session.proved_at < FRESH
+
+
+async def ask_proof(env: Environment, session: Session, by: By) -> str:
+    """The token of a form that waits for its sender's proof."""
+    token = mint("", env.random(32))
+
+    async def work(change: Change) -> None:
+        if await change.lock(env.sessions, session.id) is None:
+            raise NotFound("This session has ended; sign in again.")
+        await env.challenges.insert(
+            change.tx, digest(token), session_id=session.id, expires_at=change.now + WAITS
+        )
+        change.told_elsewhere()  # by what the form does
+
+    await env.change(by, work)
+    return token
+
+
+async def prove_again(
+    env: Environment, user: User, session: Session, token: str, password: str, by: By
+) -> None:
+    """Proves a session's owner by their password, and uses up the form's token.
+
+    Raises as `prove_password` does, and `Conflict` where the token was used before or is too old.
+    """
+    proven = await prove_password(env, user, password, by)
+
+    async def work(change: Change) -> None:
+        current = await change.lock(env.users, user.id)
+        if current is None or current.password_hash != proven:
+            raise Conflict(_DONE)
+        if not await env.challenges.take(
+            change.tx, digest(token), session_id=session.id, now=change.now
+        ):
+            raise Conflict(_DONE)
+        await env.sessions.prove(change.tx, session.id, user.id, session.amr, change.now)
+        change.told_elsewhere()  # by what the form does
+
+    await env.change(by, work)

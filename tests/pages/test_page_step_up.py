@@ -1,0 +1,184 @@
+"""What needs a fresh proof: it is asked for, the form is not lost, and it is carried out once."""
+
+import re
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import Api
+from pages.visiting import PASSWORD, Visitor, faults, said, signed_in
+from portico.pages.dashboard import ACCOUNT, SHOWING
+from portico.services.step_up import FRESH, WAITS
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    """Both engines."""
+    return each_database
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "/keys": {"name": "Till", "type": "live", "expiry": "90d"},
+    "/sandbox/keys": {"name": "Till", "type": "test", "expiry": "90d"},
+    "/clients/new": {
+        "name": "Shop",
+        "redirect_uris": "https://a.test/\r\nhttps://b.test/",
+        "scopes": ["read:products", "read:users"],
+        "kind": "confidential",
+    },
+    "/webhooks/new": {"url": "https://hooks.test/", "types": ["user.created"], "description": ""},
+    "/users/new": {
+        "name": "Grace <i>",
+        "email": "grace@example.com",
+        "role": "viewer",
+        "plan": "free",
+        "password": PASSWORD,
+    },
+}
+
+
+def hidden(page: httpx.Response) -> dict[str, list[str]]:
+    """The fields that a page carries without showing them."""
+    found: dict[str, list[str]] = {}
+    main = page.text.partition("<main")[2]
+    for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', main):
+        found.setdefault(name, []).append(unescape(value))
+    return found
+
+
+async def stale(api: Api, role: str = "admin") -> Visitor:
+    """Somebody who signed in a while ago, and was seen since."""
+    _, somebody = await signed_in(api, role)
+    api.clock.advance(milliseconds=FRESH)
+    return somebody
+
+
+async def asked(somebody: Visitor, path: str, **fields: Any) -> dict[str, list[str]]:
+    """The form that waits, once its sender was asked who they are."""
+    page = await somebody.post(path, **fields)
+    assert page.status_code == 200, page.text
+    assert "Is it you?" in page.text
+    return hidden(page)
+
+
+@pytest.mark.parametrize("path", FORMS)
+async def test_a_form_waits_for_the_proof_and_goes_on(api: Api, path: str) -> None:
+    somebody = await stale(api)
+    async with api.unchanged(but="challenges"):
+        waiting = await asked(somebody, path, **FORMS[path])
+    wanted = {
+        name: value if isinstance(value, list) else [value] for name, value in FORMS[path].items()
+    }
+    assert {name: waiting[name] for name in wanted} == wanted
+    assert waiting.keys() - wanted.keys() == {"csrf", "step_up"}
+    done = await somebody.send(path, {**waiting, "current_password": PASSWORD})
+    assert done.status_code == 303, done.text
+    again = await somebody.post("/keys", name="Next", type="live", expiry="90d")
+    assert again.status_code == 303, "fresh from now on"
+
+
+async def test_a_proof_is_fresh_for_a_quarter_of_an_hour(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    api.clock.advance(milliseconds=FRESH - 1)
+    assert (await somebody.post("/keys", **FORMS["/keys"])).status_code == 303
+    api.clock.advance(milliseconds=1)
+    assert "Is it you?" in (await somebody.post("/keys", **FORMS["/keys"])).text
+
+
+async def test_a_wrong_password_is_asked_for_again_and_the_form_kept(api: Api) -> None:
+    somebody = await stale(api)
+    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
+    for password in ("", "Wrong-password1"):
+        page = await somebody.send("/keys", {**waiting, "current_password": password})
+        assert page.status_code == 422
+        assert "current password" in faults(page)["current_password"]
+        assert hidden(page) == waiting
+        assert PASSWORD not in page.text
+    assert await keys(api) == 0
+    done = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+    assert done.status_code == 303
+
+
+async def keys(api: Api) -> int:
+    """How many there are."""
+    (row,) = await api.live.db.all("SELECT count(*) FROM api_keys")
+    return int(row[0])
+
+
+async def test_a_form_that_is_sent_again_is_carried_out_once(api: Api) -> None:
+    somebody = await stale(api)
+    one = await asked(somebody, "/keys", **FORMS["/keys"])
+    other = await asked(
+        somebody,
+        "/keys",
+        **FORMS["/keys"],
+    )
+    sent = {**one, "current_password": PASSWORD}
+    assert (await somebody.send("/keys", sent)).status_code == 303
+    again = await somebody.send("/keys", sent)
+    assert again.status_code == 409
+    assert "done already" in said(again)
+    assert 'value="Till"' in again.text, "what was typed is there"
+    assert await keys(api) == 1
+    second = await somebody.send("/keys", {**other, "current_password": PASSWORD})
+    assert second.status_code == 303, "another tab is another form"
+    assert await keys(api) == 2
+
+
+async def test_a_waiting_form_is_its_sessions_and_ends(api: Api) -> None:
+    somebody = await stale(api)
+    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
+    _, other = await signed_in(api)
+    sent = {**waiting, "csrf": other.csrf, "current_password": PASSWORD}
+    assert (await other.send("/keys", sent)).status_code == 409
+    forged = {**waiting, "step_up": "x", "current_password": PASSWORD}
+    assert (await somebody.send("/keys", forged)).status_code == 409
+    for _ in range(WAITS // FRESH):
+        api.clock.advance(milliseconds=FRESH)
+        await somebody.get("/keys")
+    late = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+    assert late.status_code == 409
+    assert await keys(api) == 0
+
+
+async def test_guesses_are_slowed_like_those_at_the_door(api: Api) -> None:
+    somebody = await stale(api)
+    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
+    for _ in range(10):
+        await somebody.send("/keys", {**waiting, "current_password": "Wrong-password1"})
+    slowed = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+    assert slowed.status_code == 429
+    assert int(slowed.headers["retry-after"]) > 0
+    assert hidden(slowed) == waiting
+
+
+async def test_what_a_page_refuses_afterwards_it_shows_again(api: Api) -> None:
+    somebody = await stale(api)
+    waiting = await asked(somebody, "/keys", **{**FORMS["/keys"], "name": ""})
+    page = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+    assert page.status_code == 422
+    assert "name" in faults(page)
+
+
+async def test_all_that_decides_on_access_needs_it(api: Api) -> None:
+    needs = {
+        page.path
+        for page in (*SHOWING, *ACCOUNT)
+        if page.method == "POST" and hasattr(page.handler, "__wrapped__")
+    }
+    assert needs >= {
+        *("/keys", "/keys/rotate", "/clients/new", "/clients/secret"),
+        *("/webhooks/new", "/webhooks/secret", "/users/new", "/users/{id}"),
+        *("/users/reset-second-factor", "/security/app", "/security/rename"),
+        *("/security/remove", "/security/recovery-codes"),
+    }
+    somebody = await stale(api)
+    async with api.unchanged(but="challenges"):
+        for path in needs:
+            if "{" in path:
+                path = path.replace("{id}", "1")
+            page = await somebody.post(path, id="1")
+            assert "Is it you?" in page.text, path
+            assert f'action="/dashboard{path}"' in page.text
