@@ -16,6 +16,7 @@ from portico.services.imports import (
     tell_of_idle,
 )
 from portico.services.sandbox import reset
+from portico.storage.database import NOTHING, Params, Row, Transaction
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -344,6 +345,30 @@ async def test_an_event_that_is_committed_late_comes_after_those_that_were_read(
         assert quick["data"]["name"] == "Lamp"
     (slow,) = await told(editor, after=quick["id"])
     assert slow["data"] == {"slow": 1}
+
+
+class Crowded:
+    """A transaction beside which others commit events without a pause."""
+
+    def __init__(self, api: Api, tx: Transaction) -> None:
+        self._api = api
+        self._tx = tx
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        async with self._api.live.db.transaction() as tx:
+            event = Published("product.created", "{}")
+            await self._api.live.events.add(tx, self._api.clock(), event)
+        return await self._tx.all(sql, params)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+
+@pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)  # SQLite needs no numbering
+async def test_numbering_ends_while_others_go_on_writing(api: Api) -> None:
+    async with asyncio.timeout(10), api.live.db.transaction() as tx:
+        crowded: Any = Crowded(api, tx)
+        await api.live.events.settled_in(crowded)
 
 
 def test_every_type_has_a_noun_and_a_verb() -> None:

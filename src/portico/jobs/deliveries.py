@@ -191,8 +191,7 @@ class Deliver:
         await self._bell.wait(self._wait)
         self._wait = AGAIN_SECONDS
         env = self._env
-        while await env.events.settle():
-            pass
+        await env.events.settle()
         webhooks = await env.webhooks.all()
         dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
         # What was given up is out of the way before anything is claimed.

@@ -45,11 +45,13 @@ _LAST = """
 SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
 _REMOVED = "SELECT up_to FROM events_removed"
 _UNSETTLED = "SELECT 1 FROM events WHERE id IS NULL LIMIT 1"
+_UP_TO = "SELECT max(seq) FROM events WHERE id IS NULL"
 _LOCK = "SELECT pg_advisory_xact_lock(7041779, hashtext(current_schema()))"
 _SETTLE = f"""
 UPDATE events AS e SET id = given.id FROM (
     SELECT seq, CAST(:last AS BIGINT) + row_number() OVER (ORDER BY seq) AS id FROM (
-        SELECT seq FROM events WHERE id IS NULL ORDER BY seq LIMIT {SETTLED_AT_ONCE}
+        SELECT seq FROM events WHERE id IS NULL AND seq <= :up_to
+        ORDER BY seq LIMIT {SETTLED_AT_ONCE}
     ) AS waiting
 ) AS given WHERE e.seq = given.seq AND e.id IS NULL RETURNING 1"""
 _TELL = "SELECT pg_notify(current_schema(), 'events')"
@@ -70,14 +72,12 @@ class Events:
         values = {"type": event.type, "at": at, "data": event.data, "previous": event.previous}
         await tx.run(_INSERT, values)
 
-    async def settle(self) -> bool:
-        """Gives the committed events their numbers, where they have none yet, and tells every
-        process; whether there were any. PostgreSQL alone has such."""
-        if self._db.engine == "sqlite" or await self._db.one(_UNSETTLED) is None:
-            return False
-        async with self._db.transaction() as tx:
-            await self._number(tx)
-        return True
+    async def settle(self) -> None:
+        """Gives all committed events their numbers, where they have none yet, and tells every
+        process. PostgreSQL alone has such."""
+        if self._db.engine == "postgres" and await self._db.one(_UNSETTLED):
+            async with self._db.transaction() as tx:
+                await self._number(tx)
 
     async def settled_in(self, tx: Transaction) -> int:
         """The number of the newest event: all that was committed before has one, what is committed
@@ -88,9 +88,15 @@ class Events:
 
     async def _number(self, tx: Transaction) -> None:
         await tx.one(_LOCK)
-        # Only now: what was numbered by whoever had the lock before is seen.
-        while await tx.all(_SETTLE, {"last": await self._last(tx)}):
-            pass
+        # Only now: what was numbered by whoever had the lock before is seen. What is committed from
+        # here on waits for the next time: where many write, this would never end.
+        row = await tx.one(_UP_TO)
+        if row is None or row[0] is None:
+            return
+        numbered = SETTLED_AT_ONCE
+        while numbered == SETTLED_AT_ONCE:
+            values = {"last": await self._last(tx), "up_to": row[0]}
+            numbered = len(await tx.all(_SETTLE, values))
         await tx.one(_TELL)
 
     async def last_id(self) -> int:
