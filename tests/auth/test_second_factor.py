@@ -47,7 +47,7 @@ def code_of(api: Api, steps: int = 0, key: str = KEY) -> str:
 async def factored(api: Api, env: Environment | None = None, **values: Any) -> User:
     """Somebody with an app and recovery codes, whose codes of now are not used."""
     env = env or api.live
-    user = await api.account(env=env, password=PASSWORD, **values)
+    user = await api.account(env=env, **({"password": PASSWORD} | values))
     enrolment = Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
     await env.change(OPERATOR, lambda change: add_authenticator(env, change, user, enrolment))
     return user

@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+import apsw
 import pytest
 
 from beside import Running
@@ -194,3 +195,19 @@ def test_a_user_of_the_sandbox_alone_is_unknown_to_live(running: Running) -> Non
     code, _ = running.installation.refused("keys", "create", *owner, "--type", "live")
     assert code == 2
     assert len(running.installation.told("keys", "list", *owner[:2], "--sandbox")) == 1
+
+
+def test_a_second_factor_is_reset_where_there_is_one(installation: Installation) -> None:
+    code, line = installation.refused("users", "reset-second-factor", "admin@example.com")
+    assert code == 1
+    assert "no second factor" in line
+    statement = (
+        "INSERT INTO authenticators (user_id, name, secret, last_step, created_at)"
+        " SELECT id, 'Phone', x'00', 0, 0 FROM users WHERE email = 'admin@example.com'"
+    )
+    connection = apsw.Connection(str(installation.data / "live.db"))
+    connection.execute(statement)
+    connection.close()
+    told = installation.told("users", "reset-second-factor", "ADMIN@example.com")
+    assert told["email"] == "admin@example.com"
+    assert in_database(installation.data / "live.db", "SELECT count(*) FROM authenticators") == 0

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from auth.test_second_factor import CODES, factored
 from client.scripted import PLACE, Scripted, answer, refusal
 from driving import Api, InProcess
 from oauth.authority import Authority
@@ -24,6 +25,7 @@ from portico.services.clients import Registration, register_client
 from portico_client import (
     AsyncClient,
     AuthenticationRequired,
+    Claims,
     Client,
     ConnectionFailed,
     Login,
@@ -394,3 +396,32 @@ def test_a_listener_that_fails_is_heard_and_the_tokens_stay() -> None:
         client.me()
     assert client.me().id == 1
     assert script.requests[-1].headers["authorization"] == "Bearer new"
+
+
+@pytest.mark.parametrize("kind", [Login, SessionLogin])
+async def test_a_code_is_asked_for_at_each_sign_in(
+    api: Api, kind: type[Login] | type[SessionLogin]
+) -> None:
+    user = await factored(api, password=PASSWORD)
+    asked: list[str] = []
+
+    def otp() -> str:
+        asked.append(CODES[len(asked)])
+        return asked[-1]
+
+    for count in (1, 2):
+        async with signing_in(api, kind(user.email, PASSWORD, otp)) as (client, _):
+            assert (await client.me()).email == user.email
+        assert len(asked) == count
+    async with signing_in(api, kind(user.email, PASSWORD)) as (client, _):
+        with pytest.raises(AuthenticationRequired) as refused:
+            await client.me()
+    assert [detail.field for detail in refused.value.details] == ["otp"]
+
+
+def test_claims_tell_how_a_user_signed_in() -> None:
+    end = datetime(2026, 1, 1, tzinfo=UTC)
+    by_code = Claims("1", end, None, None, {"amr": ["pwd", "otp", "mfa"], "acr": "2"})
+    assert by_code.amr == ("pwd", "otp", "mfa")
+    assert by_code.acr == "2"
+    assert Claims("1", end, None, None, {}).amr == ()

@@ -10,13 +10,15 @@ from driving import BASE, Api, Caller, json_bytes, refused
 from portico.app import AUTH as AUTH_ROUTES
 from portico.app import V1
 from portico.domain.api_keys import KeyType
-from portico.domain.audit import OPERATOR
+from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.published import Published
 from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.domain.users import User
+from portico.http.cookies import SECOND_STEP
 from portico.http.routing import Access
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
+from portico.services.second_step import begin_second_step
 from portico.services.suspension import suspend
 from portico.services.webhooks import create_webhook
 from signing_in import (
@@ -300,6 +302,30 @@ async def test_whatever_a_suspended_account_has_opens_nothing(api: Api, kind: Ki
     after = await api.state()
     for table in before.keys() - {f"{env.name} audit"}:
         assert after[table] == before[table], table
+
+
+@pytest.mark.parametrize("place", ["bearer", "session", "second step"])
+async def test_half_a_sign_in_opens_nothing_of_the_api(api: Api, place: str) -> None:
+    owner = await api.account("admin")
+    user, product = await api.account(), await api.product()
+    hook = await _webhook(api.live)
+    waits = await begin_second_step(api.live, owner, By(Actor()))
+    header = {
+        "bearer": ("authorization", f"Bearer {waits}"),
+        "session": ("cookie", f"{COOKIE}={waits}"),
+        "second step": ("cookie", f"{SECOND_STEP.name}={waits}"),
+    }[place]
+    async with api.unchanged():
+        for number, (bases, method, path, case) in enumerate(CELLS):
+            if case.needs in (PUBLIC, LOGINS):
+                continue
+            targets = {"users": user.id, "products": product.id, **hook}
+            target = (bases["live"] + _filled(path, targets)).removeprefix("https://localhost:8443")
+            body = case.body(number, user)
+            content = [] if body is None else [json_bytes(body)]
+            headers = [header, ("content-type", "application/json")]
+            answer = await somewhere(api).exchange(method, target, headers, *content)
+            assert answer.status_code == 401, (path, answer.text)
 
 
 @EVERY_KIND

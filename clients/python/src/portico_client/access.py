@@ -155,7 +155,7 @@ class Access:
                     return self._login_proof(response)
                 if response.status != 401:
                     raise error_of(response)
-            response = yield from self._post(f"{auth}/login", dataclasses.asdict(login))
+            response = yield from self._post(f"{auth}/login", _signing_in(login))
             if response.status != 200:
                 raise error_of(response)
             return self._login_proof(response)
@@ -177,7 +177,7 @@ class Access:
     def _session(self, login: SessionLogin) -> Renew:
         def renew(_held: Proof) -> Flow[Proof]:
             url = f"{self.addresses.base}/sessions"
-            response = yield from self._post(url, dataclasses.asdict(login))
+            response = yield from self._post(url, _signing_in(login))
             if response.status != 201:
                 raise error_of(response)
             cookie = _SESSION.search(response.headers.get("set-cookie", ""))
@@ -257,3 +257,8 @@ def oauth_proof(tokens: OAuthTokens) -> Proof:
     ends = math.inf if tokens.expires_at is None else tokens.expires_at.timestamp()
     news = None if tokens.on_change is None else Tell(tokens.on_change, tokens)
     return Proof(bearer(tokens.access_token), ends, news=news)
+
+
+def _signing_in(login: Login | SessionLogin) -> dict[str, str]:
+    code = {} if login.otp is None else {"otp": login.otp()}
+    return {"email": login.email, "password": login.password, **code}

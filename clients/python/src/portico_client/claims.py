@@ -21,6 +21,16 @@ class Claims:
     all: Mapping[str, Any] = field(repr=False)
 
     @property
+    def amr(self) -> tuple[str, ...]:
+        """By what the user signed in (RFC 8176), such as `pwd` and `otp`: of an ID token."""
+        return tuple(self.all.get("amr", ()))
+
+    @property
+    def acr(self) -> str | None:
+        """`2` for two factors, `1` for one: of an ID token, None in others."""
+        return self.all.get("acr")
+
+    @property
     def user_id(self) -> int:
         """The user's id."""
         return int(self.subject)

@@ -13,11 +13,13 @@ class Login:
     """Signs in by e-mail and password for a JSON Web Token.
 
     The client signs in at the first call, refreshes the token before it ends, and signs in again
-    where that is not possible.
+    where that is not possible. `otp` is called at each sign-in, for accounts with a second factor:
+    it returns the code that the authenticator app shows, or a recovery code.
     """
 
     email: str
     password: str = field(repr=False)
+    otp: Callable[[], str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,12 @@ class SessionLogin:
     """Signs in by e-mail and password for a session cookie.
 
     The client signs in at the first call, and again once the session has ended: 30 minutes after
-    its last call, or 24 hours after it began.
+    its last call, or 24 hours after it began. `otp` as in `Login`.
     """
 
     email: str
     password: str = field(repr=False)
+    otp: Callable[[], str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
