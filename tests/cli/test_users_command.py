@@ -170,6 +170,79 @@ def test_a_suspended_account_is_shut_out_until_it_is_resumed(on_each: Running) -
     assert on_each.get("/users/me", key=key).status == 200
 
 
+def test_users_are_listed_shown_and_given_roles(on_each: Running) -> None:
+    told = create(on_each, "listed@example.com", "--role", "editor")
+    key = key_of(on_each, "listed@example.com")
+
+    listed = on_each.installation.told("users", "list", "--role", "editor")
+    shown = on_each.installation.told("users", "show", "LISTED@example.com")
+    moved = on_each.installation.told("users", "set-role", "listed@example.com", "admin")
+
+    (entry,) = [one for one in listed if one["id"] == told["id"]]
+    assert {one["role"] for one in listed} == {"editor"}
+    assert entry == {
+        "id": told["id"],
+        "name": "Ada Lovelace",
+        "email": "listed@example.com",
+        "role": "editor",
+        "plan": "free",
+        "suspended": False,
+        "created_at": entry["created_at"],
+        "last_login_at": None,
+    }
+    counted = {"email_verified": False, "api_keys": 1, "sessions": 0, "grants": 0}
+    assert shown == {**entry, **counted}
+    assert moved == {"id": told["id"], "email": "listed@example.com", "role": "admin"}
+    assert on_each.get("/webhooks", key=key).status == 200
+
+
+def test_lists_for_people_are_tables(installation: Installation) -> None:
+    lines = installation.run("users", "list").stdout.splitlines()
+    heads = "ID E-MAIL NAME ROLE PLAN CREATED LAST SIGN-IN STATE"
+    assert " ".join(lines[0].split()) == heads
+    assert "admin@example.com" in lines[1]
+    assert lines[1].endswith("active")
+    nobody = installation.run("users", "list", "--role", "viewer").stdout
+    assert "There are no users." in nobody
+    shown = installation.run("users", "show", "admin@example.com").stdout
+    assert "suspended       no" in shown
+    assert "last_login_at   never" in shown
+
+
+def test_a_link_of_an_operator_gives_a_password_once(on_each: Running) -> None:
+    create(on_each, "forgets@example.com")
+
+    given = on_each.installation.told("users", "reset-password", "FORGETS@example.com")
+
+    assert given.keys() == {"email", "link", "expires_at"}
+    assert given["email"] == "forgets@example.com"
+    assert "/dashboard/reset?token=" in given["link"]
+    shown = on_each.installation.told("users", "show", "forgets@example.com")
+    assert shown["email_verified"] is False
+
+
+def test_a_user_is_deleted_when_one_says_so(on_each: Running) -> None:
+    told = create(on_each, "goes@example.com")
+    key = key_of(on_each, "goes@example.com")
+
+    code, line = on_each.installation.refused("users", "delete", "goes@example.com")
+    assert (code, "--yes" in line) == (2, True)
+    assert on_each.get("/users/me", key=key).status == 200
+    gone = on_each.installation.told("users", "delete", "goes@example.com", "--yes")
+    assert gone == {"id": told["id"], "email": "goes@example.com"}
+    assert on_each.get("/users/me", key=key).status == 401
+
+
+def test_the_last_admin_is_neither_demoted_nor_deleted(installation: Installation) -> None:
+    for words in (
+        ("set-role", "admin@example.com", "viewer"),
+        ("delete", "admin@example.com", "--yes"),
+    ):
+        code, line = installation.refused("users", *words)
+        assert code == 1
+        assert "last admin" in line
+
+
 def test_the_last_admin_cannot_be_suspended(installation: Installation) -> None:
     code, line = installation.refused("users", "suspend", "admin@example.com")
 

@@ -9,8 +9,8 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import Actor, By
-from portico.domain.errors import Invalid
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.errors import Conflict, Invalid, NotFound
 from portico.domain.secrets import digest
 from portico.domain.users import User
 from portico.services.accounts import give_key
@@ -20,9 +20,11 @@ from portico.services.passwords import Passwords
 from portico.services.recovery import (
     ask_reset,
     ask_verification,
+    give_reset,
     reset_password,
     verify_email,
 )
+from portico.services.suspension import suspend
 from signing_in import PASSWORD, Visitor, client_of, login_of, session_of, tokens_of
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -126,6 +128,33 @@ async def test_a_reset_verifies_the_address_that_the_mail_came_to(api: Api, post
         await api.live.users.update(tx, changed)  # as no service does: they end the token too
     await reset_password(api.live, token, NEW, STRANGER)
     assert (await fresh(api.live, user)).email_verified_at is None
+
+
+async def test_a_link_that_an_admin_hands_over_holds_a_day_and_verifies_nothing(api: Api) -> None:
+    user = await api.account(password=PASSWORD)
+    first = await give_reset(api.live, user.id, OPERATOR)
+    given = await give_reset(api.live, user.id, OPERATOR)
+    assert given.link.startswith("https://localhost:8443/dashboard/reset?token=")
+    assert given.expires_at == api.clock() + 24 * HOUR * 1000
+    await refused(api.live, first.link.partition("=")[2])
+    api.clock.advance(seconds=24 * HOUR, milliseconds=-1)
+    await reset_password(api.live, given.link.partition("=")[2], NEW, STRANGER)
+    assert (await Visitor(api).log_in(user.email, NEW)).status_code == 200
+    assert (await fresh(api.live, user)).email_verified_at is None
+
+
+async def test_there_is_no_link_for_whom_it_would_not_open_anything(api: Api) -> None:
+    account = await api.account()
+    mirror = await mirror_of(api.sandbox, account, STRANGER)
+    await suspend(api.live, account.id, OPERATOR)
+    for env, user_id, error in (
+        (api.live, account.id, Conflict),
+        (api.sandbox, mirror.id, Conflict),
+        (api.live, 10**6, NotFound),
+    ):
+        async with api.unchanged():
+            with pytest.raises(error):
+                await give_reset(env, user_id, OPERATOR)
 
 
 async def test_asking_is_over_before_anything_depends_on_the_account(api: Api, post: Post) -> None:

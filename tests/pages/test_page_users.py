@@ -1,11 +1,17 @@
 """What admins do with accounts on pages, and what they may not."""
 
+import re
+from html import unescape
+from urllib.parse import parse_qsl
+
 import pytest
 
 from driving import Api
 from pages.visiting import PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
+from portico.services.accounts import give_key
 from portico.services.suspension import suspend
+from signing_in import client_of, login_of, tokens_of
 
 
 async def test_an_admin_suspends_and_resumes_a_user(api: Api) -> None:
@@ -66,3 +72,51 @@ async def test_nobody_resets_to_a_password_that_is_easy_to_guess(api: Api) -> No
         answer = await stranger.send("/reset", {"token": token, "password": password})
         assert answer.status_code == status, password
         assert status == 303 or "guessed first" in faults(answer)["password"]
+
+
+async def test_the_page_of_a_user_shows_and_ends_what_they_have(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    user, theirs = await signed_in(api, name="Grace Hopper")
+    await give_key(api.live, user, name="Compiler", key_type="live", expires_at=None, by=OPERATOR)
+    shop = await client_of(api.live)
+    granted = await tokens_of(api.live, shop.client, user)
+    login = await login_of(api.live, user)
+    page = (await admin.get(f"/users/{user.id}")).text
+    for text in ("Compiler", "Session", "Login token", "Shop", user.email):
+        assert text in page, text
+    links = [unescape(one) for one in re.findall(r'href="/dashboard(/users/end\?[^"]*)"', page)]
+    assert len(links) == 3
+    for link in links:
+        assert (await admin.get(link)).status_code == 200
+        done = await admin.post("/users/end", **dict(parse_qsl(link.partition("?")[2])))
+        assert done.headers["location"] == f"/dashboard/users/{user.id}?done=access-ended"
+        assert (
+            await admin.post("/users/end", **dict(parse_qsl(link.partition("?")[2])))
+        ).status_code == 404
+    assert (await theirs.get("/keys")).status_code == 303
+    for token in (granted.access_token, login.access_token):
+        answer = await api.stranger(authorization=f"Bearer {token}").get("/users/me")
+        assert answer.status_code == 401
+
+
+async def test_an_admin_changes_name_e_mail_role_and_plan(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    user = await api.account()
+    await admin.get(f"/users/{user.id}")
+    fields = {"name": "Grace", "email": "grace@example.com", "role": "editor", "plan": "pro"}
+    assert (await admin.post(f"/users/{user.id}", **fields)).status_code == 303
+    stored = await api.live.users.get(user.id)
+    assert stored is not None
+    assert {name: getattr(stored, name) for name in fields} == fields
+
+
+async def test_an_admin_gets_a_link_for_a_new_password_once(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    user = await api.account()
+    assert (await admin.get(f"/users/reset-password?id={user.id}")).status_code == 200
+    page = await admin.made("/users/reset-password", id=user.id)
+    token = page.text.partition("/reset?token=")[2][:43]
+    stranger = await visitor(api)
+    fields = {"token": token, "password": "Hell0-World"}
+    for status in (303, 422):
+        assert (await stranger.send("/reset", fields)).status_code == status

@@ -8,17 +8,20 @@ from collections.abc import Awaitable, Callable
 from getpass import getpass
 from typing import Any
 
-from portico.cli.output import CommandError, answer, plain
-from portico.cli.prepared import environment
+from portico.cli.output import CommandError, answer, minute, plain, table
+from portico.cli.prepared import environment, prepared
+from portico.contract.envelope import timestamp
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
+from portico.domain.api_keys import usable
 from portico.domain.audit import OPERATOR, By
 from portico.domain.users import User
-from portico.services.accounts import account, random_password, set_plan
+from portico.services.accounts import account, random_password, set_plan, set_role
 from portico.services.environment import Environment
+from portico.services.recovery import HandedOver, give_reset
 from portico.services.second_factor import reset_factors
 from portico.services.suspension import resume, suspend
-from portico.services.users import create_user
+from portico.services.users import create_user, delete_user, read_user
 from portico.settings import Settings
 
 MAX_PASSWORD_BYTES = 4096
@@ -110,6 +113,125 @@ def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
     user = asyncio.run(_on_account(settings, chosen, reset_factors))
     text = f"{plain(user.email)} has no second factor any more; its password alone signs in."
     answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
+
+
+def run_set_role(settings: Settings, chosen: Namespace) -> None:
+    user = asyncio.run(_give_role(settings, chosen))
+    answer(
+        {"id": user.id, "email": user.email, "role": user.role},
+        f"{plain(user.email)} has the role {user.role} now.",
+        as_json=chosen.json,
+    )
+
+
+async def _give_role(settings: Settings, chosen: Namespace) -> User:
+    async with environment(settings, chosen) as env:
+        return await set_role(env, chosen.email, chosen.role, OPERATOR)
+
+
+def run_reset_password(settings: Settings, chosen: Namespace) -> None:
+    given = asyncio.run(_give_reset(settings, chosen))
+    facts = {
+        "email": given.user.email,
+        "link": given.link,
+        "expires_at": timestamp(given.expires_at),
+    }
+    text = (
+        f"With this link {plain(given.user.email)} chooses a new password:\n\n  {given.link}\n\n"
+        f"It holds until {minute(given.expires_at)} and works once. It is not shown again."
+    )
+    answer(facts, text, as_json=chosen.json)
+
+
+async def _give_reset(settings: Settings, chosen: Namespace) -> HandedOver:
+    async with prepared(settings) as portico:
+        user = await account(portico.live, chosen.email)
+        return await give_reset(portico.live, user.id, OPERATOR)
+
+
+def run_delete(settings: Settings, chosen: Namespace) -> None:
+    if not chosen.yes:
+        raise CommandError("deleting a user cannot be undone: say --yes if you mean it", 2)
+    user = asyncio.run(_on_account(settings, chosen, _delete))
+    text = f"{plain(user.email)} is deleted, with all that was theirs."
+    answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
+
+
+async def _delete(env: Environment, user_id: int, by: By) -> User:
+    user = await read_user(env, user_id)
+    await delete_user(env, user_id, lambda _user: None, by)
+    return user
+
+
+def run_list(settings: Settings, chosen: Namespace) -> None:
+    found = asyncio.run(_found(settings, chosen))
+    answer([_entry(each) for each in found], _table(found), as_json=chosen.json)
+
+
+async def _found(settings: Settings, chosen: Namespace) -> list[User]:
+    async with environment(settings, chosen) as env:
+        return await env.users.all(chosen.role)
+
+
+def _entry(user: User) -> dict[str, Any]:
+    return {
+        "id": user.id,
+        "name": user.name,
+        "email": user.email,
+        "role": user.role,
+        "plan": user.plan,
+        "suspended": user.suspended_at is not None,
+        "created_at": timestamp(user.created_at),
+        "last_login_at": None if user.last_login_at is None else timestamp(user.last_login_at),
+    }
+
+
+def _table(found: list[User]) -> str:
+    if not found:
+        return "There are no users."
+    headings = ("ID", "E-MAIL", "NAME", "ROLE", "PLAN", "CREATED", "LAST SIGN-IN", "STATE")
+    rows = [
+        (
+            str(each.id),
+            plain(each.email),
+            plain(each.name),
+            each.role,
+            each.plan,
+            minute(each.created_at),
+            minute(each.last_login_at) if each.last_login_at else "never",
+            "active" if each.suspended_at is None else f"suspended {minute(each.suspended_at)}",
+        )
+        for each in found
+    ]
+    return table([headings, *rows])
+
+
+def run_show(settings: Settings, chosen: Namespace) -> None:
+    facts = asyncio.run(_shown(settings, chosen))
+    width = max(map(len, facts))
+    lines = (f"{name.ljust(width)}  {_words(value)}" for name, value in facts.items())
+    answer(facts, "\n".join(lines), as_json=chosen.json)
+
+
+def _words(value: object) -> str:
+    if value is None:
+        return "never"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return plain(str(value))
+
+
+async def _shown(settings: Settings, chosen: Namespace) -> dict[str, Any]:
+    async with environment(settings, chosen) as env:
+        user, now = await account(env, chosen.email), env.clock()
+        keys = await env.api_keys.of_user(user.id)
+        return {
+            **_entry(user),
+            "email_verified": user.email_verified_at is not None,
+            "api_keys": sum(usable(one.key, now) for one in keys),
+            "sessions": len(await env.sessions.of_user(user.id, now)),
+            "grants": len(await env.grants.of_user(user.id, now)),
+        }
 
 
 async def _on_account(settings: Settings, chosen: Namespace, act: Act) -> User:

@@ -4,16 +4,20 @@ from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
+from portico.services.environment import Environment
 from portico.services.sign_out import end_grant
 from portico.storage.grants import Grant
 
 
 async def _granted(visit: Visit) -> list[tuple[Grant, Client]]:
     owner = await visit.owner()
-    if owner is None:
-        return []
-    clients = {client.id: client for client in await visit.env.clients.all()}
-    grants = await visit.env.grants.of_user(owner.id, visit.request.now)
+    return [] if owner is None else await granted_by(visit.env, owner.id, visit.request.now)
+
+
+async def granted_by(env: Environment, user_id: int, now: int) -> list[tuple[Grant, Client]]:
+    """What an account has allowed, and to whom."""
+    clients = {client.id: client for client in await env.clients.all()}
+    grants = await env.grants.of_user(user_id, now)
     return [
         (grant, clients[grant.client_row_id]) for grant in grants if grant.client_row_id in clients
     ]

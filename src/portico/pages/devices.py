@@ -6,13 +6,16 @@ from portico.domain.errors import NotFound
 from portico.http.messages import Reply
 from portico.pages.agents import agent_words
 from portico.pages.site import PageRoute, Visit
+from portico.services.environment import Environment
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 
 
 class Device(NamedTuple):
-    """One place; `query` names it in addresses. Times are epoch milliseconds."""
+    """One place: what it was signed in by, "session" or "login", and the id of that. Times are
+    epoch milliseconds."""
 
-    query: str
+    by: str
+    id: int
     agent: str
     kind: str
     address: str
@@ -21,24 +24,27 @@ class Device(NamedTuple):
     current: bool
 
 
-async def _devices(visit: Visit) -> list[Device]:
-    """All of them, the one that looks first, then the last seen."""
-    env, user_id, now = visit.env, visit.user.id, visit.request.now
+async def devices_of(
+    env: Environment, user_id: int, now: int, *, session_id: int = 0
+) -> list[Device]:
+    """All of an account's, the one with the session that looks first, then the last seen."""
     devices = [
         Device(
-            f"kind=session&id={one.id}",
+            "session",
+            one.id,
             agent_words(one.user_agent),
             "Session",
             one.address,
             one.created_at,
-            now if one.id == visit.session_id else one.last_seen_at,
-            one.id == visit.session_id,
+            now if one.id == session_id else one.last_seen_at,
+            one.id == session_id,
         )
         for one in await env.sessions.of_user(user_id, now)
     ]
     devices += [
         Device(
-            f"kind=login&id={one.id}",
+            "login",
+            one.id,
             agent_words(one.user_agent),
             "Login token",
             one.address,
@@ -52,6 +58,12 @@ async def _devices(visit: Visit) -> list[Device]:
     return sorted(devices, key=lambda device: (not device.current, -device.seen))
 
 
+async def _devices(visit: Visit) -> list[Device]:
+    return await devices_of(
+        visit.env, visit.user.id, visit.request.now, session_id=visit.session_id
+    )
+
+
 async def show(visit: Visit) -> Reply:
     """GET /devices."""
     devices = await _devices(visit)
@@ -60,9 +72,9 @@ async def show(visit: Visit) -> Reply:
 
 async def ask_end(visit: Visit) -> Reply:
     """GET /devices/end."""
-    query = f"kind={visit.sent('kind')}&id={visit.sent_id()}"
+    asked = visit.sent("kind"), visit.sent_id()
     for device in await _devices(visit):
-        if device.query == query and not device.current:
+        if (device.by, device.id) == asked and not device.current:
             return visit.asks(
                 f"Sign out {device.agent}?",
                 f"It was signed in from {device.address or 'an unknown address'}.",

@@ -1,6 +1,7 @@
 """What a page says after something was done: addresses carry the name alone, never the words."""
 
 NOTICES = {
+    "access-ended": "That access has ended.",
     "application-revoked": "The application's access has ended.",
     "client-changed": "The client was changed.",
     "client-deleted": "The client was deleted, and all that was granted to it has ended.",

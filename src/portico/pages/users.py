@@ -1,4 +1,4 @@
-"""Users, for admins: find, create, change role and plan, sign out, suspend, delete."""
+"""Users, for admins: find, create, see what each has, change, sign out, suspend, delete."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -8,10 +8,13 @@ from portico.domain.api_keys import usable
 from portico.domain.rules import OneOf
 from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
+from portico.pages.applications import granted_by
+from portico.pages.devices import devices_of
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
+from portico.services.recovery import HANDED_HOURS, give_reset
 from portico.services.second_factor import reset_factors
-from portico.services.sign_out import sign_out_everywhere
+from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.services.suspension import resume, suspend
 from portico.services.users import change_user, create_user, delete_user, read_user
 from portico.storage.listing import Order
@@ -82,14 +85,13 @@ async def show(visit: Visit) -> Reply:
     env, now = visit.env, visit.request.now
     person = await read_user(env, visit.request.resource_id)
     keys = [one.key for one in await env.api_keys.of_user(person.id)]
-    logins = [one for one in await env.grants.of_user(person.id, now) if one.client_row_id is None]
-    sessions = await env.sessions.of_user(person.id, now)
     return visit.page(
         "user.html",
         person.name,
         person=person,
-        keys=sum(usable(key, now) for key in keys),
-        devices=len(logins) + len(sessions),
+        keys=[(key, usable(key, now)) for key in reversed(keys)],
+        devices=await devices_of(env, person.id, now),
+        grants=await granted_by(env, person.id, now),
         factors=await env.factors.of_user(person.id),
         **_choices(visit),
     )
@@ -99,6 +101,8 @@ async def change(visit: Visit) -> Reply:
     """POST /users/{id}."""
     form, user_id = visit.form, visit.request.resource_id
     values: dict[str, Any] = {
+        "name": form.read("name", users.name),
+        "email": form.read("email", users.email),
         "role": form.read("role", users.role),
         "plan": form.read("plan", OneOf(tuple(visit.env.plans))),
     }
@@ -137,6 +141,61 @@ async def sign_out(visit: Visit) -> Reply:
     person = await _asked(visit)
     await sign_out_everywhere(visit.env, person.id, visit.request.by)
     return visit.go(f"/users/{person.id}", done="user-signed-out")
+
+
+async def ask_end(visit: Visit) -> Reply:
+    """GET /users/end."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"End this access of {person.name}?",
+        "Whoever has it is shut out at once. The account itself stays open.",
+        words="End it",
+        danger=True,
+        action="/users/end",
+        back=(f"/users/{person.id}", person.name),
+        id=person.id,
+        kind=visit.sent("kind"),
+        row=visit.sent("row"),
+    )
+
+
+async def end(visit: Visit) -> Reply:
+    """POST /users/end."""
+    person = await _asked(visit)
+    ends = end_session if visit.sent("kind") == "session" else end_grant
+    row_id = visit.sent_number("row") or 0
+    await ends(visit.env, row_id, visit.request.by, of_user=person.id)
+    return visit.go(f"/users/{person.id}", done="access-ended")
+
+
+async def ask_reset(visit: Visit) -> Reply:
+    """GET /users/reset-password."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"A new password for {person.name}?",
+        f"You get a link to hand over, with which they choose one. It holds for {HANDED_HOURS}"
+        " hours and works once. Until then the old password works.",
+        words="Make the link",
+        action="/users/reset-password",
+        back=(f"/users/{person.id}", person.name),
+        id=person.id,
+    )
+
+
+async def reset_password(visit: Visit) -> Reply:
+    """POST /users/reset-password."""
+    given = await give_reset(visit.env, visit.sent_id(), visit.request.by)
+    title = f"A new password for {given.user.name}"
+    return await visit.once(
+        visit.page(
+            "link_made.html",
+            title,
+            link=given.link,
+            expires_at=given.expires_at,
+            back=f"/users/{given.user.id}",
+            back_to=given.user.name,
+        )
+    )
 
 
 async def ask_suspend(visit: Visit) -> Reply:
@@ -229,6 +288,10 @@ PAGES = (
     PageRoute("POST", "/users/{id}", fresh(change), "admin"),
     PageRoute("GET", "/users/sign-out", ask_sign_out, "admin"),
     PageRoute("POST", "/users/sign-out", sign_out, "admin"),
+    PageRoute("GET", "/users/end", ask_end, "admin"),
+    PageRoute("POST", "/users/end", end, "admin"),
+    PageRoute("GET", "/users/reset-password", ask_reset, "admin"),
+    PageRoute("POST", "/users/reset-password", fresh(reset_password), "admin"),
     PageRoute("GET", "/users/suspend", ask_suspend, "admin"),
     PageRoute("POST", "/users/suspend", suspend_user, "admin"),
     PageRoute("GET", "/users/resume", ask_resume, "admin"),

@@ -1,4 +1,4 @@
-"""What operators do to accounts: plans, and keys for any environment."""
+"""What operators do to accounts: roles, plans, and keys for any environment."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from portico.services.api_keys import Made, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.mirrors import follow, mirror_of
-from portico.services.users import store_change
+from portico.services.users import keep_an_admin, store_change
 
 
 def random_password(random: Random) -> str:
@@ -39,6 +39,16 @@ async def set_plan(env: Environment, email: str, plan: str, by: By) -> User:
     a mirror user, whose plan is its account's."""
     if plan not in env.plans:
         raise NotFound(f"There is no plan {plan}; there are {', '.join(sorted(env.plans))}.")
+    return await _set(env, email, by, plan=plan)
+
+
+async def set_role(env: Environment, email: str, role: str, by: By) -> User:
+    """Gives an account a role. Raises `NotFound`, and `Conflict` for the last admin and for a
+    mirror user, whose role is its account's."""
+    return await _set(env, email, by, role=role)
+
+
+async def _set(env: Environment, email: str, by: By, **values: str) -> User:
     found = await account(env, email)
 
     async def work(change: Change) -> User:
@@ -46,10 +56,13 @@ async def set_plan(env: Environment, email: str, plan: str, by: By) -> User:
         if user is None:
             raise NotFound(f"There is no user with the e-mail {email}.")
         if user.account_id is not None:
-            raise Conflict("This user mirrors a live account; move that to another plan.")
-        if user.plan == plan:
+            raise Conflict("This user mirrors a live account; change that.")
+        changed = msgspec.structs.replace(user, **values)
+        if changed == user:
             return user
-        return await store_change(env, change, user, msgspec.structs.replace(user, plan=plan))
+        if user.role == "admin" and changed.role != "admin":
+            await keep_an_admin(env, change, user.id)
+        return await store_change(env, change, user, changed)
 
     user = await env.change(by, work)
     await follow(env, user.id)

@@ -1,9 +1,13 @@
-"""Single-use tokens that were sent by e-mail: their digests, and what each is good for."""
+"""Single-use tokens that were sent by e-mail, or handed over: their digests, and what each is good
+for."""
 
 import msgspec
 
 from portico.storage.database import Database, Transaction
 from portico.storage.table import Table
+
+NOWHERE = ""
+"""Instead of an address, where a token was handed over."""
 
 
 class EmailToken(msgspec.Struct, frozen=True):

@@ -46,6 +46,7 @@ _LOCK_ADMINS = {
     "sqlite": "SELECT 1",
     "postgres": "SELECT pg_advisory_xact_lock(7041777, hashtext(current_schema()))",
 }
+_ALL = f"SELECT {USERS.columns} FROM users WHERE :role = '' OR role = :role ORDER BY id"
 _ADMIN = "role = 'admin' AND suspended_at IS NULL"
 _COUNT_ADMINS = f"SELECT count(*) FROM users WHERE {_ADMIN} AND id <> :id"
 _ADMINS = f"SELECT {USERS.columns} FROM users WHERE {_ADMIN} ORDER BY id"
@@ -124,6 +125,10 @@ class Users:
             },
         )
         return Page(USERS.read_all(row[1:] for row in rows), rows[0][0] if rows else 0)
+
+    async def all(self, role: str | None) -> list[User]:
+        """Every user with this role, or every one, oldest first."""
+        return USERS.read_all(await self._db.slow.all(_ALL, {"role": role or ""}))
 
     async def insert(self, tx: Transaction, user: User) -> User:
         """Stores a new user, whose id is ignored, and returns it with the one it got.

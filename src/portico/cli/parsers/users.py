@@ -20,7 +20,7 @@ _RESET = (
 
 def add_to(commands: Commands) -> None:
     """Declares `portico users …`."""
-    users = commands.noun("users", "create users, change their plans, suspend and resume them")
+    users = commands.noun("users", "create, list, change, suspend and delete users")
     create = users.verb(
         "create",
         "portico.cli.users:run_create",
@@ -37,6 +37,12 @@ def add_to(commands: Commands) -> None:
         "--password-stdin", action="store_true", help="read the password from standard input"
     )
     take_sandbox(create)
+    listing = users.verb("list", "portico.cli.users:run_list", "list users, oldest first")
+    listing.add_argument("--role", metavar="R", choices=ROLES, help="only these: %(choices)s")
+    take_sandbox(listing)
+    show = users.verb("show", "portico.cli.users:run_show", "show one user")
+    show.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    take_sandbox(show)
     plan = users.verb(
         "set-plan",
         "portico.cli.users:run_set_plan",
@@ -49,6 +55,21 @@ def add_to(commands: Commands) -> None:
         "plan", metavar="PLAN", help="free, pro, enterprise, or one from the settings"
     )
     take_sandbox(plan)
+    role = users.verb(
+        "set-role",
+        "portico.cli.users:run_set_role",
+        "give an account another role",
+        "It holds from the account's next request on. Its mirror in the sandbox follows. The last"
+        "\nadmin stays one.",
+    )
+    role.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    role.add_argument("role", metavar="ROLE", choices=ROLES, help="%(choices)s")
+    take_sandbox(role)
+    _add_access(users)
+
+
+def _add_access(users: Commands) -> None:
+    """What opens and shuts an account."""
     for verb, summary, details in (
         ("suspend", "suspend an account", _SUSPEND),
         ("resume", "end the suspension of an account", _RESUME),
@@ -59,3 +80,20 @@ def add_to(commands: Commands) -> None:
         )
         change.add_argument("email", metavar="EMAIL", help="the account's e-mail")
         take_sandbox(change)
+    reset = users.verb(
+        "reset-password",
+        "portico.cli.users:run_reset_password",
+        "print a link with which a user chooses a new password",
+        "Hand it over by a way that you trust: it holds for 24 hours and works once. Until then the"
+        "\nold password does too.",
+    )
+    reset.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    delete = users.verb(
+        "delete",
+        "portico.cli.users:run_delete",
+        "delete an account for good",
+        "It goes with its keys, sessions, grants and mirror. The last admin cannot be deleted.",
+    )
+    delete.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    delete.add_argument("--yes", action="store_true", help="needed, as it cannot be undone")
+    take_sandbox(delete)

@@ -111,6 +111,19 @@ class EmailVerified(OfUser, frozen=True):
     action = "email.verified"
 
 
+class LinkGiven(OfUser, frozen=True):
+    """An admin got a link to hand over to an account."""
+
+    action = "link.given"
+
+    purpose: str
+
+    @property
+    def details(self) -> Details:
+        """What the link is for."""
+        return {"purpose": self.purpose}
+
+
 class LinkAsked(OfUser, frozen=True):
     """A link was sent to an account by mail."""
 
