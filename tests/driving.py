@@ -76,6 +76,7 @@ TABLES = {
     "pending_sign_ins": "token_hash",
     "challenges": "token_hash",
     "shown_once": "token_hash",
+    "invitations": "id",
     "audit": "id",
     "webhooks": "id",
     "idempotency_keys": "user_id, route, key_hash",

@@ -184,6 +184,9 @@ class Portico:
             destinations=self.destinations,
             events_days=settings.events_days,
             require_second_factor=settings.require_second_factor,
+            has_mail_server=settings.smtp_url is not None,
+            sign_up=settings.sign_up,
+            sign_up_domains=settings.sign_up_domains,
         )
         engines = Engines(
             db=database(settings, name),
@@ -341,7 +344,7 @@ def _served(
         auths=[mount for env in portico.environments for mount in _auth(env, api, oauth_responder)],
         pages=[
             *dashboard_mounts(live, home, throttle),
-            authorize_mount(live, home, f"{home}/forgot", throttle),
+            authorize_mount(live, home, home, throttle),
             authorize_mount(sandbox, f"{home}/{SANDBOX}", "", throttle),
         ],
     )

@@ -21,7 +21,10 @@ from portico.api import oauth, sign_in
 from portico.app import V1
 from portico.http.routing import ID
 
-PAGES = ("sign-in", "forgot", "reset", "verify", "keys", "clients/new", "users/new", "password")
+PAGES = (
+    *("sign-in", "forgot", "reset", "verify", "invitation", "sign-up"),
+    *("keys", "clients/new", "users/new", "users/invitations", "password"),
+)
 SECRET_FIELDS = ("password", "current_password", "refresh_token", "token", "code", "client_secret")
 GOOD = {"name": "Somebody", "email": "somebody@example.com", "category": "light", "price": 1}
 

@@ -221,6 +221,28 @@ def test_a_link_of_an_operator_gives_a_password_once(on_each: Running) -> None:
     assert shown["email_verified"] is False
 
 
+def test_who_is_invited_gets_a_link(on_each: Running) -> None:
+    words = ["users", "invite", "Guest@Example.com", "--name", "Gu Est", "--role", "editor"]
+
+    made = on_each.installation.told(*words)
+    again = on_each.installation.told(*words)
+
+    assert made.keys() == {"id", "email", "role", "link", "expires_at"}
+    assert (made["email"], made["role"]) == ("Guest@example.com", "editor")
+    assert "/dashboard/invitation?token=" in made["link"]
+    assert again["id"] == made["id"]
+    assert again["link"] != made["link"]
+
+
+def test_nobody_with_an_account_is_invited(installation: Installation) -> None:
+    code, line = installation.refused("users", "invite", "admin@example.com")
+    assert (code, "exists already" in line) == (1, True)
+    code, line = installation.refused("users", "invite", "nobody")
+    assert (code, "valid e-mail" in line) == (2, True)
+    code, line = installation.refused("users", "invite", "a@example.com", "--plan", "gold")
+    assert (code, "no plan gold" in line) == (2, True)
+
+
 def test_a_user_is_deleted_when_one_says_so(on_each: Running) -> None:
     told = create(on_each, "goes@example.com")
     key = key_of(on_each, "goes@example.com")

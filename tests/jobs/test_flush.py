@@ -64,6 +64,9 @@ def environment(api: Api, database: Database) -> Environment:
         destinations=Destinations(),
         require_second_factor="off",
         events_days=30,
+        has_mail_server=False,
+        sign_up=False,
+        sign_up_domains=(),
     )
     engines = Engines(
         db=database,

@@ -50,6 +50,14 @@ ROWS: dict[Aging, tuple[str, int]] = {
         "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at)",
         NOON,
     ),
+    Aging.INVITATIONS: (
+        (
+            "INSERT INTO invitations (token_hash, email, email_key, name, role, plan, signed_up,"
+            " mailed, created_at, expires_at)"
+            " VALUES (:hash, :name, :name, '', 'viewer', 'free', 0, 0, 0, :at)"
+        ),
+        NOON - 30 * DAY,
+    ),
     Aging.SHOWN_ONCE: ("INSERT INTO shown_once VALUES (:hash, :user, :hash, :at)", NOON),
     Aging.KNOWN_ADDRESSES: (
         "INSERT INTO known_addresses VALUES (:user, :name, :at)",

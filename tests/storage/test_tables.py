@@ -9,6 +9,7 @@ from portico.storage.clients import CLIENTS
 from portico.storage.database import Database
 from portico.storage.email_tokens import EMAIL_TOKENS
 from portico.storage.grants import CODES, GRANTS, TOKENS
+from portico.storage.invitations import INVITATIONS
 from portico.storage.products import LISTED, PRODUCTS
 from portico.storage.sessions import SESSIONS
 from portico.storage.signing_keys import SIGNING_KEYS
@@ -91,7 +92,7 @@ def test_a_joined_row_is_cut_where_one_table_ends_and_the_next_begins() -> None:
 @pytest.mark.parametrize(
     "table",
     [USERS, OWNERS, PRODUCTS, LISTED, API_KEYS, CLIENTS, SESSIONS, GRANTS, TOKENS, CODES,
-     EMAIL_TOKENS, SIGNING_KEYS, AUDIT],
+     EMAIL_TOKENS, INVITATIONS, SIGNING_KEYS, AUDIT],
     ids=lambda table: table.name,
 )  # fmt: skip
 async def test_a_declared_table_fits_the_one_that_the_migrations_make(

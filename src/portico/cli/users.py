@@ -18,6 +18,7 @@ from portico.domain.audit import OPERATOR, By
 from portico.domain.users import User
 from portico.services.accounts import account, random_password, set_plan, set_role
 from portico.services.environment import Environment
+from portico.services.invitations import Made, invite
 from portico.services.recovery import HandedOver, give_reset
 from portico.services.second_factor import reset_factors
 from portico.services.suspension import resume, suspend
@@ -113,6 +114,37 @@ def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
     user = asyncio.run(_on_account(settings, chosen, reset_factors))
     text = f"{plain(user.email)} has no second factor any more; its password alone signs in."
     answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
+
+
+def run_invite(settings: Settings, chosen: Namespace) -> None:
+    _check_plan(settings, chosen.plan)
+    made = asyncio.run(_invite(settings, chosen))
+    its = made.invitation
+    facts = {
+        "id": its.id,
+        "email": its.email,
+        "role": its.role,
+        "link": made.link,
+        "expires_at": timestamp(its.expires_at),
+    }
+    text = (
+        f"{plain(its.email)} is invited, with the role {its.role}:\n\n  {made.link}\n\n"
+        f"The link holds until {minute(its.expires_at)} and works once. It is not shown again."
+    )
+    answer(facts, text, as_json=chosen.json)
+
+
+async def _invite(settings: Settings, chosen: Namespace) -> Made:
+    async with prepared(settings) as portico:
+        return await invite(
+            portico.live,
+            email=chosen.email,
+            name=chosen.name or "",
+            role=chosen.role,
+            plan=chosen.plan,
+            handed_over=True,
+            by=OPERATOR,
+        )
 
 
 def run_set_role(settings: Settings, chosen: Namespace) -> None:

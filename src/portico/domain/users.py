@@ -48,6 +48,37 @@ class User(msgspec.Struct, frozen=True):
     suspended_at: int | None = None
 
 
+def new_user(
+    *,
+    name: str,
+    email: str,
+    role: str,
+    plan: str,
+    password_hash: str,
+    now: int,
+    account_id: int | None = None,
+    email_verified_at: int | None = None,
+) -> User:
+    """A user as all begin, who has no id yet."""
+    return User(
+        id=0,
+        name=name,
+        email=email,
+        role=role,
+        plan=plan,
+        avatar_url=None,
+        theme="system",
+        language="en",
+        notifications=True,
+        account_id=account_id,
+        password_hash=password_hash,
+        last_login_at=None,
+        created_at=now,
+        updated_at=now,
+        email_verified_at=email_verified_at,
+    )
+
+
 class Owner(msgspec.Struct, frozen=True):
     """What is read of a user together with a credential of theirs: who they are, and what they may
     do at present."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from portico.domain.idempotency import KEPT_SECONDS
+from portico.domain.invitations import KEPT
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.times import DAY, SECOND
 from portico.jobs.lease import Lease
@@ -36,6 +37,7 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.CHALLENGES: now,
         Aging.PENDING_SIGN_INS: now,
         Aging.EMAIL_TOKENS: now,
+        Aging.INVITATIONS: now - KEPT,
         Aging.SHOWN_ONCE: now,
         Aging.KNOWN_ADDRESSES: now - 365 * DAY,
         Aging.IDEMPOTENCY_KEYS: now - KEPT_SECONDS * SECOND,

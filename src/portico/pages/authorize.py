@@ -114,12 +114,22 @@ PAGES = (
 )
 
 
-def authorize_mount(accounts: Accounts, home: str, forgot: str, throttle: Throttle) -> Mount:
+def authorize_mount(accounts: Accounts, home: str, desk: str, throttle: Throttle) -> Mount:
     """The pages of an environment's authorization server, where its own accounts sign in. `home` is
-    where those go who want nothing in particular, `forgot` where who forgot their password."""
+    where those go who want nothing in particular; below `desk`, if there is such a place, are the
+    pages for those who cannot sign in."""
     env = accounts.environment
     at = urlsplit(env.addresses.auth)
-    site = Site(env, accounts, at.path, home=home, sign_in=at.path, forgot=forgot, dashboards=())
+    site = Site(
+        env,
+        accounts,
+        at.path,
+        home=home,
+        sign_in=at.path,
+        forgot=f"{desk}/forgot" if desk else "",
+        sign_up=f"{desk}/sign-up" if desk and env.sign_up else "",
+        dashboards=(),
+    )
     pages = (*PAGES, *sign_in.PAGES)
     return Mount(
         at.netloc, at.path, env, routes(site, pages), "auth", PageResponder(site, throttle)

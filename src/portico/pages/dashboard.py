@@ -11,6 +11,8 @@ from portico.pages import (
     clients,
     devices,
     events,
+    invitations,
+    joining,
     keys,
     once,
     overview,
@@ -43,6 +45,8 @@ ACCOUNT: tuple[PageRoute, ...] = (
     *security.PAGES,
     *devices.PAGES,
     *users.PAGES,
+    *invitations.PAGES,
+    *joining.PAGES,
 )
 """What belongs to accounts themselves."""
 
@@ -64,6 +68,7 @@ def dashboard_mounts(accounts: Accounts, address: str, throttle: Throttle) -> It
             home=at.path,
             sign_in=at.path,
             forgot=f"{at.path}/forgot",
+            sign_up=f"{at.path}/sign-up" if accounts.environment.sign_up else "",
             dashboards=dashboards,
         )
         responder = PageResponder(site, throttle)

@@ -57,6 +57,8 @@ class Site(NamedTuple):
     sign_in: str
     forgot: str
     """Where those go who forgot their password; empty where there is no such place."""
+    sign_up: str
+    """Where those go who have no account; empty where nobody makes their own."""
     dashboards: Sequence[Dashboard]
 
 
@@ -193,6 +195,7 @@ class Visit:
             base=site.base,
             home=site.home,
             forgot=site.forgot,
+            sign_up=site.sign_up,
             here=self.request.path.removeprefix(site.base).removesuffix("/"),
             places=site.dashboards,
             environment=self.env.name,

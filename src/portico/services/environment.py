@@ -32,6 +32,9 @@ class Environment(Stores):
         self.destinations = wiring.destinations
         self.events_days = wiring.events_days
         self.require_second_factor = wiring.require_second_factor
+        self.has_mail_server = wiring.has_mail_server
+        self.sign_up = wiring.sign_up
+        self.sign_up_domains = wiring.sign_up_domains
         self.clock = wiring.clock
         self.random = wiring.random
         self.db = engines.db

@@ -22,7 +22,7 @@ from portico.domain.events.users import (
     UserCreated,
     UserDeleted,
 )
-from portico.domain.users import User, email_key
+from portico.domain.users import User, email_key, new_user
 from portico.services.change import Change
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
@@ -41,7 +41,8 @@ def missing_user(user_id: int) -> NotFound:
     return NotFound(f"There is no user {user_id}.")
 
 
-def _taken() -> Duplicate:
+def taken() -> Duplicate:
+    """For an e-mail that another user has."""
     return Duplicate(_TAKEN, [Fault("email", _TAKEN)])
 
 
@@ -69,25 +70,18 @@ async def create_user(
     if role == "admin" and not by.may("admin"):
         raise admins_only()
     if await env.users.by_email(email):
-        raise _taken()  # before the hash, which costs a thousand times as much
+        raise taken()  # before the hash, which costs a thousand times as much
     password_hash = await env.passwords.hash(password)
 
     async def work(change: Change) -> User:
-        user = User(
-            id=0,
+        user = new_user(
             name=name,
             email=email,
             role=role,
             plan=plan,
-            avatar_url=None,
-            theme="system",
-            language="en",
-            notifications=True,
-            account_id=account_id,
             password_hash=password_hash,
-            last_login_at=None,
-            created_at=change.now,
-            updated_at=change.now,
+            now=change.now,
+            account_id=account_id,
         )
         user = await env.users.insert(change.tx, user)
         change.note(UserCreated(user))
@@ -96,7 +90,7 @@ async def create_user(
     try:
         return await env.change(by, work)
     except UniqueViolation as error:
-        raise _taken() from error
+        raise taken() from error
 
 
 async def change_user(
@@ -149,7 +143,7 @@ async def change_user(
     try:
         changed = await env.change(by, work)
     except UniqueViolation as error:
-        raise _taken() from error
+        raise taken() from error
     await follow(env, changed.id)
     return changed
 

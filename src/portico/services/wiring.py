@@ -48,6 +48,11 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     events_days: int
     require_second_factor: str
     """Who must have a second factor: `off` (nobody), `admins` or `all`."""
+    has_mail_server: bool
+    """Whether mail reaches people; where not, an operator reads it."""
+    sign_up: bool
+    sign_up_domains: tuple[str, ...]
+    """Whose e-mails may sign up; none: all."""
 
 
 class Engines(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,15 +1,34 @@
-"""How long credentials hold."""
+"""Who may sign in, and how long that and keys hold."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from portico.settings.declaring import Group, declared
-from portico.settings.values import one_of, whole
+from portico.settings.values import domains, one_of, switch, whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SigningIn(Group):
-    """Bounds of logins, consents and keys, and what they need."""
+    """Bounds of logins, consents and keys, what they need, and who makes themselves an account."""
+
+    sign_up: Annotated[
+        bool,
+        declared(
+            "off",
+            switch,
+            "`on`: whoever shows that an e-mail is theirs gets an account, as a viewer on Free",
+            kind=bool,
+        ),
+    ]
+    sign_up_domains: Annotated[
+        tuple[str, ...],
+        declared(
+            "",
+            domains,
+            "domains, comma-separated, whose e-mails may sign up; unset: all",
+            kind=list,
+        ),
+    ]
 
     refresh_family_days: Annotated[
         int,

@@ -152,6 +152,11 @@ def domain(text: str) -> str:
     return name
 
 
+def domains(text: str) -> tuple[str, ...]:
+    """Domains with commas between, as e-mails spell them; empty text is none."""
+    return tuple(domain(part.strip()) for part in text.split(",")) if text.strip() else ()
+
+
 _PLAN_LIMITS = ("per_minute", "per_day")
 
 

@@ -25,6 +25,8 @@ CLIENT = Kind("client", by_strangers=False)
 """An OAuth client without an owner, by its id."""
 MAIL = Kind("mail", by_strangers=False)
 """Mails to an account, by its id and the hour."""
+SIGN_UP = Kind("sign-up")
+"""Mails to whoever has no account, by their e-mail and the hour; sign-ups from an address too."""
 ADDRESS = Kind("address")
 """An address without a valid credential: IPv4, or an IPv6 network of 64 bits."""
 NETWORK = Kind("network")
@@ -45,7 +47,7 @@ GUARDS = (GUARDED_ACCOUNT, GUARDED_ACQUAINTANCE, GUARDED_ADDRESS)
 KINDS = {
     kind.spelling: kind
     for kind in (
-        *(ACCOUNT, ACCOUNT_PAGES, CLIENT, MAIL),
+        *(ACCOUNT, ACCOUNT_PAGES, CLIENT, MAIL, SIGN_UP),
         *(ADDRESS, NETWORK, VISITOR, VISITOR_NETWORK),
         *GUARDS,
     )

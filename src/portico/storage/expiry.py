@@ -38,6 +38,7 @@ class Aging(Enum):
     CHALLENGES = ("challenges", "expires_at", "token_hash")
     PENDING_SIGN_INS = ("pending_sign_ins", "expires_at", "token_hash")
     EMAIL_TOKENS = ("email_tokens", "expires_at", "token_hash")
+    INVITATIONS = ("invitations", "expires_at")
     SHOWN_ONCE = ("shown_once", "expires_at", "token_hash")
     KNOWN_ADDRESSES = ("known_addresses", "last_at", "user_id, address")
     IDEMPOTENCY_KEYS = ("idempotency_keys", "created_at")

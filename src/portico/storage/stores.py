@@ -15,6 +15,7 @@ from portico.storage.flushes import Flushes
 from portico.storage.grants import Grants
 from portico.storage.idempotency_keys import IdempotencyKeys
 from portico.storage.imports import Imports
+from portico.storage.invitations import Invitations
 from portico.storage.leases import Leases
 from portico.storage.live_credentials import LiveCredentials
 from portico.storage.products import Products
@@ -39,6 +40,7 @@ class Stores:
         self.email_tokens = EmailTokens(db)
         self.factors = FactorStore(db)
         self.challenges = Challenges()
+        self.invitations = Invitations(db)
         self.shown_once = ShownOnce()
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)

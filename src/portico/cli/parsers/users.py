@@ -1,6 +1,6 @@
 """What can be typed behind `portico users`."""
 
-from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.arguments import Commands, ruled, take_sandbox
 from portico.domain.words import ROLES
 
 _SUSPEND = """\
@@ -20,7 +20,7 @@ _RESET = (
 
 def add_to(commands: Commands) -> None:
     """Declares `portico users …`."""
-    users = commands.noun("users", "create, list, change, suspend and delete users")
+    users = commands.noun("users", "create, invite, list, change, suspend and delete users")
     create = users.verb(
         "create",
         "portico.cli.users:run_create",
@@ -37,6 +37,7 @@ def add_to(commands: Commands) -> None:
         "--password-stdin", action="store_true", help="read the password from standard input"
     )
     take_sandbox(create)
+    _add_invite(users)
     listing = users.verb("list", "portico.cli.users:run_list", "list users, oldest first")
     listing.add_argument("--role", metavar="R", choices=ROLES, help="only these: %(choices)s")
     take_sandbox(listing)
@@ -66,6 +67,30 @@ def add_to(commands: Commands) -> None:
     role.add_argument("role", metavar="ROLE", choices=ROLES, help="%(choices)s")
     take_sandbox(role)
     _add_access(users)
+
+
+def _add_invite(users: Commands) -> None:
+    """How others get an account."""
+    invite = users.verb(
+        "invite",
+        "portico.cli.users:run_invite",
+        "invite somebody, who chooses their own password",
+        "Prints the link, for you to hand over; where there is a mail server, it goes by mail too."
+        "\nIt holds for seven days and works once, instead of the one before it.",
+    )
+    invite.add_argument(
+        "email", metavar="EMAIL", type=ruled("portico.domain.users:email"), help="whom"
+    )
+    invite.add_argument(
+        "--name",
+        metavar="N",
+        type=ruled("portico.domain.users:name"),
+        help="name; they can choose another",
+    )
+    invite.add_argument(
+        "--role", metavar="R", choices=ROLES, default="viewer", help="%(choices)s (default viewer)"
+    )
+    invite.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
 
 
 def _add_access(users: Commands) -> None:

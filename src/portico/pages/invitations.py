@@ -1,0 +1,96 @@
+"""Invitations, for admins: make, renew, take back."""
+
+from portico.domain import users
+from portico.domain.errors import NotFound
+from portico.domain.rules import OneOf
+from portico.domain.users import ROLES
+from portico.http.messages import Reply
+from portico.pages.site import PageRoute, Visit
+from portico.pages.step_up import fresh
+from portico.services.invitations import Made, invite, renew, revoke
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /users/invitations."""
+    return visit.page(
+        "invitations.html",
+        "Invitations",
+        invitations=await visit.env.invitations.by_admins(),
+        has_mail_server=visit.env.has_mail_server,
+        roles=[(role, role.capitalize()) for role in ROLES],
+        plans=[(plan, plan.capitalize()) for plan in visit.env.plans],
+    )
+
+
+async def make(visit: Visit) -> Reply:
+    """POST /users/invitations."""
+    form = visit.form
+    email = form.read("email", lambda text: users.email(text.strip()))
+    name = form.optional("name", users.name)
+    role = form.read("role", users.role)
+    plan = form.read("plan", OneOf(tuple(visit.env.plans)))
+    form.check()
+    made = await invite(
+        visit.env,
+        email=email,
+        name=name or "",
+        role=role,
+        plan=plan,
+        handed_over=not visit.env.has_mail_server,
+        by=visit.request.by,
+    )
+    return await _invited(visit, made)
+
+
+async def _invited(visit: Visit, made: Made) -> Reply:
+    """The link goes by mail; where there is no mail server, the admin hands it over."""
+    if visit.env.has_mail_server:
+        return visit.go("/users/invitations", done="invited")
+    return await visit.once(
+        visit.page(
+            "link_made.html",
+            f"An invitation for {made.invitation.email}",
+            link=made.link,
+            expires_at=made.invitation.expires_at,
+            back="/users/invitations",
+            back_to="Invitations",
+        )
+    )
+
+
+async def renew_one(visit: Visit) -> Reply:
+    """POST /users/invitations/renew."""
+    handed_over = not visit.env.has_mail_server
+    made = await renew(visit.env, visit.sent_id(), handed_over=handed_over, by=visit.request.by)
+    return await _invited(visit, made)
+
+
+async def ask_revoke(visit: Visit) -> Reply:
+    """GET /users/invitations/revoke."""
+    found = await visit.env.invitations.get(visit.sent_id())
+    if found is None:
+        raise NotFound("There is no such invitation.")
+    return visit.asks(
+        f"Take back the invitation of {found.email}?",
+        "Its link opens nothing from then on.",
+        words="Take it back",
+        danger=True,
+        action="/users/invitations/revoke",
+        back=("/users/invitations", "Invitations"),
+        id=found.id,
+    )
+
+
+async def revoke_one(visit: Visit) -> Reply:
+    """POST /users/invitations/revoke."""
+    await revoke(visit.env, visit.sent_id(), visit.request.by)
+    return visit.go("/users/invitations", done="invitation-revoked")
+
+
+PAGES = (
+    PageRoute("GET", "/users/invitations", show, "admin"),
+    PageRoute("POST", "/users/invitations", fresh(make), "admin"),
+    PageRoute("POST", "/users/invitations/renew", fresh(renew_one), "admin"),
+    PageRoute("GET", "/users/invitations/revoke", ask_revoke, "admin"),
+    PageRoute("POST", "/users/invitations/revoke", revoke_one, "admin"),
+)

@@ -1,0 +1,65 @@
+"""How people get an account: by an invitation, or by signing up."""
+
+from portico.domain import users
+from portico.domain.errors import Invalid, NotFound
+from portico.http.messages import Reply
+from portico.http.routing import Access
+from portico.pages.site import PageRoute, Visit
+from portico.services.invitations import accept, find
+from portico.services.sign_up import ask_sign_up
+
+
+async def show_invitation(visit: Visit) -> Reply:
+    """GET /invitation. It uses nothing up: programs that look through mail follow links."""
+    token = visit.sent("token")
+    try:
+        invitation = await find(visit.env, token)
+    except Invalid as useless:
+        visit.form.refuse(useless)
+        invitation = None
+    return visit.page(
+        "invitation.html",
+        "Your account",
+        status=200 if invitation else 410,
+        private_address=True,
+        token=token,
+        invitation=invitation,
+    )
+
+
+async def accept_invitation(visit: Visit) -> Reply:
+    """POST /invitation."""
+    form = visit.form
+    name, password = form.read("name", users.name), form.read("password", users.password)
+    form.check()
+    await accept(visit.env, visit.sent("token"), name=name, password=password, by=visit.request.by)
+    return visit.go("/sign-in", done="account-made")
+
+
+async def show_sign_up(visit: Visit) -> Reply:
+    """GET /sign-up."""
+    if not visit.env.sign_up:
+        raise NotFound("Accounts are made by invitation here: ask an administrator.")
+    return visit.page("sign_up.html", "Create an account", domains=visit.env.sign_up_domains)
+
+
+async def sign_up(visit: Visit) -> Reply:
+    """POST /sign-up: one answer, whoever it is."""
+    address = visit.form.read("email", lambda text: users.email(text.strip()))
+    visit.form.check()
+    await ask_sign_up(visit.env, address, visit.request.by)
+    return visit.go("/sign-up/sent")
+
+
+async def show_sent(visit: Visit) -> Reply:
+    """GET /sign-up/sent."""
+    return visit.page("signed_up.html", "Look into your mail")
+
+
+PAGES = (
+    PageRoute("GET", "/invitation", show_invitation, Access.ANYONE),
+    PageRoute("POST", "/invitation", accept_invitation, Access.ANYONE),
+    PageRoute("GET", "/sign-up", show_sign_up, Access.ANYONE),
+    PageRoute("POST", "/sign-up", sign_up, Access.ANYONE),
+    PageRoute("GET", "/sign-up/sent", show_sent, Access.ANYONE),
+)

@@ -1,0 +1,196 @@
+"""Use cases of invitations: an account that whoever is invited makes for themselves.
+
+What a link holds is a token that works once. Only its digest is stored. An e-mail has at most one
+invitation: the last one, whose link alone works.
+"""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from portico.domain.audit import By
+from portico.domain.errors import Fault, Invalid, NotFound
+from portico.domain.events.invitations import (
+    InvitationAccepted,
+    InvitationRevoked,
+    Invited,
+    OfInvitation,
+)
+from portico.domain.events.users import UserCreated
+from portico.domain.invitations import HOLDS, Invitation
+from portico.domain.secrets import RANDOM_BYTES, digest, mint
+from portico.domain.times import SECOND
+from portico.domain.users import User, new_user
+from portico.mail.protocol import Letter
+from portico.services.change import Change
+from portico.services.chosen_passwords import require_chosen
+from portico.services.environment import Environment
+from portico.services.letters import letter
+from portico.services.users import admins_only, taken
+from portico.storage.database import UniqueViolation
+
+_USELESS = "This invitation has expired, was used or was taken back: ask for a new one."
+
+
+class Made(NamedTuple):
+    """An invitation, and the address that its link leads to, which is not kept."""
+
+    invitation: Invitation
+    link: str
+
+
+async def invite(
+    env: Environment,
+    *,
+    email: str,
+    name: str = "",
+    role: str,
+    plan: str,
+    handed_over: bool,
+    by: By,
+) -> Made:
+    """Invites somebody, by mail where there is a mail server, instead of what invited them before.
+
+    `handed_over` tells that whoever invites sees the link too: then its use proves no e-mail.
+    Raises `Duplicate` for whoever has an account, and `PermissionDenied` for an admin made without
+    the scope `admin`.
+    """
+    if role == "admin" and not by.may("admin"):
+        raise admins_only()
+    invitation = Invitation(
+        id=0,
+        email=email,
+        name=name,
+        role=role,
+        plan=plan,
+        signed_up=False,
+        mailed=env.has_mail_server and not handed_over,
+        created_at=env.clock(),
+        expires_at=env.clock() + HOLDS,
+    )
+    made = await put(env, invitation, Invited, by)
+    assert made is not None, "an admin's invitation takes every place"  # noqa: S101 - for mypy
+    if env.has_mail_server:
+        _send(env, made)
+    return made
+
+
+async def renew(env: Environment, invitation_id: int, *, handed_over: bool, by: By) -> Made:
+    """Invites again whom an admin has invited: with a new link, for seven days from now. Raises
+    `NotFound`, and as `invite` does."""
+    found = await env.invitations.get(invitation_id)
+    if found is None or found.signed_up:
+        raise _missing(invitation_id)
+    return await invite(
+        env,
+        email=found.email,
+        name=found.name,
+        role=found.role,
+        plan=found.plan,
+        handed_over=handed_over,
+        by=by,
+    )
+
+
+async def revoke(env: Environment, invitation_id: int, by: By) -> None:
+    """Takes an invitation back. Raises `NotFound`."""
+
+    async def work(change: Change) -> None:
+        found = await change.lock(env.invitations, invitation_id)
+        if found is None or found.signed_up:
+            raise _missing(invitation_id)
+        await env.invitations.delete(change.tx, invitation_id)
+        change.note(InvitationRevoked(found))
+
+    await env.change(by, work)
+
+
+async def find(env: Environment, token: str) -> Invitation:
+    """What a link invites to. Raises `Invalid` where it is of no use."""
+    found = await env.invitations.by_hash(digest(token))
+    if found is None or found.expires_at <= env.clock() or (found.signed_up and not env.sign_up):
+        raise _useless()
+    return found
+
+
+async def accept(env: Environment, token: str, *, name: str, password: str, by: By) -> User:
+    """Makes the account of whoever has the link, who chooses name and password.
+
+    Raises `Invalid` where the link is of no use or the password easy to guess, `Duplicate` where
+    the e-mail has an account by now, and `Unavailable` where too many passwords wait to be hashed.
+    """
+    found = await find(env, token)
+    require_chosen(password, name=name, email=found.email)
+    password_hash = await env.passwords.hash(password)
+
+    async def work(change: Change) -> User:
+        used = await env.invitations.take(change.tx, digest(token), change.now)
+        if used is None:
+            raise _useless()
+        user = new_user(
+            name=name,
+            email=used.email,
+            role=used.role,
+            plan=used.plan,
+            password_hash=password_hash,
+            now=change.now,
+            email_verified_at=change.now if used.mailed else None,
+        )
+        user = await env.users.insert(change.tx, user)
+        themselves = by.alone.named(user_id=user.id, email=user.email)
+        change.note(InvitationAccepted(used), themselves)
+        change.note(UserCreated(user), themselves)
+        return user
+
+    try:
+        return await env.change(by.alone, work)
+    except UniqueViolation as error:
+        raise taken() from error
+
+
+async def put(
+    env: Environment, invitation: Invitation, noted: type[OfInvitation], by: By
+) -> Made | None:
+    """Stores an invitation, and notes it so. Raises `Duplicate` where the e-mail has an account;
+    None for somebody who signs up and whom an admin has invited."""
+    token = mint("", env.random(RANDOM_BYTES))
+
+    async def work(change: Change) -> Invitation | None:
+        if await env.users.by_email(invitation.email, change.tx) is not None:
+            raise taken()
+        stored = await env.invitations.put(change.tx, digest(token), invitation)
+        if stored is not None:
+            change.note(noted(stored))
+        return stored
+
+    stored = await env.change(by, work)
+    if stored is None:
+        return None
+    return Made(stored, f"{env.addresses.dashboard}/invitation?token={token}")
+
+
+def _send(env: Environment, made: Made) -> None:
+    its = made.invitation
+    until = datetime.fromtimestamp(its.expires_at // SECOND, UTC)
+
+    async def write() -> Letter:
+        return letter(
+            env,
+            0,
+            its.email,
+            "You are invited to Portico",
+            f"An administrator invites you to an account with the role {its.role}. To choose your"
+            " password, open this page:",
+            made.link,
+            f"The link holds until {until:%Y-%m-%d} at {until:%H:%M} UTC and works once.",
+            "If you do not know what this is about, ignore this mail: no account is made.",
+        )
+
+    env.mail_queue.post("invitation", write)
+
+
+def _missing(invitation_id: int) -> NotFound:
+    return NotFound(f"There is no invitation {invitation_id}.")
+
+
+def _useless() -> Invalid:
+    return Invalid(_USELESS, [Fault("token", _USELESS)])

@@ -1,0 +1,76 @@
+"""Invitations: their rows, found by the digest of what their links hold."""
+
+from portico.domain.invitations import Invitation
+from portico.domain.users import email_key
+from portico.storage.database import LOCKED, Database, Rank, Transaction
+from portico.storage.table import Form, Table
+
+_BOOLEAN = Form(int, bool)
+
+INVITATIONS = Table(
+    "invitations",
+    Invitation,
+    forms={"signed_up": _BOOLEAN, "mailed": _BOOLEAN},
+    keys={"email_key": lambda one: email_key(one.email)},
+    secrets=("token_hash",),
+)
+
+_BY_HASH = f"SELECT {INVITATIONS.columns} FROM invitations WHERE token_hash = :hash"
+_BY_ADMINS = f"SELECT {INVITATIONS.columns} FROM invitations WHERE signed_up = 0 ORDER BY id DESC"
+# Single use: of concurrent uses exactly one finds the row.
+_TAKE = f"""
+DELETE FROM invitations WHERE token_hash = :hash AND expires_at > :now
+RETURNING {INVITATIONS.columns}"""
+# Who signs up does not take the place of whom an admin has invited, until that has expired.
+_PUT = f"""
+INSERT INTO invitations ({", ".join(INVITATIONS.written)})
+VALUES ({", ".join(f":{column}" for column in INVITATIONS.written)})
+ON CONFLICT (email_key) DO UPDATE
+SET {", ".join(f"{column} = excluded.{column}" for column in INVITATIONS.written)}
+WHERE invitations.signed_up >= excluded.signed_up OR invitations.expires_at <= excluded.created_at
+RETURNING {INVITATIONS.columns}"""
+
+
+class Invitations:
+    """The invitations of one environment: at most one for an e-mail."""
+
+    rank = Rank.REST
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def get(self, invitation_id: int, tx: Transaction | None = None) -> Invitation | None:
+        """The invitation with this id; with `tx`, nobody else changes it until that ends."""
+        if tx is None:
+            row = await self._db.one(INVITATIONS.by_id, {"id": invitation_id})
+        else:
+            row = await tx.one(INVITATIONS.by_id + LOCKED[self._db.engine], {"id": invitation_id})
+        return INVITATIONS.read(row) if row else None
+
+    async def by_hash(self, token_hash: bytes) -> Invitation | None:
+        """The invitation whose link has this digest, expired or not; it stays usable."""
+        row = await self._db.one(_BY_HASH, {"hash": token_hash})
+        return INVITATIONS.read(row) if row else None
+
+    async def by_admins(self) -> list[Invitation]:
+        """Those that admins have made, the newest first, expired ones too."""
+        return INVITATIONS.read_all(await self._db.slow.all(_BY_ADMINS))
+
+    async def put(
+        self, tx: Transaction, token_hash: bytes, invitation: Invitation
+    ) -> Invitation | None:
+        """Stores an invitation, whose id is ignored, instead of the one for its e-mail, if any;
+        returns it as it is stored. None, and nothing stored, for somebody who signs up and whom an
+        admin has invited."""
+        values = {**INVITATIONS.values(invitation), "token_hash": token_hash}
+        row = await tx.one(_PUT, values)
+        return INVITATIONS.read(row) if row else None
+
+    async def take(self, tx: Transaction, token_hash: bytes, now: int) -> Invitation | None:
+        """Uses an invitation up, if it is there and not expired."""
+        row = await tx.one(_TAKE, {"hash": token_hash, "now": now})
+        return INVITATIONS.read(row) if row else None
+
+    async def delete(self, tx: Transaction, invitation_id: int) -> None:
+        """Removes an invitation; its link opens nothing."""
+        await tx.run(INVITATIONS.delete, {"id": invitation_id})

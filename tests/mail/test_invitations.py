@@ -1,0 +1,211 @@
+"""An invitation makes an account that its owner has chosen the password of, once."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from driving import Api
+from mail.conftest import Post
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.caller import Principal
+from portico.domain.errors import Duplicate, Invalid, NotFound, PermissionDenied
+from portico.domain.users import User
+from portico.services.invitations import Made, accept, find, invite, renew, revoke
+from signing_in import Visitor
+
+STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
+CHOSEN = "Chang3dWord"
+DAY = 86_400
+
+
+async def invited(api: Api, email: str = "Ada@example.com", **more: Any) -> Made:
+    values: dict[str, Any] = {
+        "email": email,
+        "role": "editor",
+        "plan": "pro",
+        "handed_over": True,
+        "by": OPERATOR,
+    }
+    return await invite(api.live, **(values | more))
+
+
+def token_of(made: Made) -> str:
+    return made.link.partition("?token=")[2]
+
+
+async def accepted(api: Api, token: str, name: str = "Ada King", password: str = CHOSEN) -> User:
+    return await accept(api.live, token, name=name, password=password, by=STRANGER)
+
+
+async def useless(api: Api, token: str) -> None:
+    async with api.unchanged():
+        with pytest.raises(Invalid) as caught:
+            await accepted(api, token)
+    assert "ask for a new one" in caught.value.message
+
+
+async def test_whoever_is_invited_has_the_account_that_they_were_invited_to(api: Api) -> None:
+    made = await invited(api)
+    assert made.link.startswith("https://localhost:8443/dashboard/invitation?token=")
+    assert made.invitation.expires_at == api.clock() + 7 * DAY * 1000
+    user = await accepted(api, token_of(made))
+    assert (user.name, user.email, user.role, user.plan) == (
+        "Ada King",
+        "Ada@example.com",
+        "editor",
+        "pro",
+    )
+    assert user.email_verified_at is None
+    assert (await Visitor(api).log_in("ada@example.com", CHOSEN)).status_code == 200
+
+
+async def test_the_mail_goes_to_whom_it_invites_and_verifies_the_address(
+    api: Api, post: Post
+) -> None:
+    api.live.has_mail_server = True
+    made = await invited(api, handed_over=False)
+    (message,) = await post.new()
+    assert (message["To"], message["Subject"]) == ("Ada@example.com", "You are invited to Portico")
+    body = message.get_body(["plain"])
+    assert body is not None
+    assert "until 2026-03-22 at 12:00 UTC" in body.get_content()
+    assert made.link in body.get_content()
+    assert (await accepted(api, token_of(made))).email_verified_at == api.clock()
+
+
+async def test_a_link_that_somebody_else_has_seen_verifies_nothing(api: Api, post: Post) -> None:
+    api.live.has_mail_server = True
+    made = await invited(api, handed_over=True)
+    assert len(await post.new()) == 1
+    assert (await accepted(api, token_of(made))).email_verified_at is None
+
+
+async def test_without_a_mail_server_no_link_lies_about(api: Api, post: Post) -> None:
+    await invited(api)
+    assert await post.new() == []
+
+
+async def test_an_invitation_works_once_also_of_fifty_at_a_time(api: Api) -> None:
+    token = token_of(await invited(api))
+    results = await asyncio.gather(
+        *(accepted(api, token, password=f"Chang3dWord{n}") for n in range(50)),
+        return_exceptions=True,
+    )
+    won = [n for n, result in enumerate(results) if isinstance(result, User)]
+    assert len(won) == 1
+    assert sum(isinstance(result, Invalid) for result in results) == 49
+    answer = await Visitor(api).log_in("ada@example.com", f"Chang3dWord{won[0]}")
+    assert answer.status_code == 200
+    await useless(api, token)
+
+
+async def test_an_invitation_holds_seven_days_and_not_longer(api: Api) -> None:
+    early, late = await invited(api), await invited(api, "grace@example.com")
+    api.clock.advance(days=7, milliseconds=-1)
+    await accepted(api, token_of(early))
+    api.clock.advance(milliseconds=1)
+    api.portico.passwords.close()  # what has expired is not even hashed
+    await useless(api, token_of(late))
+
+
+async def test_renewing_makes_another_link_for_another_seven_days(api: Api) -> None:
+    first = await invited(api, name="Ada")
+    api.clock.advance(days=8)
+    second = await renew(api.live, first.invitation.id, handed_over=True, by=OPERATOR)
+    assert second.invitation.expires_at == api.clock() + 7 * DAY * 1000
+    its = second.invitation
+    assert (its.email, its.name, its.role, its.plan) == ("Ada@example.com", "Ada", "editor", "pro")
+    await useless(api, token_of(first))
+    await accepted(api, token_of(second))
+
+
+async def test_who_is_invited_again_is_invited_as_said_last(api: Api) -> None:
+    first = await invited(api)
+    second = await invited(api, "ADA@example.com", role="viewer")
+    await useless(api, token_of(first))
+    assert (await accepted(api, token_of(second))).role == "viewer"
+
+
+async def test_what_was_taken_back_opens_nothing(api: Api) -> None:
+    made = await invited(api)
+    await revoke(api.live, made.invitation.id, OPERATOR)
+    await useless(api, token_of(made))
+    for again in (
+        revoke(api.live, made.invitation.id, OPERATOR),
+        renew(api.live, made.invitation.id, handed_over=True, by=OPERATOR),
+    ):
+        with pytest.raises(NotFound):
+            await again
+
+
+async def test_nobody_with_an_account_is_invited(api: Api) -> None:
+    user = await api.account()
+    async with api.unchanged():
+        with pytest.raises(Duplicate):
+            await invited(api, user.email.upper())
+
+
+async def test_an_account_that_came_first_keeps_the_e_mail(api: Api) -> None:
+    made = await invited(api)
+    await api.account(email="ada@example.com")
+    async with api.unchanged():
+        with pytest.raises(Duplicate):
+            await accepted(api, token_of(made))
+
+
+@pytest.mark.parametrize("password", ["Password1", "Xx-Lovelace-9"])
+async def test_a_password_that_is_easy_to_guess_uses_nothing_up(api: Api, password: str) -> None:
+    token = token_of(await invited(api))
+    async with api.unchanged():
+        with pytest.raises(Invalid) as caught:
+            await accepted(api, token, name="Ada Lovelace", password=password)
+    assert caught.value.details[0].field == "password"
+    assert (await find(api.live, token)).email == "Ada@example.com"
+
+
+async def test_only_admins_invite_admins(api: Api) -> None:
+    boss = await api.account("admin")
+    scopes = frozenset({"read:users", "write:users"})
+    principal = Principal(
+        user_id=boss.id,
+        email=boss.email,
+        name=boss.name,
+        role="admin",
+        plan="free",
+        scopes=scopes,
+        read_only=False,
+        credential="oauth",
+        credential_id=1,
+        expires_at=None,
+    )
+    async with api.unchanged():
+        with pytest.raises(PermissionDenied):
+            await invited(api, role="admin", by=By(Actor(boss.id), principal))
+
+
+async def test_many_invitations_for_one_e_mail_at_once_leave_one(api: Api) -> None:
+    results = await asyncio.gather(*(invited(api) for _ in range(20)), return_exceptions=True)
+    assert all(isinstance(result, Made) for result in results), results
+    assert len((await api.state())["live invitations"]) == 1
+
+
+async def test_the_log_tells_who_invited_and_who_accepted_and_no_secret(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    made = await invited(api)
+    held = str(await api.state())
+    user = await accepted(api, token_of(made))
+    entries = list(reversed(await api.live.audit.page(limit=3)))
+    assert [entry.action for entry in entries] == [
+        "invitation.created",
+        "invitation.accepted",
+        "user.created",
+    ]
+    assert entries[0].credential == "command"
+    assert {entry.user_id for entry in entries[1:]} == {user.id}
+    held += str(await api.state()) + caplog.text
+    for secret in (token_of(made), CHOSEN):
+        assert secret not in held

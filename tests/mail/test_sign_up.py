@@ -1,0 +1,148 @@
+"""Whoever shows that an e-mail is theirs gets an account, and strangers learn nothing."""
+
+import asyncio
+from email.message import EmailMessage
+
+import pytest
+
+from driving import Api
+from mail.conftest import Post, link
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.errors import Invalid, NotFound, RateLimited
+from portico.services.invitations import accept, invite
+from portico.services.sign_up import ask_sign_up
+from portico.services.suspension import suspend
+from signing_in import Visitor
+
+CHOSEN = "Chang3dWord"
+NEW = "new@example.com"
+HOUR = 3600
+
+
+def at(number: int = 7) -> By:
+    return By(Actor(address=f"192.0.2.{number}", request_id="req_1"))
+
+
+@pytest.fixture(autouse=True)
+def open_to_all(api: Api) -> None:
+    api.live.sign_up = True
+
+
+def words(message: EmailMessage) -> str:
+    body = message.get_body(["plain"])
+    assert body is not None
+    return str(body.get_content())
+
+
+async def test_a_new_account_is_a_viewers_on_free_with_a_verified_address(
+    api: Api, post: Post
+) -> None:
+    await ask_sign_up(api.live, NEW, at())
+    (message,) = await post.new()
+    assert (message["To"], message["Subject"]) == (NEW, "Your Portico account")
+    assert (await api.state())["live users"] == []
+    token = link(message).partition("?token=")[2]
+    user = await accept(api.live, token, name="New", password=CHOSEN, by=at())
+    assert (user.email, user.role, user.plan) == (NEW, "viewer", "free")
+    assert user.email_verified_at == api.clock()
+    assert (await Visitor(api).log_in(NEW, CHOSEN)).status_code == 200
+
+
+async def test_known_and_unknown_e_mails_get_a_mail_each(api: Api, post: Post) -> None:
+    user = await api.account()
+    for number, email in enumerate((user.email, NEW)):
+        await ask_sign_up(api.live, email, at(number))
+    assert {message["To"] for message in await post.new()} == {user.email, NEW}
+
+
+async def test_whoever_has_an_account_is_told_so_by_mail_alone(api: Api, post: Post) -> None:
+    user, shut = await api.account(), await api.account()
+    await suspend(api.live, shut.id, OPERATOR)
+    await post.new()
+    async with api.unchanged():
+        for email in (user.email.upper(), shut.email):
+            await ask_sign_up(api.live, email, at())
+        (message,) = await post.new()
+    assert message["Subject"] == "You have a Portico account already"
+    assert link(message) == "https://localhost:8443/dashboard/sign-in"
+
+
+async def test_signing_up_takes_no_admins_invitation_away(api: Api, post: Post) -> None:
+    made = await invite(
+        api.live, email=NEW, role="editor", plan="pro", handed_over=True, by=OPERATOR
+    )
+    async with api.unchanged():
+        await ask_sign_up(api.live, NEW, at())
+        (message,) = await post.new()
+    assert message["Subject"] == "You are invited to Portico already"
+    token = made.link.partition("?token=")[2]
+    user = await accept(api.live, token, name="New", password=CHOSEN, by=at())
+    assert user.role == "editor"
+    # An invitation that has expired holds nobody up.
+    await invite(
+        api.live, email="b@x.com", role="editor", plan="pro", handed_over=True, by=OPERATOR
+    )
+    api.clock.advance(days=7)
+    await ask_sign_up(api.live, "b@x.com", at())
+    assert "Your Portico account" in {message["Subject"] for message in await post.new()}
+
+
+async def test_a_link_holds_a_day_and_while_signing_up_is_open(api: Api, post: Post) -> None:
+    await ask_sign_up(api.live, NEW, at())
+    early = await post.token()
+    await ask_sign_up(api.live, "late@example.com", at())
+    late = await post.token()
+    api.clock.advance(seconds=24 * HOUR, milliseconds=-1)
+    api.live.sign_up = False
+    with pytest.raises(Invalid):
+        await accept(api.live, early, name="New", password=CHOSEN, by=at())
+    api.live.sign_up = True
+    await accept(api.live, early, name="New", password=CHOSEN, by=at())
+    api.clock.advance(milliseconds=1)
+    with pytest.raises(Invalid):
+        await accept(api.live, late, name="New", password=CHOSEN, by=at())
+
+
+async def test_an_e_mail_gets_three_mails_an_hour_whoever_asks(api: Api, post: Post) -> None:
+    user = await api.account()
+    for email in (NEW, user.email):
+        for number in range(5):
+            await ask_sign_up(api.live, email.upper() if number % 2 else email, at(number))
+        assert len(await post.new()) == 3
+    api.clock.advance(seconds=HOUR)
+    await ask_sign_up(api.live, NEW, at())
+    assert len(await post.new()) == 1
+
+
+async def test_an_address_writes_to_ten_strangers_an_hour(api: Api, post: Post) -> None:
+    here = By(Actor(address="2001:db8:1:1::"))
+    neighbour = By(Actor(address="2001:db8:1:2::"))
+    results = await asyncio.gather(
+        *(ask_sign_up(api.live, f"n{n}@example.com", here) for n in range(9)),
+        *(ask_sign_up(api.live, f"m{n}@example.com", neighbour) for n in range(9)),
+        return_exceptions=True,
+    )
+    refused = [result for result in results if isinstance(result, RateLimited)]
+    assert (len(refused), refused[0].retry_after) == (8, HOUR)
+    assert len(await post.new()) == 10
+    await ask_sign_up(api.live, NEW, at())
+    assert len(await post.new()) == 1
+
+
+async def test_domains_that_are_not_let_in_are_told_so(api: Api, post: Post) -> None:
+    api.live.sign_up_domains = ("example.com", "xn--bcher-kva.example")
+    for email in ("new@other.com", "new@sub.example.com", "new@example.com.evil.test"):
+        with pytest.raises(Invalid) as caught:
+            await ask_sign_up(api.live, email, at())
+        assert "example.com or xn--" in caught.value.details[0].message
+    for email in ("new@example.com", "new@bücher.example"):
+        await ask_sign_up(api.live, email, at())
+    assert len(await post.new()) == 2
+
+
+async def test_where_nobody_signs_up_there_is_no_such_thing(api: Api, post: Post) -> None:
+    api.live.sign_up = False
+    async with api.unchanged():
+        with pytest.raises(NotFound):
+            await ask_sign_up(api.live, NEW, at())
+    assert await post.new() == []

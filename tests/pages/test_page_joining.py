@@ -1,0 +1,110 @@
+"""The pages by which people get an account."""
+
+import re
+
+import pytest
+
+from driving import Api
+from pages.visiting import faults, said, signed_in, visitor
+
+FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan": "pro"}
+
+
+async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    assert "Nobody is invited" in (await admin.get("/users/invitations")).text
+    page = await admin.made("/users/invitations", **FORM)
+    token = page.text.partition("/invitation?token=")[2][:43]
+    assert "grace@example.com" in (await admin.get("/users/invitations")).text
+    guest = await visitor(api)
+    shown = await guest.get(f"/invitation?token={token}")
+    assert shown.status_code == 200
+    assert shown.headers["referrer-policy"] == "no-referrer"
+    for text in ("grace@example.com", "editor", 'value="Grace"'):
+        assert text in shown.text
+    fields = {"token": token, "name": "Grace Hopper", "password": "Hopper-1906"}
+    refused = await guest.send("/invitation", fields)
+    assert refused.status_code == 422
+    assert "guessed first" in faults(refused)["password"]
+    done = await guest.send("/invitation", {**fields, "password": "Hell0-World"})
+    assert done.headers["location"] == "/dashboard/sign-in?done=account-made"
+    again = await guest.send("/invitation", {**fields, "password": "Hell0-World"})
+    assert again.status_code == 422
+    assert "was used" in said(again)
+    assert (await guest.get(f"/invitation?token={token}")).status_code == 410
+    assert "Nobody is invited" in (await admin.get("/users/invitations")).text
+
+
+async def test_with_a_mail_server_no_page_shows_the_link(api: Api) -> None:
+    api.live.has_mail_server = True
+    _, admin = await signed_in(api, "admin")
+    done = await admin.post("/users/invitations", **FORM)
+    assert done.headers["location"] == "/dashboard/users/invitations?done=invited"
+    await api.portico.mail_queue.close()
+    assert len([*(api.settings.data / "log").glob("*.eml")]) == 1
+
+
+async def test_an_invitation_is_renewed_and_taken_back(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    first = (await admin.made("/users/invitations", **FORM)).text
+    listed = (await admin.get("/users/invitations")).text
+    (number,) = re.findall(r'name="id" value="(\d+)"', listed)
+    second = (await admin.made("/users/invitations/renew", id=number)).text
+    guest = await visitor(api)
+    for page, status in ((first, 410), (second, 200)):
+        token = page.partition("/invitation?token=")[2][:43]
+        assert (await guest.get(f"/invitation?token={token}")).status_code == status
+    listed = (await admin.get("/users/invitations")).text
+    (number,) = re.findall(r'name="id" value="(\d+)"', listed)
+    assert (await admin.get(f"/users/invitations/revoke?id={number}")).status_code == 200
+    done = await admin.post("/users/invitations/revoke", id=number)
+    assert done.headers["location"].endswith("done=invitation-revoked")
+    token = second.partition("/invitation?token=")[2][:43]
+    assert (await guest.get(f"/invitation?token={token}")).status_code == 410
+
+
+async def test_every_fault_of_an_invitation_is_told_at_once(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    wrong = {"email": "nobody", "name": "N", "role": "king", "plan": "gold"}
+    assert set(faults(await admin.post("/users/invitations", **wrong))) == set(wrong)
+    taken = await admin.post("/users/invitations", **{**FORM, "email": user.email})
+    assert taken.status_code == 409
+    assert "exists already" in faults(taken)["email"]
+
+
+@pytest.mark.parametrize(
+    "place", ["https://localhost:8443/dashboard", "https://localhost:8443/auth"]
+)
+async def test_signing_up_stands_beside_signing_in_where_it_is_open(api: Api, place: str) -> None:
+    guest = await visitor(api)
+    page = await guest.client.get(f"{place}/sign-in")
+    assert "/sign-up" not in page.text
+    assert (await guest.get("/sign-up")).status_code == 404
+    assert (await guest.send("/sign-up", {"email": "new@example.com"})).status_code == 404
+
+
+async def test_the_answer_is_the_same_for_known_and_unknown_e_mails(api: Api) -> None:
+    api.live.sign_up = True
+    user = await api.account()
+    guest = await visitor(api)
+    assert (await guest.get("/sign-up")).status_code == 200
+    answers = []
+    for email in (user.email, "new@example.com", " New@Example.com "):
+        answer = await guest.send("/sign-up", {"email": email})
+        counted = ("x-request-id", "x-ratelimit-remaining")
+        headers = {k: v for k, v in answer.headers.items() if k not in counted}
+        answers.append((answer.status_code, headers, answer.text))
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0][1]["location"] == "/dashboard/sign-up/sent"
+    assert "Look into your mail" in (await guest.get("/sign-up/sent")).text
+
+
+async def test_a_sign_up_that_cannot_be_is_told_on_its_page(api: Api) -> None:
+    api.live.sign_up = True
+    api.live.sign_up_domains = ("example.com",)
+    guest = await visitor(api)
+    assert "An address at example.com." in (await guest.get("/sign-up")).text
+    for email, fault in (("nobody", "valid e-mail"), ("a@other.com", "at example.com")):
+        answer = await guest.send("/sign-up", {"email": email})
+        assert answer.status_code == 422
+        assert fault in faults(answer)["email"]
