@@ -22,8 +22,8 @@ from portico.app import V1
 from portico.http.routing import ID
 
 PAGES = (
-    *("sign-in", "forgot", "reset", "verify", "invitation", "sign-up"),
-    *("keys", "clients/new", "users/new", "users/invitations", "password"),
+    *("sign-in", "forgot", "reset", "verify", "invitation", "sign-up", "new-email"),
+    *("keys", "clients/new", "users/new", "users/invitations", "password", "email"),
 )
 SECRET_FIELDS = ("password", "current_password", "refresh_token", "token", "code", "client_secret")
 GOOD = {"name": "Somebody", "email": "somebody@example.com", "category": "light", "price": 1}

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from driving import Api
-from pages.visiting import faults, said, signed_in, visitor
+from pages.visiting import PASSWORD, faults, said, signed_in, visitor
 
 FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan": "pro"}
 
@@ -108,3 +108,24 @@ async def test_a_sign_up_that_cannot_be_is_told_on_its_page(api: Api) -> None:
         answer = await guest.send("/sign-up", {"email": email})
         assert answer.status_code == 422
         assert fault in faults(answer)["email"]
+
+
+async def test_an_own_e_mail_changes_on_pages_by_a_link(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    assert "/dashboard/email" in (await somebody.get("/profile")).text
+    assert (await somebody.get("/email")).status_code == 200
+    fields = {"email": "new@example.com", "current_password": "wrong"}
+    refused = await somebody.post("/email", **fields)
+    assert "not the current password" in faults(refused)["current_password"]
+    done = await somebody.post("/email", **{**fields, "current_password": PASSWORD})
+    assert done.headers["location"] == "/dashboard/profile?done=email-asked"
+    await api.portico.mail_queue.close()
+    (mail,) = (api.settings.data / "log").glob("*.eml")
+    token = mail.read_text().partition("?token=")[2][:43]
+    anywhere = await visitor(api)
+    asked = await anywhere.get(f"/new-email?token={token}")
+    assert (asked.status_code, asked.headers["referrer-policy"]) == (200, "no-referrer")
+    assert (await api.live.users.by_email(user.email)) is not None
+    for status in (303, 422):
+        assert (await anywhere.send("/new-email", {"token": token})).status_code == status
+    assert (await api.live.users.by_email("new@example.com")) is not None

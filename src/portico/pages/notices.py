@@ -6,6 +6,7 @@ NOTICES = {
     "client-changed": "The client was changed.",
     "client-deleted": "The client was deleted, and all that was granted to it has ended.",
     "client-registered": "The client is registered. It has no secret: its id and PKCE are enough.",
+    "email-asked": "A link is on its way to your new address. It holds for 24 hours.",
     "device-ended": "That device is signed out.",
     "factor-removed": "The factor was removed.",
     "factor-renamed": "The factor has its new name.",

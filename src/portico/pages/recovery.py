@@ -1,10 +1,17 @@
 """What people do who cannot sign in, and where the links in mails lead."""
 
-from portico.domain.users import password
+from portico.domain.users import email, password
 from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.site import PageRoute, Visit
-from portico.services.recovery import ask_reset, ask_verification, reset_password, verify_email
+from portico.services.recovery import (
+    ask_new_email,
+    ask_reset,
+    ask_verification,
+    reset_password,
+    take_new_email,
+    verify_email,
+)
 
 
 async def show_forgot(visit: Visit) -> Reply:
@@ -65,6 +72,34 @@ async def send_verification(visit: Visit) -> Reply:
     return visit.go("/profile", done="verification-sent")
 
 
+async def show_email(visit: Visit) -> Reply:
+    """GET /email."""
+    return visit.page("email.html", "Change e-mail")
+
+
+async def change_email(visit: Visit) -> Reply:
+    """POST /email."""
+    form = visit.form
+    address = form.read("email", lambda text: email(text.strip()))
+    current = form.read("current_password", str)
+    form.check()
+    await ask_new_email(visit.env, visit.user, address, current, visit.request.by)
+    return visit.go("/profile", done="email-asked")
+
+
+async def show_new_email(visit: Visit) -> Reply:
+    """GET /new-email: asks first, as `show_verify` does."""
+    return visit.page(
+        "new_email.html", "Your new address", private_address=True, token=visit.sent("token")
+    )
+
+
+async def new_email(visit: Visit) -> Reply:
+    """POST /new-email."""
+    await take_new_email(visit.env, visit.sent("token"), visit.request.by)
+    return visit.go("/verified")
+
+
 PAGES = (
     PageRoute("GET", "/forgot", show_forgot, Access.ANYONE),
     PageRoute("POST", "/forgot", forgot, Access.ANYONE),
@@ -75,4 +110,8 @@ PAGES = (
     PageRoute("POST", "/verify", verify, Access.ANYONE),
     PageRoute("GET", "/verified", show_verified, Access.ANYONE),
     PageRoute("POST", "/profile/verification", send_verification),
+    PageRoute("GET", "/email", show_email),
+    PageRoute("POST", "/email", change_email),
+    PageRoute("GET", "/new-email", show_new_email, Access.ANYONE),
+    PageRoute("POST", "/new-email", new_email, Access.ANYONE),
 )

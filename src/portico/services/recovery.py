@@ -1,4 +1,5 @@
-"""Use cases of links that are sent by mail: to reset a password, and to verify an address.
+"""Use cases of links that are sent by mail: to reset a password, to verify an address, and to take
+another one.
 
 What a link holds is a token that works once. Only its digest is stored.
 """
@@ -25,8 +26,16 @@ from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.letters import letter
-from portico.services.users import admins_only, missing_user
+from portico.services.users import (
+    admins_only,
+    missing_user,
+    prove_password,
+    store_change,
+    taken,
+    tell_new_email,
+)
 from portico.state.callers import MAIL
+from portico.storage.database import UniqueViolation
 from portico.storage.email_tokens import NOWHERE, EmailToken
 
 MAILS = Plan("mails to an account", 3, 3)
@@ -68,6 +77,14 @@ VERIFY = _Link(
     24,
     "Verify your e-mail address for Portico",
     "To verify that this e-mail address is yours, open this page:",
+    "nothing changes",
+)
+
+NEW_EMAIL = _Link(
+    "new-email",
+    24,
+    "Your new e-mail address for Portico",
+    "To make this the e-mail address of your Portico account, open this page:",
     "nothing changes",
 )
 
@@ -118,6 +135,38 @@ async def ask_verification(env: Environment, user: User, by: By) -> None:
     env.mail_queue.post("verify", partial(_write, env, user, VERIFY, by))
 
 
+async def ask_new_email(env: Environment, user: User, email: str, current: str, by: By) -> None:
+    """Sends a link to `take_new_email` to the address that a user wants, who proves by the
+    `current` password that the account is theirs.
+
+    Whether somebody has that address shows only to whoever opens the link. Raises `Invalid`,
+    `RateLimited` for too many wrong passwords, and `Unavailable` where too many mails wait.
+    """
+    if email == user.email:
+        message = "is your e-mail already"
+        raise Invalid(f"This {message}.", [Fault("email", message)])
+    await prove_password(env, user, current, by)
+    env.mail_queue.post("new-email", partial(_write, env, user, NEW_EMAIL, by, to=email))
+
+
+async def take_new_email(env: Environment, token: str, by: By) -> None:
+    """Gives the owner of a token the e-mail address that it was sent to, which is verified by that;
+    the old address and the new one are told. Raises `Invalid` where the token is of no use, and
+    `Duplicate` where another user has that address."""
+    found = await _find(env, token, NEW_EMAIL)
+
+    async def work(change: Change) -> tuple[User, User]:
+        user = await _use(env, change, token, found)
+        changed = msgspec.structs.replace(user, email=found.email)
+        return user, await store_change(env, change, user, changed, email_verified_at=change.now)
+
+    try:
+        before, after = await env.change(by.alone, work)
+    except UniqueViolation as error:
+        raise taken() from error
+    tell_new_email(env, before, after)
+
+
 async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
     """Gives the owner of a token a password, which keeps the rules of `chosen_passwords.chosen`.
 
@@ -145,6 +194,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         )
         await env.users.update(change.tx, changed)
         await end_sign_ins(env, change, user.id)
+        await env.email_tokens.delete_of_user(change.tx, user.id, purpose=NEW_EMAIL.purpose)
         change.note(PasswordReset(changed))
         return changed
 
@@ -203,9 +253,13 @@ async def _write_reset(env: Environment, email: str, by: By) -> Letter | None:
     return await _write(env, user, RESET, by)
 
 
-async def _write(env: Environment, user: User, link: _Link, by: By) -> Letter | None:
-    """Makes a token, instead of those before it, and the letter that brings it. None where the
-    account has had its mails, or is not what it was."""
+async def _write(
+    env: Environment, user: User, link: _Link, by: By, to: str | None = None
+) -> Letter | None:
+    """Makes a token, instead of those before it, and the letter that brings it, `to` another
+    address than the account's where one is given. None where the account has had its mails, or is
+    not what it was."""
+    to = to or user.email
     now = env.clock()
     verdict = await env.limiter.take((MAIL, f"{user.id}:{now // HOUR}"), MAILS, now)
     if not verdict.admitted:
@@ -217,7 +271,7 @@ async def _write(env: Environment, user: User, link: _Link, by: By) -> Letter | 
         if present is None or present.email != user.email or present.suspended_at is not None:
             return False
         await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
-        stored = EmailToken(user.id, link.purpose, user.email, now + link.hours * HOUR)
+        stored = EmailToken(user.id, link.purpose, to, now + link.hours * HOUR)
         await env.email_tokens.insert(change.tx, digest(token), stored)
         change.note(LinkAsked(user, link.purpose))
         return True
@@ -225,7 +279,7 @@ async def _write(env: Environment, user: User, link: _Link, by: By) -> Letter | 
     # Whoever asked may have left meanwhile: the mail is written later.
     if not await env.change(by.alone, work):
         return None
-    return _letter(env, user, link, _address(env, link, token), by)
+    return _letter(env, user.id, to, link, _address(env, link, token), by)
 
 
 def _address(env: Environment, link: _Link, token: str) -> str:
@@ -233,7 +287,7 @@ def _address(env: Environment, link: _Link, token: str) -> str:
     return f"{env.addresses.dashboard}/{link.purpose}?token={token}"
 
 
-def _letter(env: Environment, user: User, link: _Link, address: str, by: By) -> Letter:
+def _letter(env: Environment, user_id: int, to: str, link: _Link, address: str, by: By) -> Letter:
     """The mail around a link. Nothing in it was chosen by whoever asked, but for where from."""
     hours = "one hour" if link.hours == 1 else f"{link.hours} hours"
     at = datetime.fromtimestamp(env.clock() // SECOND, UTC)
@@ -242,7 +296,7 @@ def _letter(env: Environment, user: User, link: _Link, address: str, by: By) -> 
         f" you, ignore this mail: {link.otherwise}."
     )
     holds = f"The link holds for {hours} and works once."
-    return letter(env, user.id, user.email, link.subject, link.request, address, holds, asked)
+    return letter(env, user_id, to, link.subject, link.request, address, holds, asked)
 
 
 def _place(by: By) -> str:

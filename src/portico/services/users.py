@@ -27,11 +27,18 @@ from portico.services.change import Change
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
+from portico.services.letters import tell
 from portico.services.mirrors import follow
 from portico.storage.database import UniqueViolation
 
 Check = Callable[[User], None]
 """Raises `PreconditionFailed` where the caller expected the user to be another."""
+
+_NEW_EMAIL = "Your Portico account has another e-mail address"
+_NEW_EMAIL_NOT_YOU = (
+    "If it was not you, tell your administrator at once: they can suspend the account and give it"
+    " back its address."
+)
 
 _TAKEN = "A user with this e-mail exists already."
 
@@ -145,21 +152,38 @@ async def change_user(
     except UniqueViolation as error:
         raise taken() from error
     await follow(env, changed.id)
+    tell_new_email(env, found, changed)
     return changed
 
 
+def tell_new_email(env: Environment, before: User, after: User) -> None:
+    """Tells a user whose e-mail has changed so by mail, at the old address and at the new one."""
+    if email_key(before.email) == email_key(after.email):
+        return
+    what = f"The e-mail address of your Portico account is now {after.email}."
+    for address in (before.email, after.email):
+        tell(env, after, _NEW_EMAIL, what, _NEW_EMAIL_NOT_YOU, to=address)
+
+
 async def store_change(
-    env: Environment, change: Change, before: User, after: User, *, but_session: int = 0
+    env: Environment,
+    change: Change,
+    before: User,
+    after: User,
+    *,
+    but_session: int = 0,
+    email_verified_at: int | None = None,
 ) -> User:
     """Stores a user whose values have changed, and notes which; returns it as it is stored.
 
     A new password ends every session of the user but `but_session`, and all that signing in and
-    consenting have issued. A new e-mail is not verified, and what was sent to the old one opens
-    nothing. Raises `UniqueViolation` when the e-mail is taken.
+    consenting have issued. A new e-mail is not verified, unless `email_verified_at` says when it
+    was, and what was sent to the old one opens nothing. Raises `UniqueViolation` when the e-mail is
+    taken.
     """
     after = msgspec.structs.replace(after, updated_at=change.now)
     if email_key(after.email) != email_key(before.email):
-        after = msgspec.structs.replace(after, email_verified_at=None)
+        after = msgspec.structs.replace(after, email_verified_at=email_verified_at)
         await env.email_tokens.delete_of_user(change.tx, after.id)
     await env.users.update(change.tx, after)
     changed = UserChanged(after, before)
@@ -167,7 +191,8 @@ async def store_change(
         change.note(changed)
     if after.password_hash != before.password_hash:
         await end_sign_ins(env, change, after.id, but_session=but_session)
-        await env.email_tokens.delete_of_user(change.tx, after.id, purpose="reset")
+        for purpose in ("reset", "new-email"):
+            await env.email_tokens.delete_of_user(change.tx, after.id, purpose=purpose)
         change.note(PasswordChanged(after))
     return after
 

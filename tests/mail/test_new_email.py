@@ -1,0 +1,151 @@
+"""An own e-mail changes through a link to the new address, and the old one is told."""
+
+import asyncio
+
+import pytest
+
+from driving import Api
+from mail.conftest import Post, link
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.errors import Duplicate, Invalid
+from portico.domain.users import User
+from portico.services.recovery import (
+    ask_new_email,
+    ask_reset,
+    reset_password,
+    take_new_email,
+    verify_email,
+)
+from portico.services.suspension import suspend
+from signing_in import PASSWORD, Visitor
+
+HERE = By(Actor(address="192.0.2.7", request_id="req_1"))
+NEW = "new@example.com"
+HOUR = 3600
+
+
+async def asked(api: Api, post: Post, user: User, email: str = NEW) -> str:
+    """The token that is sent to an address that a user wants."""
+    await ask_new_email(api.live, user, email, PASSWORD, HERE)
+    (message,) = await post.new()
+    assert message["To"] == email
+    found = link(message)
+    assert found.startswith("https://localhost:8443/dashboard/new-email?token=")
+    return found.partition("?token=")[2]
+
+
+async def stored(api: Api, user: User) -> User:
+    found = await api.live.users.get(user.id)
+    assert found is not None
+    return found
+
+
+async def test_the_link_changes_the_e_mail_and_both_addresses_are_told(
+    api: Api, post: Post
+) -> None:
+    user = await api.account(password=PASSWORD)
+    token = await asked(api, post, user)
+    assert (await stored(api, user)).email == user.email
+    api.clock.advance(seconds=24 * HOUR, milliseconds=-1)
+    await take_new_email(api.live, token, HERE)
+    now = await stored(api, user)
+    assert (now.email, now.email_verified_at) == (NEW, api.clock())
+    messages = await post.new()
+    assert {message["To"] for message in messages} == {user.email, NEW}
+    for message in messages:
+        assert message["Subject"] == "Your Portico account has another e-mail address"
+        body = message.get_body(["plain"])
+        assert body is not None
+        assert NEW in body.get_content()
+    visitor = Visitor(api)
+    assert (await visitor.log_in(user.email)).status_code == 401
+    assert (await visitor.log_in(NEW)).status_code == 200
+    with pytest.raises(Invalid):
+        await take_new_email(api.live, token, HERE)
+
+
+async def test_without_the_password_nothing_is_sent(api: Api, post: Post) -> None:
+    user = await api.account(password=PASSWORD)
+    with pytest.raises(Invalid) as caught:
+        await ask_new_email(api.live, user, NEW, "Wr0ngword", HERE)
+    assert caught.value.details[0].field == "current_password"
+    with pytest.raises(Invalid) as caught:
+        await ask_new_email(api.live, user, user.email, PASSWORD, HERE)
+    assert caught.value.details[0].field == "email"
+    assert await post.new() == []
+    (entry,) = await api.live.audit.page(limit=1)
+    assert entry.action == "password.refused"
+
+
+async def test_a_link_holds_a_day_and_ends_with_another_and_with_a_new_password(
+    api: Api, post: Post
+) -> None:
+    user = await api.account(password=PASSWORD)
+    first = await asked(api, post, user)
+    second = await asked(api, post, user, "other@example.com")
+    with pytest.raises(Invalid):
+        await take_new_email(api.live, first, HERE)
+    await ask_reset(api.live, user.email, HERE)
+    await reset_password(api.live, await post.token(), "Chang3dWord", HERE)
+    with pytest.raises(Invalid):
+        await take_new_email(api.live, second, HERE)
+    api.clock.advance(seconds=HOUR)
+    await ask_new_email(api.live, await stored(api, user), NEW, "Chang3dWord", HERE)
+    third = await post.token()
+    admin = await api.caller("admin")
+    changed = await admin.patch(f"/users/{user.id}", json={"password": "An0therWord"})
+    assert changed.status_code == 200
+    with pytest.raises(Invalid):
+        await take_new_email(api.live, third, HERE)
+    await ask_new_email(api.live, await stored(api, user), NEW, "An0therWord", HERE)
+    fourth = await post.token()
+    api.clock.advance(seconds=24 * HOUR)
+    with pytest.raises(Invalid):
+        await take_new_email(api.live, fourth, HERE)
+    assert (await stored(api, user)).email == user.email
+
+
+async def test_an_address_that_somebody_has_is_refused_to_whoever_opens_the_link(
+    api: Api, post: Post
+) -> None:
+    user, other = await api.account(password=PASSWORD), await api.account()
+    token = await asked(api, post, user, other.email)
+    async with api.unchanged():
+        with pytest.raises(Duplicate):
+            await take_new_email(api.live, token, HERE)
+
+
+async def test_of_many_uses_at_once_one_changes_it(api: Api, post: Post) -> None:
+    user = await api.account(password=PASSWORD)
+    token = await asked(api, post, user)
+    results = await asyncio.gather(
+        *(take_new_email(api.live, token, HERE) for _ in range(20)), return_exceptions=True
+    )
+    assert results.count(None) == 1
+    assert sum(isinstance(result, Invalid) for result in results) == 19
+    assert len(await post.new()) == 2
+
+
+async def test_neither_a_suspended_account_nor_another_kind_of_link_changes_it(
+    api: Api, post: Post
+) -> None:
+    user = await api.account(password=PASSWORD)
+    token = await asked(api, post, user)
+    for use in (
+        verify_email(api.live, token, HERE),
+        reset_password(api.live, token, "Chang3dWord", HERE),
+    ):
+        with pytest.raises(Invalid):
+            await use
+    await suspend(api.live, user.id, OPERATOR)
+    with pytest.raises(Invalid):
+        await take_new_email(api.live, token, HERE)
+
+
+async def test_a_change_at_the_api_is_told_to_both_too(api: Api, post: Post) -> None:
+    admin, user = await api.caller("admin"), await api.account()
+    await admin.patch(f"/users/{user.id}", json={"name": "Another"})
+    await admin.patch(f"/users/{user.id}", json={"email": user.email.upper()})
+    assert await post.new() == []
+    await admin.patch(f"/users/{user.id}", json={"email": NEW})
+    assert {message["To"].lower() for message in await post.new()} == {user.email, NEW}
