@@ -36,6 +36,7 @@ CHAPTERS = {
         [
             *("ProductFilters", "NewProduct", "ProductChanges"),
             *("UserFilters", "NewUser", "UserChanges", "PreferencesChanges"),
+            *("ApiKeyFilters", "NewApiKey"),
             *("StreamFilters", "EventFilters", "NewWebhook", "WebhookChanges", "DeliveryFilters"),
         ],
     ),
@@ -43,6 +44,7 @@ CHAPTERS = {
         "models",
         [
             *("Product", "ProductItem", "Image", "User", "UserItem", "Preferences"),
+            *("ApiKey", "ApiKeyWithSecret"),
             *("RotatedKey", "PreviousKey", "Page", "Pagination"),
             *("Event", "EventPage", "EventPagination", "Webhook", "WebhookWithSecret", "Delivery"),
         ],

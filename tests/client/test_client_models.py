@@ -19,6 +19,8 @@ from portico_client import errors, inputs, models
 from portico_client.errors import BY_CODE, APIError, Fault
 
 MODELS: dict[str, type] = {
+    "KeyItem": models.ApiKey,
+    "MadeKey": models.ApiKeyWithSecret,
     "DeliveryItem": models.Delivery,
     "EventBody": models.Event,
     "EventPages": models.EventPagination,
@@ -41,12 +43,18 @@ INPUTS = {
     "ChangeProduct": inputs.ProductChanges,
     "CreateUser": inputs.NewUser,
     "ChangeUser": inputs.UserChanges,
+    "CreateKey": inputs.NewApiKey,
     "CreateWebhook": inputs.NewWebhook,
     "ChangeWebhook": inputs.WebhookChanges,
 }
 """What is sent."""
 
-MAY_BE_MISSING = {"EventBody": {"previous"}, "NewWebhook": {"secret"}, "RotatedKey": {"key"}}
+MAY_BE_MISSING = {
+    "EventBody": {"previous"},
+    "MadeKey": {"key"},
+    "NewWebhook": {"secret"},
+    "RotatedKey": {"key"},
+}
 """Fields of what is answered that are not always there."""
 
 ENVELOPES = ("Accepted", "Created", "Listed", "Single", "ErrorBody", "ErrorFacts")
@@ -133,6 +141,7 @@ def test_what_is_sent_is_what_is_taken(schemas: dict[str, Any], name: str) -> No
     [
         ("/products", inputs.ProductFilters),
         ("/users", inputs.UserFilters),
+        ("/api-keys", inputs.ApiKeyFilters),
         ("/events", inputs.EventFilters),
         ("/webhooks/{id}/deliveries", inputs.DeliveryFilters),
     ],
@@ -157,6 +166,8 @@ def test_every_operation_can_be_called(document: Any) -> None:
         for method, rest in single
     }
     called |= {("get", "/users/me"), ("patch", "/users/me"), ("post", "/api-keys/rotate")}
+    called |= {("get", "/api-keys"), ("post", "/api-keys")}
+    called |= {("get", "/api-keys/{id}"), ("delete", "/api-keys/{id}")}
     called |= {("get", "/events"), ("get", "/events/stream")}
     one = "/webhooks/{id}"
     called |= {

@@ -227,7 +227,7 @@ async def test_a_method_that_a_path_does_not_take_is_405(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/users/", "/users/1/keys", "/products/1/", "/api-keys", "/api-keys/1", "/v1/users"],
+    ["/", "/users/", "/users/1/keys", "/products/1/", "/api-keys/", "/api-keys/1/x", "/v1/users"],
 )
 async def test_an_unknown_path_is_404_after_authentication(api: Api, path: str) -> None:
     admin = await api.caller("admin")

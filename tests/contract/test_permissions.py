@@ -11,12 +11,14 @@ from portico.app import AUTH as AUTH_ROUTES
 from portico.app import V1
 from portico.domain.api_keys import KeyType
 from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.new_keys import NewKey
 from portico.domain.published import Published
 from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.domain.users import User
 from portico.http.cookies import SECOND_STEP
 from portico.http.routing import Access
 from portico.services.accounts import give_key
+from portico.services.api_keys import create_key
 from portico.services.environment import Environment
 from portico.services.second_step import begin_second_step
 from portico.services.suspension import suspend
@@ -48,6 +50,7 @@ COOKIES = "sessions alone"
 CLIENTS = "OAuth clients alone"
 LOGINS = "any bearer; it ends logins alone"
 SEEING = "a scope that covers some events"
+WHOLE = "all scopes of its user"
 
 
 HOOK = {"url": "https://hooks.example.com/", "types": ["*"]}
@@ -89,6 +92,10 @@ CASES: dict[tuple[str, str], Case] = {
     ),
     ("PATCH", "/products/{id}"): Case("write:products", lambda n, _: {"price": n + 2}, 200),
     ("DELETE", "/products/{id}"): Case("write:products", NOTHING, 204),
+    ("GET", "/api-keys"): Case(WHOLE, NOTHING, 200),
+    ("POST", "/api-keys"): Case(WHOLE, lambda n, _: {"name": f"Key {n}", "type": "live"}, 201),
+    ("GET", "/api-keys/{id}"): Case(WHOLE, NOTHING, 200),
+    ("DELETE", "/api-keys/{id}"): Case(WHOLE, NOTHING, 204),
     ("POST", "/api-keys/rotate"): Case(KEYS, NOTHING, 201),
     ("POST", "/sessions"): Case(PUBLIC, SIGN_IN, 201),
     ("DELETE", "/sessions"): Case(COOKIES, NOTHING, 204),
@@ -157,8 +164,10 @@ class Kind(NamedTuple):
             return needs == PUBLIC or self.name != "session"
         if self.name == "read key" and method not in ("GET", "HEAD"):
             return False
-        if needs is None and self.name == "oauth":
-            # An application changes its user's profile only with the scope for that: an
+        if needs == WHOLE:
+            return self.has(role) >= HAVE[role]
+        if needs is None and self.name in ("oauth", "narrow key"):
+            # What has some scopes alone changes its user's profile only with the one for that: an
             # administrator's with admin alone.
             api_scopes = self.has(role) & HAVE["admin"]
             needed = "admin" if role == "admin" else "write:users"
@@ -182,6 +191,17 @@ def key(key_type: KeyType) -> Callable[[Environment, User], Awaitable[str]]:
     return make
 
 
+def narrow(*scopes: str) -> Callable[[Environment, User], Awaitable[str]]:
+    async def make(env: Environment, user: User) -> str:
+        given = [scope for scope in scopes if scope in HAVE[user.role]]
+        made = await give_key(
+            env, user, name="N", key_type="live", expires_at=None, scopes=given, by=OPERATOR
+        )
+        return made.secret
+
+    return make
+
+
 async def jwt(env: Environment, user: User) -> str:
     return (await login_of(env, user)).access_token
 
@@ -199,6 +219,10 @@ KINDS = [
     Kind("live key", "live", key("live")),
     Kind("read key", "live", key("read"), set(READ_SCOPES)),
     Kind("test key", "sandbox", key("test")),
+    *(
+        Kind("narrow key", "live", narrow(*scopes), set(scopes))
+        for scopes in (["read:products"], ["read:users", "write:products"])
+    ),
     *(Kind("session", home, session_of) for home in ("live", "sandbox")),
     *(Kind("jwt", home, jwt) for home in ("live", "sandbox")),
     *(Kind("oauth", "live", oauth(scopes), set(scopes.split())) for scopes in SCOPE_SETS),
@@ -228,6 +252,13 @@ async def _webhook(env: Environment) -> dict[str, int]:
         await env.deliveries.add(tx, env.clock(), [(made.webhook.id, last, "product.created")])
         delivery = await env.deliveries.last_of(tx, made.webhook.id)
     return {"webhooks": made.webhook.id, "delivery": delivery}
+
+
+async def _key(env: Environment, owner: User) -> int:
+    """Another key of the owner, as the environment knows that user."""
+    mirror = await env.users.by_account(owner.id)
+    new = NewKey(name="Another", type="test" if "live" in env.foreign else "live")
+    return (await create_key(env, mirror.id if mirror else owner.id, new, OPERATOR)).key.id
 
 
 def _filled(path: str, targets: dict[str, int]) -> str:
@@ -260,13 +291,18 @@ async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_mo
     credential = None
     for number, (bases, method, path, case) in enumerate(CELLS):
         if credential is None:
-            credential = await kind.make(owner_env, await api.account(role, env=owner_env))
+            owner = await api.account(role, env=owner_env)
+            credential = await kind.make(owner_env, owner)
             user, product = await api.account(env=env), await api.product(env)
             targets = {"users": user.id, "products": product.id, **await _webhook(env)}
+            targets["api-keys"] = await _key(env, owner)
             before = await api.state()
         url = bases[kind.home] + _filled(path, targets)
         allowed = kind.may(role, method, case.needs)
-        answer = await send(api, kind, credential, method, url, case.body(number, person))
+        body = case.body(number, person)
+        if path == "/api-keys" and body is not None and env is api.sandbox:
+            body["type"] = "test"
+        answer = await send(api, kind, credential, method, url, body)
         cell = (kind.name, kind.scopes, role, method, path)
         refusal = 401 if case.needs in (CLIENTS, LOGINS) else 403
         assert answer.status_code == (case.success if allowed else refusal), (cell, answer.text)

@@ -1,16 +1,79 @@
-"""The endpoint of API keys."""
+"""The endpoints of API keys."""
 
 from msgspec import UNSET, UnsetType
 
-from portico.contract.api_keys import RotatedKey, rotated_key
-from portico.contract.envelope import Created
-from portico.domain.errors import Conflict
-from portico.http.messages import Reply, Request, json_reply
-from portico.http.routing import Access, Route
-from portico.services.api_keys import Rotation
+from portico.contract.api_keys import (
+    CreateKey,
+    KeyItem,
+    ListKeys,
+    MadeKey,
+    RotatedKey,
+    key_item,
+    made_key,
+    rotated_key,
+)
+from portico.contract.envelope import Created, Listed, Single, listed
+from portico.domain.errors import Conflict, Invalid
+from portico.domain.new_keys import NewKey
+from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
+from portico.http.routing import Access, BodyRoute, QueryRoute, Route
+from portico.services.api_keys import (
+    Made,
+    Rotation,
+    create_key,
+    list_keys,
+    read_key,
+    revoke_key,
+)
 from portico.services.api_keys import rotate_key as rotate
 
+_NO_STORE = ("cache-control", "no-store")
 _ROTATED = "Key rotated: store the new one now, the old one works until {}."
+
+
+async def list_api_keys(request: QueryRequest[ListKeys]) -> Reply:
+    """GET /api-keys."""
+    query = request.query
+    user_id = query.user_id or request.caller.user_id
+    offset = (query.page - 1) * query.limit
+    page = await list_keys(
+        request.environment, user_id, request.by, offset=offset, limit=query.limit
+    )
+    items = [key_item(key, request.now) for key in page.rows]
+    return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+
+
+async def read_api_key(request: Request) -> Reply:
+    """GET /api-keys/{id}."""
+    key = await read_key(request.environment, request.resource_id, request.by)
+    return json_reply(200, Single(key_item(key, request.now)))
+
+
+async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
+    """POST /api-keys."""
+    env, body = request.environment, request.body
+
+    def reply(made: Made, secret: str | UnsetType = UNSET) -> Reply:
+        where = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
+        data = made_key(made.key, secret, request.now)
+        return json_reply(201, Created(data, "Key created: store it now."), where, _NO_STORE)
+
+    new = NewKey(
+        name=body.name,
+        type=body.type,
+        scopes=body.scopes,
+        networks=body.networks,
+        expires_at=body.expires_at,
+    )
+    user_id = request.caller.user_id if body.user_id is None else body.user_id
+    made = await create_key(env, user_id, new, request.answering(reply))
+    return reply(made, made.secret)
+
+
+async def revoke_api_key(request: Request) -> Reply:
+    """DELETE /api-keys/{id}."""
+    await revoke_key(request.environment, request.resource_id, request.by)
+    return Reply(204)
 
 
 async def rotate_key(request: Request) -> Reply:
@@ -20,13 +83,57 @@ async def rotate_key(request: Request) -> Reply:
     def reply(rotation: Rotation, key: str | UnsetType = UNSET) -> Reply:
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
         message = _ROTATED.format(body.previous_key.expires_at)
-        return json_reply(201, Created(body, message), ("cache-control", "no-store"))
+        return json_reply(201, Created(body, message), _NO_STORE)
 
     rotation = await rotate(request.environment, request.caller, request.answering(reply))
     return reply(rotation, rotation.key)
 
 
 ROUTES = (
+    QueryRoute(
+        method="GET",
+        path="/api-keys",
+        handler=list_api_keys,
+        access=Access.WHOLE_CALLER,
+        summary="List API keys",
+        description="One's own or another user's, the newest first, those that have ended too.",
+        query=ListKeys,
+        answer=Listed[KeyItem],
+    ),
+    BodyRoute(
+        method="POST",
+        path="/api-keys",
+        handler=create_api_key,
+        access=Access.WHOLE_CALLER,
+        summary="Create an API key",
+        description="What is left out is as wide as it may be. A key makes none that may do more"
+        " than itself, be used elsewhere, or outlive it.",
+        status=201,
+        body=CreateKey,
+        answer=Created[MadeKey],
+        errors=(Invalid,),
+        location=True,
+        repeatable=True,
+        no_store=True,
+    ),
+    Route(
+        method="GET",
+        path="/api-keys/{id}",
+        handler=read_api_key,
+        access=Access.WHOLE_CALLER,
+        summary="Read an API key",
+        description="All of it but the key itself.",
+        answer=Single[KeyItem],
+    ),
+    Route(
+        method="DELETE",
+        path="/api-keys/{id}",
+        handler=revoke_api_key,
+        access=Access.WHOLE_CALLER,
+        summary="Revoke an API key",
+        description="It fails from the next request on, for good; it stays in the list.",
+        status=204,
+    ),
     Route(
         method="POST",
         path="/api-keys/rotate",

@@ -1,17 +1,36 @@
 """API keys on the wire."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
-from portico.domain.api_keys import ApiKey, KeyType, Status, status
+from portico.contract.kinds import Integer, Items, Nullable, Text, Unjudged
+from portico.contract.paging import LAST_PAGE, Limit, PageNumber, UserId
+from portico.domain.api_keys import ApiKey, KeyType, Status, key_name, key_type, status
+from portico.domain.networks import network
+from portico.domain.new_keys import MOST_NETWORKS, scope
+from portico.domain.rules import Between
 from portico.domain.scopes import SCOPES
+from portico.domain.times import moment
 
 _HINT = "What may be shown of the key."
 ScopeName = Literal[SCOPES]  # type: ignore[valid-type]
 _NO_END = "Null where the key has no end."
+
+
+Secret = (
+    Annotated[
+        str,
+        Meta(
+            description="The secret; store it now. The answer to a repeated `Idempotency-Key`"
+            " leaves it out.",
+            examples=["sk_live_…"],
+        ),
+    ]
+    | UnsetType
+)
 
 
 class PreviousKey(msgspec.Struct, frozen=True):
@@ -88,17 +107,7 @@ class RotatedKey(msgspec.Struct, frozen=True, kw_only=True):
     id: Identifier
     name: Annotated[str, Meta(examples=["Storefront"])]
     type: KeyType
-    key: (
-        Annotated[
-            str,
-            Meta(
-                description="The secret; store it now. The answer to a repeated `Idempotency-Key`"
-                " leaves it out.",
-                examples=["sk_live_…"],
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    key: Secret = UNSET
     hint: Annotated[str, Meta(description=_HINT, examples=["sk_live_…x7Qd"])]
     created_at: Timestamp
     expires_at: Annotated[Timestamp | None, Meta(description=_NO_END)]
@@ -119,3 +128,54 @@ def rotated_key(
         expires_at=_time(successor.expires_at),
         previous_key=PreviousKey(previous_id, timestamp(previous_end)),
     )
+
+
+class ListKeys(msgspec.Struct, frozen=True):
+    """The query of GET /api-keys."""
+
+    user_id: UserId = None
+    page: PageNumber = 1
+    limit: Limit = 25
+
+
+class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of POST /api-keys; null is as left out."""
+
+    name: Annotated[str, Unjudged(Text(key_name))]
+    type: Annotated[
+        str,
+        Unjudged(
+            Text(key_type, description="`live` and `read` belong to live, `test` to the sandbox.")
+        ),
+    ]
+    user_id: Annotated[
+        int | None,
+        Nullable(Integer(Between(1, LAST_PAGE), description="Its owner; the caller if left out.")),
+    ] = None
+    scopes: Annotated[
+        list[str] | None,
+        Unjudged(Nullable(Items(Text(scope), len(SCOPES), 1))),
+    ] = None
+    networks: Annotated[
+        list[str] | None,
+        Unjudged(Nullable(Items(Text(network), MOST_NETWORKS, 1))),
+    ] = None
+    expires_at: Annotated[str | None, Unjudged(Nullable(Text(moment)))] = None
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "name": "Storefront",
+        "type": "live",
+        "scopes": ["read:products"],
+        "networks": ["203.0.113.0/24"],
+    }
+
+
+class MadeKey(KeyItem, frozen=True, kw_only=True):
+    """A new key; `key` is shown this once."""
+
+    key: Secret = UNSET
+
+
+def made_key(key: ApiKey, secret: str | UnsetType, now: int) -> MadeKey:
+    """What POST /api-keys answers."""
+    return MadeKey(**_facts(key, now), key=secret)

@@ -6,9 +6,11 @@ from typing import Any
 from portico.contract import patterns
 from portico.domain import users
 from portico.domain.money import CURRENCIES, MAX_PRICE, UNITS_PER_ONE, currency, price_units
+from portico.domain.networks import network
 from portico.domain.published import EVENT_TYPES
 from portico.domain.rules import Between, Measured, OneOf, Trimmed
 from portico.domain.text import MAX_URL_LENGTH, web_url
+from portico.domain.times import moment
 from portico.domain.webhooks import EVERYTHING, webhook_type
 
 Facts = dict[str, Any]
@@ -46,6 +48,11 @@ _FACTS: dict[Rule, Facts] = {
         "enum": [EVERYTHING, *_nouns(), *EVENT_TYPES],
         "description": "A type of event; `noun.*` is all of a noun, `*` all.",
     },
+    network: {
+        "maxLength": 43,
+        "description": "An address or a network (CIDR) without bits set beyond its prefix.",
+    },
+    moment: {"format": "date-time", "description": "RFC 3339."},
     currency: {"enum": sorted(CURRENCIES), "description": "An ISO 4217 code."},
     price_units: {
         "minimum": 0,

@@ -102,9 +102,9 @@ class Boolean:
 
 
 class Nullable:
-    """null, or a text."""
+    """null, or something else."""
 
-    def __init__(self, kind: Text) -> None:
+    def __init__(self, kind: Kind) -> None:
         self._kind = kind
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
@@ -113,7 +113,28 @@ class Nullable:
 
     def schema(self) -> dict[str, Any]:
         """See `Kind.schema`."""
-        return {**self._kind.schema(), "type": ["string", "null"]}
+        schema = self._kind.schema()
+        return {**schema, "type": [schema["type"], "null"]}
+
+
+class Unjudged:
+    """What another kind reads, as it was sent: of its type, but its rules are kept by a use case,
+    which tells what breaks them together with what else there is to tell."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `Kind.read`."""
+        form = Faults()
+        self._kind.read(value, path, form)
+        for fault in form.unreadable:
+            faults.cannot_read(fault.field, fault.message)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        return self._kind.schema()
 
 
 class Object:

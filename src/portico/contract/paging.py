@@ -25,6 +25,7 @@ def _limit(text: str) -> int:
     return _whole(text, LARGEST_LIMIT)
 
 
+UserId = Annotated[int | None, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE)]
 PageNumber = Annotated[int, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE)]
 Limit = Annotated[int, Param(_limit, type="integer", minimum=1, maximum=LARGEST_LIMIT)]
 

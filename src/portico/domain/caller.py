@@ -34,9 +34,9 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """Whether it may be used from an address; None: from any."""
 
     @property
-    def whole(self) -> bool:
-        """Whether it may do all that its user may."""
-        return self.scopes >= ROLE_SCOPES[self.role]
+    def missing(self) -> frozenset[str]:
+        """The scopes that its user has, and it does not carry."""
+        return ROLE_SCOPES[self.role] - self.scopes
 
 
 def require_method(principal: Principal, method: str) -> None:
@@ -45,6 +45,16 @@ def require_method(principal: Principal, method: str) -> None:
         raise PermissionDenied(
             f"This credential is read-only: it allows GET and HEAD, not {method}. "
             "Use one that may write, such as a key that begins with sk_live_."
+        )
+
+
+def require_all(principal: Principal) -> None:
+    """Let a request pass that needs all that its user may do. Raises `PermissionDenied`."""
+    if missing := [scope for scope in SCOPES if scope in principal.missing]:
+        raise PermissionDenied(
+            "This needs a credential that carries all scopes of its user; this one lacks"
+            f" {', '.join(missing)}.",
+            scope=missing[0],
         )
 
 

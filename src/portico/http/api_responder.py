@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from portico.contract.reading import decode, decode_query
-from portico.domain.caller import require, require_method
+from portico.domain.caller import require, require_all, require_method
 from portico.domain.errors import (
     AuthenticationRequired,
     MethodNotAllowed,
@@ -71,6 +71,8 @@ class ApiResponder:
             raise nowhere(request, place)
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)
+            if endpoint.whole:
+                require_all(request.caller)
         if id_texts:
             request.identify(id_texts)
         check_accept(request, endpoint.media)

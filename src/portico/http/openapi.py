@@ -260,6 +260,11 @@ def _description(route: AnyRoute) -> str:
         needs = "Needs the client's id, and its secret if it has one."
     elif route.access is Access.ANYONE:
         needs = "Needs no credential."
+    elif route.access is Access.WHOLE_CALLER:
+        needs = (
+            "Needs a credential that carries all scopes of its user; for what is another user's,"
+            " `admin`."
+        )
     else:
         needs = "Any caller may do this."
     return f"{route.description} {needs}".strip()

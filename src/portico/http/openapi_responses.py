@@ -114,9 +114,8 @@ def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
     """Every error that a route can answer: its own, and those of the pipeline before it."""
     found: list[type[PorticoError]] = [errors.Unreadable, errors.NotAcceptable]
     if route.access is not Access.ANYONE:
-        found.append(errors.AuthenticationRequired)
-        if route.scope or route.method != "GET":  # a read-only key may call GET alone
-            found.append(errors.PermissionDenied)
+        # A key may be used from its networks alone, and one that reads for GET alone.
+        found += (errors.AuthenticationRequired, errors.PermissionDenied)
     if route.ids:
         found.append(errors.NotFound)
     if route.conditional:

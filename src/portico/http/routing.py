@@ -42,6 +42,8 @@ class Access(Enum):
     """From an address of `metrics_allow`."""
     ANY_CALLER = "any caller"
     """With any valid credential."""
+    WHOLE_CALLER = "whole caller"
+    """With one that may do all that its user may."""
 
 
 class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +164,7 @@ class Endpoint:
         "query",
         "route",
         "scope",
+        "whole",
     )
 
     def __init__(self, route: AnyRoute, environment: str, path: str) -> None:
@@ -173,6 +176,7 @@ class Endpoint:
         self.ids = route.ids
         self.scope = route.scope
         self.public = route.access is Access.ANYONE
+        self.whole = route.access is Access.WHOLE_CALLER
         self.media = route.media
         self.never_refused = route.never_refused
         self.query = route.query

@@ -16,6 +16,7 @@ from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.storage.listing import Page
 
 _INVALID = "This API key is not valid."
 
@@ -136,9 +137,24 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
     return await env.change(by, work)
 
 
-async def revoke_key(env: Environment, key_id: int, by: By) -> ApiKey:
-    """Ends a key at once; a key that was revoked before stays as it is. Raises `NotFound`."""
+async def list_keys(
+    env: Environment, user_id: int, by: By, *, offset: int, limit: int
+) -> Page[ApiKey]:
+    """One page of a user's keys, the newest first. Raises `PermissionDenied`."""
+    permit(by, user_id)
+    return await env.api_keys.page(user_id, offset=offset, limit=limit)
+
+
+async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:
+    """The key with this id. Raises `NotFound`, and `PermissionDenied` for another user's."""
     found = await _found(env, key_id)
+    permit(by, found.user_id)
+    return found
+
+
+async def revoke_key(env: Environment, key_id: int, by: By) -> ApiKey:
+    """Ends a key at once; a key that was revoked before stays as it is. Raises as `read_key`."""
+    found = await read_key(env, key_id, by)
 
     async def work(change: Change) -> ApiKey:
         key = await _locked(env, change, found)

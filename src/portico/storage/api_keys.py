@@ -4,6 +4,7 @@ from portico.domain.api_keys import ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
+from portico.storage.listing import FARTHEST, Page
 from portico.storage.table import Form, Table, cuts
 from portico.storage.users import OWNERS
 
@@ -32,6 +33,10 @@ SELECT {OWNERS.of("u")}, {API_KEYS.of("k")}
 FROM api_keys AS k JOIN users AS u ON u.id = k.user_id"""
 _BY_HASH = f"{_OWNED} WHERE k.key_hash = :hash"
 _ALL = f"{_OWNED} ORDER BY k.id"
+_PAGE = f"""
+SELECT {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id
+ORDER BY id DESC LIMIT :limit OFFSET :offset"""
+_COUNT = "SELECT count(*) FROM api_keys WHERE user_id = :user_id"
 _OF_USER = f"{_OWNED} WHERE k.user_id = :user_id ORDER BY k.id"
 # Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
 _ROTATE = """
@@ -85,6 +90,14 @@ class ApiKeys:
     async def of_user(self, user_id: int) -> list[OwnedKey]:
         """A user's keys, oldest first."""
         return [_owned(row) for row in await self._db.all(_OF_USER, {"user_id": user_id})]
+
+    async def page(self, user_id: int, *, offset: int, limit: int) -> Page[ApiKey]:
+        """One page of a user's keys, the newest first."""
+        values = {"user_id": user_id, "limit": limit, "offset": min(offset, FARTHEST)}
+        async with self._db.snapshot() as reader:
+            count = await reader.one(_COUNT, {"user_id": user_id})
+            rows = await reader.all(_PAGE, values)
+        return Page(API_KEYS.read_all(rows), count[0] if count else 0)
 
     async def insert(self, tx: Transaction, key: ApiKey, key_hash: bytes) -> ApiKey:
         """Stores a new key, whose id is ignored, by its digest; returns it with the one it got."""

@@ -44,8 +44,10 @@ from portico_client.errors import (
     ValidationError,
 )
 from portico_client.inputs import (
+    ApiKeyFilters,
     DeliveryFilters,
     EventFilters,
+    NewApiKey,
     NewProduct,
     NewUser,
     NewWebhook,
@@ -58,6 +60,8 @@ from portico_client.inputs import (
     WebhookChanges,
 )
 from portico_client.models import (
+    ApiKey,
+    ApiKeyWithSecret,
     Delivery,
     Event,
     EventPage,
@@ -83,6 +87,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APIError",
+    "ApiKey",
+    "ApiKeyFilters",
+    "ApiKeyWithSecret",
     "AsyncClient",
     "AsyncOAuthApp",
     "AsyncTokenVerifier",
@@ -108,6 +115,7 @@ __all__ = [
     "InvalidToken",
     "Login",
     "MethodNotAllowed",
+    "NewApiKey",
     "NewProduct",
     "NewUser",
     "NewWebhook",

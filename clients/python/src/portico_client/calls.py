@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
-from portico_client.errors import SecretLost
 from portico_client.flow import Response
 from portico_client.models import (
     Event,
@@ -18,7 +17,6 @@ from portico_client.models import (
     Pagination,
     Product,
     ProductItem,
-    RotatedKey,
     User,
     UserItem,
 )
@@ -146,24 +144,6 @@ def _read_events(response: Response) -> EventPage:
         return EventPage(_events(whole["data"]), _event_pagination(whole["pagination"]))
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise unexpected(response) from error
-
-
-def rotate_key() -> Call[RotatedKey]:
-    """Replaces the calling API key."""
-    return Call("POST", "/api-keys/rotate", _read_rotated, key_header(None))
-
-
-def _read_rotated(response: Response) -> RotatedKey:
-    if is_replayed(response):
-        hint = data_of(response, _Hinted).hint
-        raise SecretLost(f"the key was rotated, and its successor {hint} was lost on the way")
-    rotated: RotatedKey = data_of(response, RotatedKey)
-    return rotated
-
-
-@dataclass(frozen=True, slots=True)
-class _Hinted:
-    hint: str
 
 
 def is_replayed(response: Response) -> bool:

@@ -5,14 +5,16 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, list_events, rotate_key
+from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, list_events
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import Driver, Options
 from portico_client.following import Following
 from portico_client.inputs import (
+    ApiKeyFilters,
     DeliveryFilters,
     EventFilters,
+    NewApiKey,
     NewProduct,
     NewUser,
     NewWebhook,
@@ -23,7 +25,10 @@ from portico_client.inputs import (
     UserFilters,
     WebhookChanges,
 )
+from portico_client.key_calls import KEYS, create_key, get_key, revoke_key, rotate_key
 from portico_client.models import (
+    ApiKey,
+    ApiKeyWithSecret,
     Delivery,
     Event,
     EventPage,
@@ -228,11 +233,30 @@ class Users:
 
 
 class ApiKeys:
-    """The API key that this client signs in with."""
+    """API keys: the caller's own, and others' for admins."""
 
     def __init__(self, make: Make, switch: Callable[[str], None]) -> None:
         self._make = make
         self._switch = switch
+
+    def list(self, **filters: Unpack[ApiKeyFilters]) -> Listing[ApiKey]:
+        """One's own keys or another user's, the newest first, those that have ended too."""
+        return Listing(self._make, KEYS, filters)
+
+    def get(self, key_id: int) -> ApiKey:
+        """One key. Raises `NotFound`."""
+        return self._make(get_key(key_id))
+
+    def create(
+        self, *, idempotency_key: str | None = None, **key: Unpack[NewApiKey]
+    ) -> ApiKeyWithSecret:
+        """Makes a key, which is in the answer's `key`; `idempotency_key` as in `Products.create`.
+        Raises `SecretLost` where the answer was lost."""
+        return self._make(create_key(key, idempotency_key))
+
+    def revoke(self, key_id: int) -> None:
+        """Ends a key, from its next request on and for good."""
+        self._make(revoke_key(key_id))
 
     def rotate(self, *, switch: bool = False) -> RotatedKey:
         """Replaces the key: the new one is in the answer's `key`, the old one works for 24 hours

@@ -4,10 +4,11 @@ What is left out of a change stays; what is left out of a new resource takes the
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal, NotRequired, TypedDict
 
-from portico_client.models import Image, Role, Status, Theme, WebhookStatus
+from portico_client.models import Image, KeyType, Role, Scope, Status, Theme, WebhookStatus
 
 
 class ProductFilters(TypedDict, total=False):
@@ -101,6 +102,26 @@ class UserChanges(TypedDict, total=False):
     preferences: PreferencesChanges
     password: str
     current_password: str
+
+
+class ApiKeyFilters(TypedDict, total=False):
+    """Whose keys to list: the caller's unless `user_id` is given. `limit` is the size of a page, 1
+    to 100."""
+
+    user_id: int
+    limit: int
+
+
+class NewApiKey(TypedDict):
+    """A key to be made. What is left out is as wide as it may be: all scopes of its owner, used
+    from anywhere, without an end."""
+
+    name: str
+    type: KeyType
+    user_id: NotRequired[int | None]
+    scopes: NotRequired[Sequence[Scope] | None]
+    networks: NotRequired[Sequence[str] | None]
+    expires_at: NotRequired[datetime | None]
 
 
 class NewWebhook(TypedDict):

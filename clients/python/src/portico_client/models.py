@@ -12,6 +12,8 @@ Role: TypeAlias = Literal["admin", "editor", "viewer"]
 Status: TypeAlias = Literal["draft", "active", "archived"]
 Theme: TypeAlias = Literal["system", "light", "dark"]
 KeyType: TypeAlias = Literal["live", "test", "read"]
+KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
+Scope: TypeAlias = Literal["read:users", "write:users", "read:products", "write:products", "admin"]
 WebhookStatus: TypeAlias = Literal["enabled", "disabled"]
 DisabledReason: TypeAlias = Literal["by hand", "gone", "failing"]
 DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
@@ -123,6 +125,30 @@ class User(UserItem):
     last_login_at: datetime | None
     preferences: Preferences
     etag: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key. `scopes` is None where it carries all that its owner has, and `networks` where it
+    may be used from anywhere; `expires_at` where it has no end."""
+
+    id: int
+    name: str
+    type: KeyType
+    hint: str
+    scopes: tuple[Scope, ...] | None
+    networks: tuple[str, ...] | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    status: KeyStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyWithSecret(ApiKey):
+    """A new API key. `key` is the secret, shown this once: store it now."""
+
+    key: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
