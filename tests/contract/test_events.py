@@ -371,5 +371,24 @@ async def test_numbering_ends_while_others_go_on_writing(api: Api) -> None:
         await api.live.events.settled_in(crowded)
 
 
+@pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)  # SQLite needs no numbering
+async def test_thousands_are_numbered_at_once_whatever_postgresql_expects(api: Api) -> None:
+    async def happen(count: int) -> None:
+        some = """
+        INSERT INTO events (type, at, data)
+        SELECT 'product.created', 1, '{}' FROM generate_series(1, :count)"""
+        async with api.live.db.transaction() as tx:
+            await tx.run(some, {"count": count})
+
+    await happen(300)
+    await api.live.events.settle()
+    async with api.live.db.transaction() as tx:
+        await tx.script("ANALYZE events")  # so it expects none without a number
+    await happen(3_000)
+    async with asyncio.timeout(3):
+        await api.live.events.settle()
+    assert await api.live.events.last_id() == 3_300
+
+
 def test_every_type_has_a_noun_and_a_verb() -> None:
     assert all(len(name.split(".")) == 2 for name in EVENT_TYPES)

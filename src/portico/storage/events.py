@@ -44,16 +44,18 @@ _NEWEST = 2**63 - 1
 _LAST = """
 SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
 _REMOVED = "SELECT up_to FROM events_removed"
-_UNSETTLED = "SELECT 1 FROM events WHERE id IS NULL LIMIT 1"
-_UP_TO = "SELECT max(seq) FROM events WHERE id IS NULL"
+# By the index of just these: to find any of them, PostgreSQL may read all events.
+_WAITING = "SELECT max(seq) FROM events WHERE id IS NULL"
 _LOCK = "SELECT pg_advisory_xact_lock(7041779, hashtext(current_schema()))"
+# Materialized: where PostgreSQL expects few, it would choose and number them again for each.
 _SETTLE = f"""
-UPDATE events AS e SET id = given.id FROM (
+WITH given AS MATERIALIZED (
     SELECT seq, CAST(:last AS BIGINT) + row_number() OVER (ORDER BY seq) AS id FROM (
         SELECT seq FROM events WHERE id IS NULL AND seq <= :up_to
         ORDER BY seq LIMIT {SETTLED_AT_ONCE}
     ) AS waiting
-) AS given WHERE e.seq = given.seq AND e.id IS NULL RETURNING 1"""
+)
+UPDATE events AS e SET id = given.id FROM given WHERE e.seq = given.seq RETURNING 1"""
 _TELL = "SELECT pg_notify(current_schema(), 'events')"
 _REMOVE = "DELETE FROM events WHERE id <= :up_to"
 _KEEP_BOUND = """
@@ -75,7 +77,7 @@ class Events:
     async def settle(self) -> None:
         """Gives all committed events their numbers, where they have none yet, and tells every
         process. PostgreSQL alone has such."""
-        if self._db.engine == "postgres" and await self._db.one(_UNSETTLED):
+        if self._db.engine == "postgres" and await self._waiting(self._db) is not None:
             async with self._db.transaction() as tx:
                 await self._number(tx)
 
@@ -90,14 +92,20 @@ class Events:
         await tx.one(_LOCK)
         # Only now: what was numbered by whoever had the lock before is seen. What is committed from
         # here on waits for the next time: where many write, this would never end.
-        row = await tx.one(_UP_TO)
-        if row is None or row[0] is None:
+        up_to = await self._waiting(tx)
+        if up_to is None:
             return
         numbered = SETTLED_AT_ONCE
         while numbered == SETTLED_AT_ONCE:
-            values = {"last": await self._last(tx), "up_to": row[0]}
+            values = {"last": await self._last(tx), "up_to": up_to}
             numbered = len(await tx.all(_SETTLE, values))
         await tx.one(_TELL)
+
+    async def _waiting(self, reader: Reader) -> int | None:
+        """The last of the committed events that have no number yet, by the order of their making;
+        None where all have one."""
+        row = await reader.one(_WAITING)
+        return row[0] if row else None
 
     async def last_id(self) -> int:
         """The number of the newest event, 0 before the first."""
