@@ -25,6 +25,7 @@ PAGES = (
     *("sign-in", "forgot", "reset", "verify", "invitation", "sign-up", "new-email"),
     *("keys", "clients/new", "users/new", "users/invitations", "password", "email"),
 )
+HANDING_ON = ("/reset", "/verify", "/invitation", "/new-email")
 SECRET_FIELDS = ("password", "current_password", "refresh_token", "token", "code", "client_secret")
 GOOD = {"name": "Somebody", "email": "somebody@example.com", "category": "light", "price": 1}
 
@@ -174,7 +175,8 @@ def test_secrets_stay_out_of_answers_logs_audit_and_databases(installation: Inst
                 answer = line.send(method, target, headers, body)
                 assert answer.status < 500, (method, target.partition("?")[0], name)
                 told: Any = shown(answer.body, every)
-                if "?" not in target:  # a page may hand the token of its address on to its form
+                # A page may hand the token of its address, or of its form, on to its form.
+                if "?" not in target and not (body and path.endswith(HANDING_ON)):
                     assert told == [], (method, path, name, answer.text[:300])
         for secret in canaries.prefixed:
             answer = line.send("GET", f"/v1/products/{secret}", {}, "")

@@ -9,6 +9,7 @@ from browser.looking import Desk, Person, chromium, trusting_home
 from operating import Installation
 
 SETTINGS = """
+sign_up = "on"
 webhooks_allow = "127.0.0.0/8"
 [plans.free]
 per_minute = 1000

@@ -19,6 +19,9 @@ STRANGERS = (
     "forgot/sent",
     "reset?token=none",
     "verify?token=none",
+    "new-email?token=none",
+    "sign-up",
+    "sign-up/sent",
     "verified",
 )
 EVERYBODYS = (
@@ -31,6 +34,7 @@ EVERYBODYS = (
     "devices/end-others",
     "profile",
     "password",
+    "email",
     "sandbox",
     "sandbox/keys",
     "sandbox/events",
@@ -56,6 +60,9 @@ ADMINS = (
     "users",
     "users?search=nobody+has+this",
     "users/new",
+    "users/invitations",
+    "users/reset-password?id={user}",
+    "users/suspend?id={user}",
     "users/{user}",
     "users/delete?id={user}",
     "users/sign-out?id={user}",

@@ -171,6 +171,7 @@ async def test_all_that_decides_on_access_needs_it(api: Api) -> None:
     assert needs >= {
         *("/keys", "/keys/rotate", "/clients/new", "/clients/secret"),
         *("/webhooks/new", "/webhooks/secret", "/users/new", "/users/{id}"),
+        *("/users/reset-password", "/users/invitations", "/users/invitations/renew"),
         *("/users/reset-second-factor", "/security/app", "/security/rename"),
         *("/security/remove", "/security/recovery-codes"),
     }
