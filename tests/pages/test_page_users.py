@@ -120,3 +120,10 @@ async def test_an_admin_gets_a_link_for_a_new_password_once(api: Api) -> None:
     fields = {"token": token, "password": "Hell0-World"}
     for status in (303, 422):
         assert (await stranger.send("/reset", fields)).status_code == status
+
+
+async def test_nobody_gets_a_link_for_their_own_password(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    assert "/users/reset-password" not in (await admin.get(f"/users/{user.id}")).text
+    async with api.unchanged():
+        assert (await admin.post("/users/reset-password", id=user.id)).status_code == 403

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import BrokenRule, Conflict, Fault, Invalid
+from portico.domain.errors import BrokenRule, Conflict, Fault, Invalid, PermissionDenied
 from portico.domain.events.users import EmailVerified, LinkAsked, LinkGiven, PasswordReset
 from portico.domain.limits import Plan
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
@@ -107,8 +107,10 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
     those before it. As it goes by no mail, it verifies no address.
 
     Raises `NotFound`, `Conflict` for a mirror and for a suspended user, and `PermissionDenied` for
-    an admin without the scope `admin`.
+    oneself, whose own password takes the current one, and for an admin without the scope `admin`.
     """
+    if by.actor.user_id == user_id:
+        raise PermissionDenied("Your own password changes together with the current one.")
     token = mint("", env.random(RANDOM_BYTES))
 
     async def work(change: Change) -> HandedOver:
