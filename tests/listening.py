@@ -48,6 +48,10 @@ class Listening:
     def interrupt(self) -> int:
         """Its exit code after Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Its exit code, once it ends."""
         return self._process.wait(PATIENCE_SECONDS)
 
     def end(self) -> None:

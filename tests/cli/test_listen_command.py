@@ -95,6 +95,19 @@ def test_a_restart_of_the_server_loses_no_event(
     assert [event["id"] for event in told] == [told[0]["id"] + n for n in range(6)]
 
 
+def test_it_ends_where_another_database_has_taken_the_place_of_its_own(
+    first_installation: Installation, tmp_path: Path
+) -> None:
+    installation = copy_of(first_installation, tmp_path)
+    with listening(installation, "--json") as command:
+        archive = tmp_path / "backup.tar"
+        installation.told("backup", str(archive))
+        installation.data.rename(tmp_path / "before")
+        installation.told("restore", str(archive))
+        assert command.wait() == 1
+    assert command.mentioned.endswith("live.db was replaced or removed: start this again.\n")
+
+
 def test_each_is_forwarded_signed_with_the_secret_that_is_printed(on_each: Running) -> None:
     with (
         received() as receiver,

@@ -15,6 +15,7 @@ from importlib.metadata import version
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from portico.app import database_file
 from portico.cli.events import LONGEST, in_short
 from portico.cli.output import CommandError, mention, plain, say
 from portico.cli.prepared import environment
@@ -96,6 +97,26 @@ class Receiver:
         await self._sender.close()
 
 
+class _Source:
+    """Where events are read, as it was at the start."""
+
+    def __init__(self, settings: Settings, env: Environment) -> None:
+        self.env = env
+        self._file = None if settings.database_url else database_file(settings, env.name)
+        self._opened = self._number()
+
+    def check(self) -> None:
+        """Raises `CommandError` where SQLite's file is another one by now: what is open is then
+        read by this process alone, and nothing happens in it any more."""
+        if self._number() != self._opened:
+            raise CommandError(f"{self._file} was replaced or removed: start this again.")
+
+    def _number(self) -> int | None:
+        if self._file is None or not self._file.exists():
+            return None
+        return self._file.stat().st_ino
+
+
 def run(settings: Settings, chosen: Namespace) -> None:
     asyncio.run(_listen(settings, chosen, _given_secret() if chosen.forward_to else None))
 
@@ -111,18 +132,19 @@ def _given_secret() -> str | None:
 
 async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> None:
     async with environment(settings, chosen) as env:
+        source = _Source(settings, env)
         after = await _beginning(env, chosen.after)
         greet = mention if chosen.json else say
         greet(f"Following the events of {env.name} after {after}.")
         if not chosen.forward_to:
-            await _tell(env, after, chosen, None)
+            await _tell(source, after, chosen, None)
             return
         secret = given or mint_webhook_secret(env.random(32))
         signed = f"that of {SECRET_VARIABLE}" if given else secret
         greet(f"They are sent to {chosen.forward_to}\n\n  secret   {signed}\n")
         receiver = Receiver(chosen.forward_to, secret, env.clock)
         try:
-            await _tell(env, after, chosen, receiver)
+            await _tell(source, after, chosen, receiver)
         finally:
             await receiver.close()
 
@@ -137,10 +159,10 @@ async def _beginning(env: Environment, after: int | None) -> int:
     return after
 
 
-async def _tell(env: Environment, after: int, chosen: Namespace, receiver: Receiver | None) -> None:
+async def _tell(source: _Source, after: int, chosen: Namespace, receiver: Receiver | None) -> None:
     """Prints, and forwards, each event of the chosen types."""
     colours = not chosen.json and _in_colour()
-    async with aclosing(_events(env, after)) as events:
+    async with aclosing(_events(source, after)) as events:
         async for event in events:
             if chosen.type is not None and event.type not in chosen.type:
                 continue
@@ -148,8 +170,9 @@ async def _tell(env: Environment, after: int, chosen: Namespace, receiver: Recei
             say(_object(event, outcome) if chosen.json else _line(event, outcome, colours=colours))
 
 
-async def _events(env: Environment, after: int) -> AsyncGenerator[StoredEvent, None]:
+async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, None]:
     """All events after the one with this id, as they happen, without an end."""
+    env = source.env
     bell = env.db.bell.listener()
     reachable = True
     while True:
@@ -167,6 +190,7 @@ async def _events(env: Environment, after: int) -> AsyncGenerator[StoredEvent, N
             after = event.id
         if not page.has_more:
             await bell.wait(LOOK_SECONDS)
+            source.check()
 
 
 def _object(event: StoredEvent, outcome: Outcome | None) -> str:
