@@ -58,6 +58,9 @@ async def test_a_key_is_created_with_the_keyboard_alone(desk: Desk, owner: Perso
         await page.keyboard.press("Tab")
         await page.keyboard.press("ArrowDown")
         await page.keyboard.press("Tab")
+        await page.keyboard.press("Space")
+        for _ in range(3):  # past the second scope and the networks
+            await page.keyboard.press("Tab")
         await page.keyboard.type("Never")
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
@@ -65,6 +68,8 @@ async def test_a_key_is_created_with_the_keyboard_alone(desk: Desk, owner: Perso
         key = await page.locator("#secret").inner_text()
         assert key.startswith("sk_read_")
         assert status_of(desk, key) == 200
+        assert status_of(desk, key, "/v1/users") == 200
+        assert status_of(desk, key, "/v1/products") == 403
         assert status_of(desk, key, method="PATCH") == 403
 
 

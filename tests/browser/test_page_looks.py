@@ -40,6 +40,7 @@ EVERYBODYS = (
     "sandbox/events",
 )
 ADMINS = (
+    "keys/all",
     "clients",
     "clients/new",
     "clients/{client}",

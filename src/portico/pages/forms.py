@@ -87,7 +87,8 @@ class Form:
 
     def refuse(self, error: PorticoError) -> None:
         """Keeps why the form was refused, for the page that shows it again."""
-        self._faults.update({fault.field: fault.message for fault in error.details})
+        for fault in error.details:  # one of a field with several values names the value too
+            self._faults.setdefault(fault.field.partition(".")[0], fault.message)
         self.refused = _LOOK if self._faults else error.message
 
     def fault(self, name: str) -> str:

@@ -1,12 +1,16 @@
-"""API keys: list, create, rotate, revoke."""
+"""API keys: list, create, rotate, revoke; those of everybody for admins."""
 
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from portico.domain.api_keys import KEY_TYPES, ApiKey, KeyType, key_name, usable
 from portico.domain.durations import parse_duration
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.rules import OneOf
+from portico.domain.scopes import ROLE_SCOPES, SCOPES
+from portico.domain.times import DAY
 from portico.http.messages import Reply
+from portico.pages.filters import in_order, scope_words
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.accounts import give_key
@@ -17,12 +21,14 @@ _TYPES: dict[KeyType, tuple[str, str]] = {
     "read": ("Read only", "GET requests alone."),
     "test": ("Test", "Everything that you may do, in the sandbox alone."),
 }
-_EXPIRIES = (
-    ("30d", "In 30 days"),
-    ("90d", "In 90 days"),
-    ("365d", "In a year"),
-    ("never", "Never"),
-)
+_EXPIRIES = {30: "In 30 days", 90: "In 90 days", 365: "In a year"}
+_PER_PAGE = 25
+_MAX_SEARCH = 254
+_UNUSED = {
+    "ever": ("Never used", None),
+    "30": ("Not for 30 days", 30),
+    "90": ("Not for 90 days", 90),
+}
 
 
 class Shown(NamedTuple):
@@ -38,6 +44,7 @@ class Shown(NamedTuple):
     until: int | None
     ended: bool
     rotatable: bool
+    bounds: str
 
 
 def _shown(key: ApiKey, now: int) -> Shown:
@@ -62,7 +69,30 @@ def _shown(key: ApiKey, now: int) -> Shown:
         until,
         ended,
         key.rotated_at is None,
+        _bounds(key),
     )
+
+
+def _bounds(key: ApiKey) -> str:
+    """What makes a key narrow, in words; empty where nothing does."""
+    scopes = ", ".join(in_order(key.scopes)) if key.scopes else ""
+    networks = f"from {', '.join(key.networks)}" if key.networks else ""
+    return "; ".join(filter(None, (scopes, networks)))
+
+
+def _expiries(visit: Visit) -> list[tuple[str, str]]:
+    """When a key may expire: how long from now, and in words."""
+    most = visit.env.max_key_days
+    if most is None:
+        return [*((f"{days}d", words) for days, words in _EXPIRIES.items()), ("never", "Never")]
+    shorter = [(f"{days}d", words) for days, words in _EXPIRIES.items() if days < most]
+    return [*shorter, (f"{most}d", f"In {most} days, the longest")]
+
+
+def _scopes(visit: Visit) -> list[tuple[str, str, str]]:
+    """The scopes that the account has."""
+    has = ROLE_SCOPES[visit.user.role]
+    return [(scope, scope, scope_words(scope)) for scope in SCOPES if scope in has]
 
 
 def _types(visit: Visit) -> list[tuple[KeyType, str, str]]:
@@ -80,7 +110,8 @@ async def show(visit: Visit) -> Reply:
         "API keys",
         keys=sorted(keys, key=lambda key: key.ended),
         types=_types(visit),
-        expiries=_EXPIRIES,
+        scopes=_scopes(visit),
+        expiries=_expiries(visit),
     )
 
 
@@ -89,7 +120,9 @@ async def create(visit: Visit) -> Reply:
     form = visit.form
     name = form.read("name", key_name)
     key_type = form.read("type", OneOf(tuple(name for name, *_ in _types(visit))))
-    expiry = form.read("expiry", OneOf(tuple(name for name, _ in _EXPIRIES)))
+    expiry = form.read("expiry", OneOf(tuple(name for name, _ in _expiries(visit))))
+    scopes = form.several("scopes", [name for name, *_ in _scopes(visit)])
+    networks = form.text("networks").split()
     form.check()
     expires_at = None
     if expiry != "never":
@@ -100,10 +133,19 @@ async def create(visit: Visit) -> Reply:
         name=name,
         key_type=key_type,
         expires_at=expires_at,
+        scopes=scopes or None,
+        networks=networks or None,
         by=visit.request.by,
     )
     return await visit.once(
-        visit.page("key_made.html", "Your new key", key=key, secret=secret, previous_end=None)
+        visit.page(
+            "key_made.html",
+            "Your new key",
+            key=key,
+            secret=secret,
+            previous_end=None,
+            bounds=_bounds(key),
+        )
     )
 
 
@@ -143,22 +185,26 @@ async def rotate(visit: Visit) -> Reply:
             key=rotation.successor,
             secret=rotation.key,
             previous_end=rotation.previous_end,
+            bounds=_bounds(rotation.successor),
         )
     )
 
 
-async def ask_revoke(visit: Visit) -> Reply:
-    """GET /keys/revoke."""
-    key = await _own(visit)
+def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
     return visit.asks(
         f"Revoke {key.name}?",
         f"Whatever uses {key.hint} fails from then on. It cannot be undone.",
         words="Revoke key",
         danger=True,
-        action="/keys/revoke",
-        back=("/keys", "API keys"),
+        action=f"{path}/revoke",
+        back=(path, name),
         id=key.id,
     )
+
+
+async def ask_revoke(visit: Visit) -> Reply:
+    """GET /keys/revoke."""
+    return _asks_revoke(visit, await _own(visit), "/keys", "API keys")
 
 
 async def revoke(visit: Visit) -> Reply:
@@ -168,7 +214,67 @@ async def revoke(visit: Visit) -> Reply:
     return visit.go("/keys", done="key-revoked")
 
 
+def _unused_since(visit: Visit) -> int | None:
+    """Since when the keys that are looked for were not used; None where that does not matter."""
+    if visit.sent("unused") not in _UNUSED:
+        return None
+    _, days = _UNUSED[visit.sent("unused")]
+    return 1 if days is None else visit.request.now - days * DAY
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /keys/all: everybody's, for admins."""
+    search = visit.sent("search").strip()[:_MAX_SEARCH]
+    page = max(min(visit.sent_number("page") or 1, 10**7), 1)
+    found = await visit.env.api_keys.search(
+        search,
+        unused_since=_unused_since(visit),
+        offset=(page - 1) * _PER_PAGE,
+        limit=_PER_PAGE,
+    )
+
+    def query(number: int) -> str:
+        return urlencode({"search": search, "unused": visit.sent("unused"), "page": number})
+
+    return visit.page(
+        "keys_all.html",
+        "All API keys",
+        keys=[(_shown(one.key, visit.request.now), one.name, one.email) for one in found.rows],
+        total=found.total,
+        page=page,
+        last=-(-found.total // _PER_PAGE),
+        search=search,
+        unused=visit.sent("unused"),
+        unused_choices=[(name, words) for name, (words, _) in _UNUSED.items()],
+        query=query,
+    )
+
+
+async def _any(visit: Visit) -> ApiKey:
+    """The key that the form or the address names, whosever it is. Raises `NotFound`."""
+    key = await visit.env.api_keys.get(visit.sent_id())
+    if key is None:
+        raise NotFound("There is no such key.")
+    return key
+
+
+async def ask_revoke_any(visit: Visit) -> Reply:
+    """GET /keys/all/revoke."""
+    key = await _any(visit)
+    return _asks_revoke(visit, key, "/keys/all", "All API keys")
+
+
+async def revoke_any(visit: Visit) -> Reply:
+    """POST /keys/all/revoke."""
+    key = await _any(visit)
+    await revoke_key(visit.env, key.id, await visit.by())
+    return visit.go("/keys/all", done="key-revoked")
+
+
 PAGES = (
+    PageRoute("GET", "/keys/all", show_all, "admin"),
+    PageRoute("GET", "/keys/all/revoke", ask_revoke_any, "admin"),
+    PageRoute("POST", "/keys/all/revoke", revoke_any, "admin"),
     PageRoute("GET", "/keys", show),
     PageRoute("POST", "/keys", fresh(create)),
     PageRoute("GET", "/keys/rotate", ask_rotate),

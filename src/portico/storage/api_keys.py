@@ -6,7 +6,10 @@ from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
 from portico.storage.listing import FARTHEST, Page
 from portico.storage.table import Form, Table, cuts
-from portico.storage.users import OWNERS
+from portico.storage.users import OWNERS, pattern
+
+LAST_MOMENT = 2**62
+"""After every time, in epoch milliseconds."""
 
 
 class OwnedKey(Owner, frozen=True, kw_only=True):
@@ -37,6 +40,14 @@ _PAGE = f"""
 SELECT {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 _COUNT = "SELECT count(*) FROM api_keys WHERE user_id = :user_id"
+# Reads every key: for people who look for one, not for programs.
+_SEARCH = f"""
+SELECT count(*) OVER () AS total, {OWNERS.of("u")}, {API_KEYS.of("k")}
+FROM api_keys AS k JOIN users AS u ON u.id = k.user_id
+WHERE (lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
+        OR u.email_key LIKE :pattern ESCAPE '!')
+    AND coalesce(k.last_used_at, 0) < :before
+ORDER BY k.id DESC LIMIT :limit OFFSET :offset"""
 _OF_USER = f"{_OWNED} WHERE k.user_id = :user_id ORDER BY k.id"
 # Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
 _ROTATE = """
@@ -98,6 +109,21 @@ class ApiKeys:
             count = await reader.one(_COUNT, {"user_id": user_id})
             rows = await reader.all(_PAGE, values)
         return Page(API_KEYS.read_all(rows), count[0] if count else 0)
+
+    async def search(
+        self, text: str, *, unused_since: int | None, offset: int, limit: int
+    ) -> Page[OwnedKey]:
+        """One page of the keys whose hint or owner holds this text in any case, the newest
+        first, and that nobody has used since a time, if one is given; the total is 0 beyond the
+        last page."""
+        values = {
+            "pattern": pattern(text),
+            "before": LAST_MOMENT if unused_since is None else unused_since,
+            "limit": limit,
+            "offset": offset,
+        }
+        rows = await self._db.slow.all(_SEARCH, values)
+        return Page([_owned(row[1:]) for row in rows], rows[0][0] if rows else 0)
 
     async def insert(self, tx: Transaction, key: ApiKey, key_hash: bytes) -> ApiKey:
         """Stores a new key, whose id is ignored, by its digest; returns it with the one it got."""

@@ -61,6 +61,11 @@ _WILD = str.maketrans({"!": "!!", "%": "!%", "_": "!_"})
 _DELETE_ALL_BUT_MIRRORS = "DELETE FROM users WHERE account_id IS NULL"
 
 
+def pattern(text: str) -> str:
+    """What LIKE finds a text by, in any case, anywhere in a key that is compared so."""
+    return f"%{case_key(text).translate(_WILD)}%"
+
+
 class Users:
     """The users of one environment."""
 
@@ -118,7 +123,7 @@ class Users:
         rows = await self._db.slow.all(
             _SEARCH,
             {
-                "pattern": f"%{case_key(text).translate(_WILD)}%",
+                "pattern": pattern(text),
                 "role": role or "",
                 "limit": limit,
                 "offset": offset,

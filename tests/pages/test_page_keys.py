@@ -1,0 +1,157 @@
+"""Narrow keys on their page, and everybody's keys on the admins'."""
+
+import re
+from html import unescape
+
+import httpx
+import pytest
+
+from driving import NOON, Api
+from pages.visiting import faults, signed_in
+from portico.domain.audit import OPERATOR
+from portico.domain.times import DAY
+from portico.services.accounts import give_key
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    """Either engine."""
+    return each_database
+
+
+def rows(answer: httpx.Response) -> list[str]:
+    """The rows of a page's table, as text."""
+    body = answer.text.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [
+        " ".join(unescape(re.sub(r"<[^>]*>", " ", row)).split()) for row in body.split("</tr>")[:-1]
+    ]
+
+
+async def test_a_key_is_made_as_narrow_as_was_chosen(api: Api) -> None:
+    user, somebody = await signed_in(api, "editor")
+    page = await somebody.get("/keys")
+    offered = re.findall(r'name="scopes" value="(\S+)"', page.text)
+    assert offered == ["read:users", "read:products", "write:products"]
+    shown = await somebody.made(
+        "/keys",
+        name="Till",
+        type="live",
+        expiry="30d",
+        scopes=["read:products", "write:products"],
+        networks=" 203.0.113.0/24\r\n2001:DB8::1\r\n",
+    )
+    assert "read:products, write:products; from 203.0.113.0/24, 2001:db8::1" in shown.text
+    (owned,) = await api.live.api_keys.of_user(user.id)
+    assert owned.key.scopes == frozenset({"read:products", "write:products"})
+    assert owned.key.networks == ("203.0.113.0/24", "2001:db8::1")
+    (row,) = rows(await somebody.get("/keys"))
+    assert "read:products, write:products; from 203.0.113.0/24, 2001:db8::1" in row
+    rotated = await somebody.made("/keys/rotate", id=owned.key.id)
+    assert "from 203.0.113.0/24" in rotated.text
+
+
+async def test_a_refused_network_is_told_beside_its_field(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    answer = await somebody.post(
+        "/keys", name="Till", type="live", expiry="30d", networks="10.0.0.0/8\n10.0.0.1/8"
+    )
+    assert answer.status_code == 422
+    assert faults(answer)["networks"].startswith("Must be an address, or a network")
+    assert "10.0.0.1/8</textarea>" in answer.text
+    answer = await somebody.post("/keys", name="T", type="live", expiry="30d", scopes="admin")
+    assert answer.status_code == 400
+    assert await api.live.api_keys.of_user(user.id) == []
+
+
+@pytest.mark.parametrize(
+    ("most", "offered"),
+    [(None, ["30d", "90d", "365d", "never"]), (7, ["7d"]), (90, ["30d", "90d"])],
+)
+async def test_no_longer_life_is_offered_than_keys_may_have(
+    api: Api, most: int | None, offered: list[str]
+) -> None:
+    for env in api.portico.environments:
+        env.max_key_days = most
+    user, somebody = await signed_in(api)
+    for base, key_type in (("", "live"), ("/sandbox", "test")):
+        page = await somebody.get(f"{base}/keys")
+        assert re.findall(r'<option value="(\w+)"', page.text) == offered
+        await somebody.made(f"{base}/keys", name="Key", type=key_type, expiry=offered[-1])
+    (owned,) = await api.live.api_keys.of_user(user.id)
+    assert owned.key.expires_at == (most and NOON + most * DAY)
+    if most is not None:
+        answer = await somebody.post("/keys", name="Key", type="live", expiry="never")
+        assert answer.status_code == 422
+        for key_type in ("live", "test"):
+            made = await give_key(
+                api.live, user, name="First", key_type=key_type, expires_at=None, by=OPERATOR
+            )
+            assert made.key.expires_at == NOON + most * DAY
+
+
+async def test_admins_find_and_revoke_everybodys_keys(api: Api) -> None:
+    ada = await api.account("viewer", name="Ada Lovelace", email="ada@example.com")
+    bob = await api.account("editor", name="Bob 100%", email="bob@example.com")
+    _, admin = await signed_in(api, "admin")
+    made = {}
+    for owner, name in ((ada, "Export"), (bob, "Import"), (bob, "Till")):
+        made[name] = await give_key(
+            api.live, owner, name=name, key_type="live", expires_at=None, by=OPERATOR
+        )
+    async with api.live.db.transaction() as tx:
+        await api.live.api_keys.record_use(
+            tx, {made["Export"].key.id: NOON - 40 * DAY, made["Import"].key.id: NOON - DAY}
+        )
+
+    async def found(query: str) -> list[str]:
+        answer = await admin.get(f"/keys/all?{query}")
+        assert answer.status_code == 200
+        return [row.partition(" ")[0] for row in rows(answer)]
+
+    assert await found("") == ["Till", "Import", "Export"]
+    assert await found("search=LOVELACE") == ["Export"]
+    assert await found("search=bob@") == ["Till", "Import"]
+    assert await found("search=100%25") == ["Till", "Import"]
+    assert await found("search=%25") == ["Till", "Import"]
+    assert await found("search=sk_live_") == ["Till", "Import", "Export"]
+    assert await found(f"search={made['Import'].secret[-4:]}") == ["Import"]
+    assert await found("unused=ever") == ["Till"]
+    assert await found("unused=30") == ["Till", "Export"]
+    assert await found("unused=90&search=") == ["Till"]
+    assert await found("search=nobody") == []
+    for odd in ("page=0", "page=x", "page=99999999999", "unused=x", "search=%00"):
+        await found(odd)
+    number = made["Export"].key.id
+    asked = await admin.get(f"/keys/all/revoke?id={number}")
+    assert "Revoke Export?" in unescape(asked.text)
+    answer = await admin.post("/keys/all/revoke", id=number)
+    assert answer.headers["location"] == "/dashboard/keys/all?done=key-revoked"
+    stored = await api.live.api_keys.get(number)
+    assert stored is not None
+    assert stored.revoked_at == NOON
+    assert "Revoked" in rows(await admin.get("/keys/all?search=lovelace"))[0]
+    assert (await admin.post("/keys/all/revoke", id=999)).status_code == 404
+    assert await found("search=lovelace&unused=ever") == []
+
+
+async def test_everybodys_keys_come_in_pages_that_keep_the_search(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    for number in range(26):
+        await give_key(
+            api.live, user, name=f"Key {number}", key_type="live", expires_at=None, by=OPERATOR
+        )
+    first = await admin.get("/keys/all?search=SK_LIVE")
+    assert "26 keys, page 1 of 2" in first.text
+    assert len(rows(first)) == 25
+    (link,) = re.findall(r'rel="next" href="/dashboard(.*?)"', first.text)
+    assert len(rows(await admin.get(unescape(link)))) == 1
+
+
+async def test_only_admins_are_led_to_everybodys_keys(api: Api) -> None:
+    for role in ("viewer", "admin"):
+        _, somebody = await signed_in(api, role)
+        for base in ("", "/sandbox"):
+            page = await somebody.get(f"{base}/keys")
+            assert (f'href="/dashboard{base}/keys/all"' in page.text) is (role == "admin")
+            status = (await somebody.get(f"{base}/keys/all")).status_code
+            assert status == (200 if role == "admin" else 403)
