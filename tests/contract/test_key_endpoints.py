@@ -222,6 +222,8 @@ async def test_a_key_makes_none_that_is_wider_or_lives_longer(api: Api) -> None:
 async def test_a_repeated_request_makes_one_key_and_leaves_the_secret_out(api: Api) -> None:
     caller = await api.caller("viewer")
     once = {"idempotency-key": "key-1"}
+    wrong = {**KEY, "expires_at": "2001-01-01T00:00:00Z"}
+    refused(await caller.post("/api-keys", json=wrong, headers=once), 422)
     first = await caller.post("/api-keys", json=KEY, headers=once)
     again = await caller.post("/api-keys", json=KEY, headers=once)
     assert again.status_code == 201

@@ -27,9 +27,12 @@ from portico.services.change import AnsweredBefore
 HEADER = "Idempotency-Key"
 REPLAYED = ("idempotent-replayed", "true")
 
-_NOT_KEPT = (Internal, Unavailable, AuthenticationRequired, PermissionDenied, RateLimited)
+_NOT_KEPT = (
+    *(Internal, Unavailable, AuthenticationRequired, PermissionDenied, RateLimited),
+    Invalid,
+)
 """What nothing can be told from about the request itself: the next one with the key, which may come
-later or with a credential that may do it, is the first."""
+later or with a credential that may do it, is the first. And what fails validation."""
 
 
 def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedRequest | None:
