@@ -74,6 +74,8 @@ TABLES = {
     "authenticators": "id",
     "recovery_codes": "user_id, code_hash",
     "pending_sign_ins": "token_hash",
+    "passkeys": "id",
+    "used_challenges": "challenge_hash",
     "challenges": "token_hash",
     "shown_once": "token_hash",
     "invitations": "id",

@@ -45,6 +45,7 @@ ROWS: dict[Aging, tuple[str, int]] = {
         NOON,
     ),
     Aging.CHALLENGES: ("INSERT INTO challenges VALUES (:hash, :session, :at)", NOON),
+    Aging.USED_CHALLENGES: ("INSERT INTO used_challenges VALUES (:hash, :at)", NOON),
     Aging.PENDING_SIGN_INS: ("INSERT INTO pending_sign_ins VALUES (:hash, :user, :at)", NOON),
     Aging.EMAIL_TOKENS: (
         "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at)",

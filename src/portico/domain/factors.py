@@ -41,14 +41,29 @@ class Authenticator(msgspec.Struct, frozen=True):
     last_used_at: int | None
 
 
+class Passkey(msgspec.Struct, frozen=True):
+    """A key pair of an authenticator (WebAuthn): its id, the public key as COSE has it, and how
+    often the authenticator says that it was used, 0 for always where it does not count."""
+
+    id: int
+    user_id: int
+    name: str
+    credential_id: bytes
+    public_key: bytes
+    sign_count: int
+    created_at: int
+    last_used_at: int | None
+
+
 class Factors(msgspec.Struct, frozen=True):
     """The second factors of an account, and how many recovery codes it has left."""
 
     authenticator: Authenticator | None
+    passkeys: tuple[Passkey, ...]
     recovery_codes: int
 
     def __bool__(self) -> bool:
-        return self.authenticator is not None
+        return self.authenticator is not None or bool(self.passkeys)
 
 
 def new_secret(random: Random) -> str:

@@ -17,6 +17,8 @@ class Proof(NamedTuple):
     at: int
 
 
+BY_PASSKEY: Methods = ("pop", "user", "mfa")
+
 LEVELS = ("1", "2")
 """The values of `acr`, the stronger one last."""
 

@@ -35,6 +35,7 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.CODES: now - DAY,
         Aging.GRANTS: now,
         Aging.CHALLENGES: now,
+        Aging.USED_CHALLENGES: now,
         Aging.PENDING_SIGN_INS: now,
         Aging.EMAIL_TOKENS: now,
         Aging.INVITATIONS: now - KEPT,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import segno
+
 from portico.domain.factors import app_address
 from portico.domain.users import User
 from portico.http.messages import Reply
@@ -31,7 +33,4 @@ def recovery_codes_page(visit: Visit, codes: tuple[str, ...], target: str) -> Re
 
 def _qr_code(text: str) -> str:
     """A QR code as SVG to stand in a page."""
-    # Loaded with the first that is shown: few servers show one.
-    import segno
-
     return str(segno.make(text, error="m").svg_inline(scale=4, dark="#000", light="#fff"))

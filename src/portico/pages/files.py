@@ -17,11 +17,12 @@ ASSETS: dict[str, tuple[str, Sequence[str]]] = {
     "icon.svg": ("image/svg+xml", ("icon.svg",)),
     "docs.css": (_CSS, ("base.css", "docs.css")),
     "pages.css": (_CSS, ("base.css", "pages.css")),
+    "passkeys.js": (_SCRIPT, ("passkeys.js",)),
     "pages.js": (_SCRIPT, ("htmx.js", "pages.js")),
 }
 """What pages need: their type, and the files in `static` that they consist of."""
 
-PAGE_ASSETS = ("icon.svg", "pages.css", "pages.js")
+PAGE_ASSETS = ("icon.svg", "pages.css", "pages.js", "passkeys.js")
 """What the pages of a site need."""
 
 REVALIDATED = "public, no-cache"

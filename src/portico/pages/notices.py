@@ -8,6 +8,7 @@ NOTICES = {
     "client-registered": "The client is registered. It has no secret: its id and PKCE are enough.",
     "email-asked": "A link is on its way to your new address. It holds for 24 hours.",
     "device-ended": "That device is signed out.",
+    "factor-added": "The passkey was added.",
     "factor-removed": "The factor was removed.",
     "factor-renamed": "The factor has its new name.",
     "factors-reset": "The user's second factors were removed.",

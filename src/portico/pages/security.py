@@ -1,11 +1,17 @@
 """Sign-in security: an account's second factors."""
 
 from portico.domain.errors import NotFound
-from portico.domain.factors import Authenticator, factor_name
+from portico.domain.factors import Authenticator, Passkey, factor_name
 from portico.http.messages import Reply
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
+from portico.services.passkeys import (
+    add_passkey,
+    creation_options,
+    remove_passkey,
+    rename_passkey,
+)
 from portico.services.second_factor import (
     enrol,
     read_enrolment,
@@ -40,18 +46,41 @@ async def _shown(visit: Visit, codes: tuple[str, ...]) -> Reply:
     return await visit.once(recovery_codes_page(visit, codes, f"{visit.site.base}/security"))
 
 
-async def _own(visit: Visit) -> Authenticator:
-    """The app that the form or the address names. Raises `NotFound`."""
-    app = (await visit.env.factors.of_user(visit.user.id)).authenticator
-    if app is None or app.id != visit.sent_id():
-        raise NotFound("You have no such factor: it was removed meanwhile.")
-    return app
+async def show_passkey(visit: Visit) -> Reply:
+    """GET /security/passkey."""
+    options = await creation_options(visit.env, visit.user, visit.session_id)
+    return visit.page("passkey.html", "Add a passkey", passkey_options=options)
+
+
+async def keep_passkey(visit: Visit) -> Reply:
+    """POST /security/passkey."""
+    name, answer = visit.form.read("name", factor_name), visit.form.text("credential")
+    visit.form.check()
+    codes = await add_passkey(
+        visit.env,
+        visit.user.id,
+        visit.session_id,
+        answer=answer,
+        name=name,
+        by=visit.request.by,
+    )
+    return await _shown(visit, codes) if codes else visit.go("/security", done="factor-added")
+
+
+async def _own(visit: Visit) -> Authenticator | Passkey:
+    """The factor that the form or the address names. Raises `NotFound`."""
+    factors = await visit.env.factors.of_user(visit.user.id)
+    owned = factors.passkeys if visit.sent("kind") == "passkey" else (factors.authenticator,)
+    for one in owned:
+        if one is not None and one.id == visit.sent_id():
+            return one
+    raise NotFound("You have no such factor: it was removed meanwhile.")
 
 
 async def show_rename(visit: Visit) -> Reply:
     """GET /security/rename."""
     app = await _own(visit)
-    return visit.page("factor_name.html", f"Rename {app.name}", app=app)
+    return visit.page("factor_name.html", f"Rename {app.name}", app=app, kind=visit.sent("kind"))
 
 
 async def rename(visit: Visit) -> Reply:
@@ -59,7 +88,8 @@ async def rename(visit: Visit) -> Reply:
     app = await _own(visit)
     name = visit.form.read("name", factor_name)
     visit.form.check()
-    await rename_authenticator(visit.env, visit.user.id, app.id, name, visit.request.by)
+    act = rename_passkey if isinstance(app, Passkey) else rename_authenticator
+    await act(visit.env, visit.user.id, app.id, name, visit.request.by)
     return visit.go("/security", done="factor-renamed")
 
 
@@ -68,20 +98,22 @@ async def ask_remove(visit: Visit) -> Reply:
     app = await _own(visit)
     return visit.asks(
         f"Remove {app.name}?",
-        "Its codes open nothing any more, and neither do the recovery codes: the password alone"
-        " signs you in then.",
+        "It opens nothing any more. With the last factor the recovery codes go too, and the"
+        " password alone signs you in.",
         words="Remove",
         danger=True,
         action="/security/remove",
         back=("/security", "Sign-in security"),
         id=app.id,
+        kind=visit.sent("kind"),
     )
 
 
 async def remove(visit: Visit) -> Reply:
     """POST /security/remove."""
     app = await _own(visit)
-    await remove_authenticator(visit.env, visit.user.id, app.id, visit.request.by)
+    act = remove_passkey if isinstance(app, Passkey) else remove_authenticator
+    await act(visit.env, visit.user.id, app.id, visit.request.by)
     return visit.go("/security", done="factor-removed")
 
 
@@ -107,6 +139,8 @@ PAGES = (
     PageRoute("GET", "/security", show),
     PageRoute("GET", "/security/app", show_app),
     PageRoute("POST", "/security/app", fresh(add_app)),
+    PageRoute("GET", "/security/passkey", show_passkey),
+    PageRoute("POST", "/security/passkey", fresh(keep_passkey)),
     PageRoute("GET", "/security/rename", show_rename),
     PageRoute("POST", "/security/rename", fresh(rename)),
     PageRoute("GET", "/security/remove", ask_remove),

@@ -10,6 +10,7 @@ from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
 from portico.pages.site import PageRoute, Site, Visit, see_other
+from portico.services.passkeys import request_options
 from portico.services.second_factor import read_enrolment
 from portico.services.second_step import (
     Waiting,
@@ -17,6 +18,7 @@ from portico.services.second_step import (
     finish_by_code,
     finish_by_enrolling,
     needs_second_step,
+    sign_in_by_passkey,
     waiting,
 )
 from portico.services.sessions import Browser, Opened, close_session, open_session
@@ -40,7 +42,8 @@ async def show(visit: Visit) -> Reply:
     target = local(visit.site, visit.sent("next"))
     if visit.signed_in and visit.request.method == "GET" and not visit.sent("again"):
         return see_other(target)
-    return visit.page("sign_in.html", "Sign in", next=target)
+    options = request_options(visit.site.accounts.environment)
+    return visit.page("sign_in.html", "Sign in", next=target, passkey_options=options)
 
 
 async def sign_in(visit: Visit) -> Reply:
@@ -91,7 +94,14 @@ async def show_code(visit: Visit) -> Reply:
         return _start_again(visit)
     target = local(visit.site, visit.sent("next"))
     if waits.factors:
-        return visit.page("code.html", "One more step", next=target)
+        options = request_options(visit.site.accounts.environment)
+        return visit.page(
+            "code.html",
+            "One more step",
+            next=target,
+            factors=waits.factors,
+            passkey_options=options,
+        )
     return enrolment_page(visit, waits.user, "enrol_first.html", next=target)
 
 
@@ -120,6 +130,15 @@ async def send_code(visit: Visit) -> Reply:
     return _signed_in(visit, opened, reply)
 
 
+async def by_passkey(visit: Visit) -> Reply:
+    """POST /sign-in/passkey."""
+    env, by = visit.site.accounts.environment, visit.request.by
+    opened = await sign_in_by_passkey(env, visit.form.text("credential"), by, _browser(visit))
+    reply = see_other(local(visit.site, visit.sent("next")))
+    reply.headers.append(SECOND_STEP.clear())
+    return _signed_in(visit, opened, reply)
+
+
 async def sign_out(visit: Visit) -> Reply:
     """POST /sign-out."""
     accounts = visit.site.accounts
@@ -137,5 +156,7 @@ PAGES = (
     PageRoute("POST", "/sign-in", sign_in, Access.ANYONE),
     PageRoute("GET", "/sign-in/code", show_code, Access.ANYONE),
     PageRoute("POST", "/sign-in/code", send_code, Access.ANYONE),
+    PageRoute("GET", "/sign-in/passkey", show, Access.ANYONE),
+    PageRoute("POST", "/sign-in/passkey", by_passkey, Access.ANYONE),
     PageRoute("POST", "/sign-out", sign_out, never_refused=True),
 )

@@ -2,14 +2,22 @@
 
 from functools import wraps
 
-from portico.domain.errors import Invalid, NotFound, RateLimited, Unavailable
+from portico.domain.errors import (
+    AuthenticationRequired,
+    Invalid,
+    NotFound,
+    RateLimited,
+    Unavailable,
+)
 from portico.http.messages import Reply
 from portico.http.problems import problem
 from portico.pages.site import Handler, Visit
-from portico.services.step_up import ask_proof, is_fresh, prove_again
+from portico.services.passkeys import request_options
+from portico.services.step_up import ask_proof, is_fresh, prove_by_passkey, prove_by_password
 
 TOKEN = "step_up"  # noqa: S105 - the name of a field
 PASSWORD = "current_password"  # noqa: S105 - the name of a field
+PASSKEY = "credential"
 
 
 def fresh(handler: Handler) -> Handler:
@@ -33,23 +41,31 @@ async def _question(visit: Visit) -> Reply | None:
     if not token:
         if is_fresh(session, visit.request.now):
             return None
-        return _page(visit, await ask_proof(env, session, by), 200)
+        return await _page(visit, await ask_proof(env, session, by), 200)
+    answer = form.text(PASSKEY)
     try:
-        await prove_again(env, visit.user, session, token, form.text(PASSWORD), by)
-    except (Invalid, RateLimited, Unavailable) as error:
+        if answer:
+            await prove_by_passkey(env, visit.user, session, token, answer, by)
+        else:
+            await prove_by_password(env, visit.user, session, token, form.text(PASSWORD), by)
+    except (Invalid, AuthenticationRequired, RateLimited, Unavailable) as error:
         form.refuse(error)
-        reply = _page(visit, token, problem(error).status)
+        status = problem(error).status
+        reply = await _page(visit, token, 422 if status == 401 else status)
         reply.headers += [one for one in problem(error).headers if one[0] == "retry-after"]
         return reply
     return None
 
 
-def _page(visit: Visit, token: str, status: int) -> Reply:
+async def _page(visit: Visit, token: str, status: int) -> Reply:
+    env = visit.site.accounts.environment
+    factors = await env.factors.of_user(visit.user.id)
     return visit.page(
         "step_up.html",
         "Is it you?",
         status=status,
         action=visit.request.path,
         token=token,
-        fields=visit.form.pairs(but=("csrf", TOKEN, PASSWORD)),
+        passkey_options=request_options(env) if factors.passkeys else "",
+        fields=visit.form.pairs(but=("csrf", TOKEN, PASSWORD, PASSKEY)),
     )

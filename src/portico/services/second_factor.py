@@ -87,12 +87,17 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
     `RateLimited` for too many guesses, and `Unavailable` where the secret cannot be read here.
     """
     authenticator = factors.authenticator
-    if authenticator is None:
-        raise _wrong_code()
-    secret = _opened(env, authenticator)
+    secret = _opened(env, authenticator) if authenticator else ""
 
     async def find() -> Code | None:
-        return await _find(env, authenticator, secret, text)
+        if authenticator is not None:
+            step = _step(env, secret, text)
+            if step is not None:
+                unused = step > authenticator.last_step
+                return Code(authenticator.id, step, b"") if unused else None
+        recovery_hash = digest(recovery_text(text))
+        known = await env.factors.has_recovery_code(user.id, recovery_hash)
+        return Code(0, None, recovery_hash) if known else None
 
     code = await guarded(env, Claim(user.email, user.id, by.address), find)
     if code is None:
@@ -134,7 +139,8 @@ async def add_authenticator(
 ) -> None:
     """Gives a locked user an authenticator and recovery codes. Raises `Conflict` where there is
     one."""
-    if await env.factors.of_user(user.id, change.tx):
+    factors = await env.factors.of_user(user.id, change.tx)
+    if factors.authenticator is not None:
         raise Conflict("This account has an authenticator app already: remove that one first.")
     new = Authenticator(
         id=0,
@@ -147,7 +153,7 @@ async def add_authenticator(
     )
     await env.factors.add_authenticator(change.tx, new)
     change.note(FactorAdded(user, KIND, enrolment.name))
-    await _store_codes(env, change, user, enrolment.recovery_codes)
+    await store_recovery_codes(env, change, user, enrolment.recovery_codes)
 
 
 async def enrol(
@@ -157,7 +163,7 @@ async def enrol(
     `NotFound`, and as `add_authenticator` does."""
 
     async def work(change: Change) -> User:
-        user = await _locked(env, change, user_id)
+        user = await locked_user(env, change, user_id)
         await add_authenticator(env, change, user, enrolment)
         await env.sessions.prove(change.tx, session_id, user_id, BY_CODE, change.now)
         return user
@@ -174,7 +180,7 @@ def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name:
     now = step_of(env.clock())
     step = matching_step(secret, code, (now - 1, now))
     if step is not None:
-        return Enrolment(secret, step, name, _recovery_codes(env))
+        return Enrolment(secret, step, name, new_recovery_codes(env))
     message = "This code is wrong: type the one that the app shows now."
     off = matching_step(secret, code, range(now - _OFF_STEPS, now + _OFF_STEPS + 1))
     if off is not None:
@@ -192,7 +198,7 @@ async def rename_authenticator(
     """Gives a user's app another name. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
-        user = await _locked(env, change, user_id)
+        user = await locked_user(env, change, user_id)
         if not await env.factors.rename(change.tx, user_id, row_id, name):
             raise _gone()
         change.note(FactorRenamed(user, KIND, name))
@@ -201,14 +207,16 @@ async def rename_authenticator(
 
 
 async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: By) -> None:
-    """Removes a user's app, with the recovery codes. Raises `NotFound`."""
+    """Removes a user's app; with the last factor the recovery codes go. Raises `NotFound`."""
 
     async def work(change: Change) -> tuple[User, str]:
-        user = await _locked(env, change, user_id)
+        user = await locked_user(env, change, user_id)
         authenticator = (await env.factors.of_user(user_id, change.tx)).authenticator
         if authenticator is None or authenticator.id != row_id:
             raise _gone()
-        await env.factors.remove_all(change.tx, user_id)
+        await env.factors.remove(change.tx, user_id, row_id)
+        if not await env.factors.of_user(user_id, change.tx):
+            await env.factors.set_recovery_codes(change.tx, user_id, ())
         change.note(FactorRemoved(user, KIND, authenticator.name))
         return user, authenticator.name
 
@@ -219,14 +227,14 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
 async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[str, ...]:
     """New recovery codes instead of those before. Raises `NotFound` where there is no factor that
     they could stand for."""
-    codes = _recovery_codes(env)
+    codes = new_recovery_codes(env)
 
     async def work(change: Change) -> User:
-        user = await _locked(env, change, user_id)
+        user = await locked_user(env, change, user_id)
         if not await env.factors.of_user(user_id, change.tx):
             raise _gone()
         change.note(RecoveryCodesRenewed(user))
-        await _store_codes(env, change, user, codes)
+        await store_recovery_codes(env, change, user, codes)
         return user
 
     user = await env.change(by, work)
@@ -239,7 +247,7 @@ async def reset_factors(env: Environment, user_id: int, by: By) -> User:
     there are none."""
 
     async def work(change: Change) -> User:
-        user = await _locked(env, change, user_id)
+        user = await locked_user(env, change, user_id)
         removed = await env.factors.remove_all(change.tx, user_id)
         if not removed:
             raise Conflict("This account has no second factor.")
@@ -272,32 +280,26 @@ def tell_factors_changed(env: Environment, user: User, what: str) -> None:
     )
 
 
-async def _find(
-    env: Environment, authenticator: Authenticator, secret: str, text: str
-) -> Code | None:
+def _step(env: Environment, secret: str, text: str) -> int | None:
     now = step_of(env.clock())
-    step = matching_step(secret, text, (now - 1, now, now + 1))
-    if step is not None:
-        found = Code(authenticator.id, step, b"")
-        return found if step > authenticator.last_step else None
-    recovery_hash = digest(recovery_text(text))
-    if await env.factors.has_recovery_code(authenticator.user_id, recovery_hash):
-        return Code(authenticator.id, None, recovery_hash)
-    return None
+    return matching_step(secret, text, (now - 1, now, now + 1))
 
 
-def _recovery_codes(env: Environment) -> tuple[str, ...]:
+def new_recovery_codes(env: Environment) -> tuple[str, ...]:
+    """Ten recovery codes."""
     return tuple(recovery_code(env.random) for _ in range(RECOVERY_CODES))
 
 
-async def _store_codes(
+async def store_recovery_codes(
     env: Environment, change: Change, user: User, codes: tuple[str, ...]
 ) -> None:
+    """Gives a locked user these recovery codes, by their digests, instead of those before."""
     hashes = tuple(digest(recovery_text(code)) for code in codes)
     await env.factors.set_recovery_codes(change.tx, user.id, hashes)
 
 
-async def _locked(env: Environment, change: Change, user_id: int) -> User:
+async def locked_user(env: Environment, change: Change, user_id: int) -> User:
+    """The user, whom nobody changes until the change ends. Raises `NotFound`."""
     user = await change.lock(env.users, user_id)
     if user is None:
         raise NotFound(f"There is no user {user_id}.")

@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 from portico.domain.audit import By
 from portico.domain.factors import Factors
-from portico.domain.proofs import BY_CODE
+from portico.domain.proofs import BY_CODE, BY_PASSKEY
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import PENDING_SECONDS
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.guard import forgive
+from portico.services.passkeys import check_assertion
 from portico.services.second_factor import Enrolment, check_code, tell_enrolled
 from portico.services.sessions import Browser, Opened, open_session
 from portico.services.sign_in import Proven, StepGone, lock_user, must_enrol
@@ -68,6 +70,15 @@ async def finish_by_code(
     code = await check_code(env, waits.user, waits.factors, text, by)
     proven = Proven(waits.user, BY_CODE, code, waits.token_hash)
     return await open_session(env, proven, by, browser)
+
+
+async def sign_in_by_passkey(env: Environment, answer: str, by: By, browser: Browser) -> Opened:
+    """Signs in by a passkey alone, which clears the account's failures. Raises as `check_assertion`
+    and `open_session` do."""
+    user, assertion = await check_assertion(env, answer, by)
+    opened = await open_session(env, Proven(user, BY_PASSKEY, assertion), by, browser)
+    await forgive(env, user.email, by.address)
+    return opened
 
 
 async def finish_by_enrolling(

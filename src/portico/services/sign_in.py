@@ -16,6 +16,7 @@ from portico.domain.users import PASSWORD_LENGTH, User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
+from portico.services.passkeys import Assertion, use_assertion
 from portico.services.second_factor import (
     Code,
     Enrolment,
@@ -28,6 +29,9 @@ WRONG = "The e-mail or the password is wrong."
 OTP_WANTED = (
     "This account has a second factor: send otp, the code that its authenticator app shows, or a"
     " recovery code."
+)
+PASSKEY_WANTED = (
+    "This account signs in by a passkey, on a page: here it would need an authenticator app too."
 )
 ENROL_FIRST = (
     "This account must have a second factor and has none: set one up by signing in on a page, such"
@@ -56,7 +60,7 @@ class Proven(NamedTuple):
 
     user: User
     amr: Methods
-    shown: Code | Enrolment | None = None
+    shown: Code | Enrolment | Assertion | None = None
     pending: bytes | None = None
 
 
@@ -96,7 +100,7 @@ async def prove(env: Environment, attempt: Attempt) -> Proven:
     """
     user = await check_password(env, attempt)
     factors = await env.factors.of_user(user.id)
-    if not factors or not attempt.otp:
+    if factors.authenticator is None or not attempt.otp:
         _check_needs_no_code(env, user, factors)
         return Proven(user, BY_PASSWORD)
     return Proven(user, BY_CODE, await check_code(env, user, factors, attempt.otp, attempt.by))
@@ -129,6 +133,8 @@ async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> 
         await use_code(env, change, current, proven.shown)
     elif isinstance(proven.shown, Enrolment):
         await add_authenticator(env, change, current, proven.shown)
+    elif isinstance(proven.shown, Assertion):
+        await use_assertion(env, change, proven.shown)
     else:
         _check_needs_no_code(env, current, await env.factors.of_user(current.id, change.tx))
     return current
@@ -141,6 +147,8 @@ def must_enrol(env: Environment, user: User) -> bool:
 
 
 def _check_needs_no_code(env: Environment, user: User, factors: Factors) -> None:
+    if factors.passkeys and factors.authenticator is None:
+        raise AuthenticationRequired(PASSKEY_WANTED)
     if factors:
         raise AuthenticationRequired(OTP_WANTED, [Fault("otp", OTP_WANTED)])
     if must_enrol(env, user):

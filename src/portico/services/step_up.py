@@ -5,13 +5,15 @@ answer, and is used up with the right one, so that the form is carried out once.
 """
 
 from portico.domain.audit import By
-from portico.domain.errors import Conflict, NotFound
+from portico.domain.errors import AuthenticationRequired, Conflict, NotFound
+from portico.domain.proofs import BY_PASSKEY
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import Session
 from portico.domain.times import HOUR, MINUTE
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.passkeys import Assertion, check_assertion, use_assertion
 from portico.services.users import prove_password
 
 FRESH = 15 * MINUTE
@@ -47,7 +49,7 @@ async def ask_proof(env: Environment, session: Session, by: By) -> str:
     return token
 
 
-async def prove_again(
+async def prove_by_password(
     env: Environment, user: User, session: Session, token: str, password: str, by: By
 ) -> None:
     """Proves a session's owner by their password, and uses up the form's token.
@@ -55,16 +57,41 @@ async def prove_again(
     Raises as `prove_password` does, and `Conflict` where the token was used before or is too old.
     """
     proven = await prove_password(env, user, password, by)
+    await _prove(env, user, session, token, proven, None, by)
+
+
+async def prove_by_passkey(
+    env: Environment, user: User, session: Session, token: str, answer: str, by: By
+) -> None:
+    """The same by a passkey of theirs. Raises as `check_assertion` does, and `Conflict`."""
+    found, assertion = await check_assertion(env, answer, by)
+    if found.id != user.id:
+        raise AuthenticationRequired("This passkey is another account's.")
+    await _prove(env, user, session, token, found.password_hash, assertion, by)
+
+
+async def _prove(
+    env: Environment,
+    user: User,
+    session: Session,
+    token: str,
+    password_hash: str | None,
+    assertion: Assertion | None,
+    by: By,
+) -> None:
+    amr = session.amr if assertion is None else BY_PASSKEY
 
     async def work(change: Change) -> None:
         current = await change.lock(env.users, user.id)
-        if current is None or current.password_hash != proven:
+        if current is None or current.password_hash != password_hash:
             raise Conflict(_DONE)
         if not await env.challenges.take(
             change.tx, digest(token), session_id=session.id, now=change.now
         ):
             raise Conflict(_DONE)
-        await env.sessions.prove(change.tx, session.id, user.id, session.amr, change.now)
+        if assertion is not None:
+            await use_assertion(env, change, assertion)
+        await env.sessions.prove(change.tx, session.id, user.id, amr, change.now)
         change.told_elsewhere()  # by what the form does
 
     await env.change(by, work)

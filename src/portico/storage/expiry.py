@@ -36,6 +36,7 @@ class Aging(Enum):
     CODES = ("authorization_codes", "expires_at", "code_hash")
     GRANTS = ("grants", "expires_at")
     CHALLENGES = ("challenges", "expires_at", "token_hash")
+    USED_CHALLENGES = ("used_challenges", "expires_at", "challenge_hash")
     PENDING_SIGN_INS = ("pending_sign_ins", "expires_at", "token_hash")
     EMAIL_TOKENS = ("email_tokens", "expires_at", "token_hash")
     INVITATIONS = ("invitations", "expires_at")

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from portico.domain.factors import Authenticator, Factors
+from portico.domain.factors import Authenticator, Factors, Passkey
 from portico.storage.database import Database, Transaction
 from portico.storage.table import Table
 
@@ -15,6 +15,9 @@ class PendingSignIn(msgspec.Struct, frozen=True):
 
 
 AUTHENTICATORS = Table("authenticators", Authenticator, fixed=("user_id", "secret", "created_at"))
+PASSKEYS = Table(
+    "passkeys", Passkey, fixed=("user_id", "credential_id", "public_key", "created_at")
+)
 PENDING = Table("pending_sign_ins", PendingSignIn, secrets=("token_hash",))
 
 _OF_USER = f"SELECT {AUTHENTICATORS.columns} FROM authenticators WHERE user_id = :user_id"
@@ -27,6 +30,18 @@ _RENAME = """
 UPDATE authenticators SET name = :name WHERE user_id = :user_id AND id = :id RETURNING id"""
 _DELETE = "DELETE FROM authenticators WHERE user_id = :user_id AND id = :id RETURNING id"
 _DELETE_ALL = "DELETE FROM authenticators WHERE user_id = :user_id RETURNING id"
+_PASSKEYS = f"SELECT {PASSKEYS.columns} FROM passkeys WHERE user_id = :user_id ORDER BY id"
+_PASSKEY = f"SELECT {PASSKEYS.columns} FROM passkeys WHERE credential_id = :id"
+_COUNT_PASSKEY = """
+UPDATE passkeys SET sign_count = :count, last_used_at = :now
+WHERE id = :id AND (sign_count < :count OR (sign_count = 0 AND :count = 0)) RETURNING id"""
+_RENAME_PASSKEY = """
+UPDATE passkeys SET name = :name WHERE user_id = :user_id AND id = :id RETURNING id"""
+_DELETE_PASSKEY = "DELETE FROM passkeys WHERE user_id = :user_id AND id = :id RETURNING id"
+_DELETE_PASSKEYS = "DELETE FROM passkeys WHERE user_id = :user_id RETURNING id"
+_USE_CHALLENGE = """
+INSERT INTO used_challenges (challenge_hash, expires_at) VALUES (:hash, :until)
+ON CONFLICT DO NOTHING RETURNING expires_at"""
 _ADD_CODE = "INSERT INTO recovery_codes (user_id, code_hash) VALUES (:user_id, :hash)"
 _HAS_CODE = "SELECT 1 FROM recovery_codes WHERE user_id = :user_id AND code_hash = :hash"
 _USE_CODE = """
@@ -48,11 +63,43 @@ class FactorStore:
     async def of_user(self, user_id: int, tx: Transaction | None = None) -> Factors:
         """What a user has; with `tx`, as that sees it."""
         one = self._db.one if tx is None else tx.one
+        every = self._db.all if tx is None else tx.all
         app = await one(_OF_USER, {"user_id": user_id})
-        if app is None:
-            return Factors(None, 0)
+        passkeys = tuple(PASSKEYS.read_all(await every(_PASSKEYS, {"user_id": user_id})))
+        if app is None and not passkeys:
+            return Factors(None, (), 0)
         codes = await one(_CODES, {"user_id": user_id})
-        return Factors(Authenticator(*app), int(codes[0]) if codes else 0)
+        authenticator = Authenticator(*app) if app else None
+        return Factors(authenticator, passkeys, int(codes[0]) if codes else 0)
+
+    async def passkey(self, credential_id: bytes) -> Passkey | None:
+        """The passkey with this id, whosever it is."""
+        row = await self._db.one(_PASSKEY, {"id": credential_id})
+        return Passkey(*row) if row else None
+
+    async def add_passkey(self, tx: Transaction, new: Passkey) -> None:
+        """Stores a new one, whose id is ignored. Raises `UniqueViolation` where it is known."""
+        await PASSKEYS.add(tx, new)
+
+    async def count_passkey(self, tx: Transaction, row_id: int, count: int, now: int) -> bool:
+        """Notes a passkey's use; False where it is gone, or counts no further than before."""
+        used = {"id": row_id, "count": count, "now": now}
+        return await tx.one(_COUNT_PASSKEY, used) is not None
+
+    async def rename_passkey(self, tx: Transaction, user_id: int, row_id: int, name: str) -> bool:
+        """Gives a user's passkey another name; False where there is no such."""
+        named = {"user_id": user_id, "id": row_id, "name": name}
+        return await tx.one(_RENAME_PASSKEY, named) is not None
+
+    async def remove_passkey(self, tx: Transaction, user_id: int, row_id: int) -> bool:
+        """Removes a user's passkey; False where there is no such."""
+        return await tx.one(_DELETE_PASSKEY, {"user_id": user_id, "id": row_id}) is not None
+
+    async def use_challenge(self, tx: Transaction, challenge_hash: bytes, until: int) -> bool:
+        """Uses up a challenge, remembering it as long as it could be answered; False where that was
+        done before."""
+        used = {"hash": challenge_hash, "until": until}
+        return await tx.one(_USE_CHALLENGE, used) is not None
 
     async def add_authenticator(self, tx: Transaction, new: Authenticator) -> Authenticator:
         """Stores a new one, whose id is ignored. Raises `UniqueViolation` where there is one."""
@@ -74,7 +121,8 @@ class FactorStore:
     async def remove_all(self, tx: Transaction, user_id: int) -> int:
         """Removes all that a user has, recovery codes too; tells how many factors there were."""
         await self.set_recovery_codes(tx, user_id, ())
-        return len(await tx.all(_DELETE_ALL, {"user_id": user_id}))
+        passkeys = await tx.all(_DELETE_PASSKEYS, {"user_id": user_id})
+        return len(passkeys) + len(await tx.all(_DELETE_ALL, {"user_id": user_id}))
 
     async def set_recovery_codes(
         self, tx: Transaction, user_id: int, hashes: tuple[bytes, ...]

@@ -55,6 +55,19 @@ class RecoveryCodeUsed(OfUser, frozen=True):
     action = "recovery_code.used"
 
 
+class PasskeyRefused(OfUser, frozen=True):
+    """A passkey counted less than before: there are two of it."""
+
+    action = "passkey.refused"
+
+    name: str
+
+    @property
+    def details(self) -> Details:
+        """Its name."""
+        return {"name": self.name}
+
+
 class SecondFactorRefused(OfUser, frozen=True):
     """Whoever knew the password gave a wrong code."""
 

@@ -1,0 +1,42 @@
+/* Passkeys: what the browser makes or signs goes into the form's field. Without this, a password does. */
+"use strict";
+
+const able = window.PublicKeyCredential?.parseRequestOptionsFromJSON;
+let waiting = new AbortController();
+
+for (const form of able ? document.querySelectorAll("form[data-passkey]") : []) {
+  const creates = form.dataset.passkey === "create";
+  const options = JSON.parse(form.dataset.options);
+  const publicKey = creates
+    ? PublicKeyCredential.parseCreationOptionsFromJSON(options)
+    : PublicKeyCredential.parseRequestOptionsFromJSON(options);
+
+  const send = (credential) => {
+    form.elements.credential.value = JSON.stringify(credential);
+    form.submit();
+  };
+
+  form.hidden = false;
+  form.querySelector("[data-passkey-button]").hidden = false;
+  form.querySelector("[data-passkey-none]")?.remove();
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    waiting.abort();
+    waiting = new AbortController();
+    try {
+      const wish = { publicKey, signal: waiting.signal };
+      send(await (creates ? navigator.credentials.create(wish) : navigator.credentials.get(wish)));
+    } catch {
+      form.querySelector("[data-passkey-fault]").hidden = false;
+    }
+  });
+
+  // Where the browser can, it offers passkeys as it fills in the e-mail.
+  if (!creates && document.querySelector("[autocomplete~=webauthn]")) {
+    (async () => {
+      if (!(await PublicKeyCredential.isConditionalMediationAvailable?.())) return;
+      const wish = { publicKey, mediation: "conditional", signal: waiting.signal };
+      navigator.credentials.get(wish).then(send, () => {}); // whoever takes none signs in otherwise
+    })();
+  }
+}

@@ -1,0 +1,352 @@
+"""Passkeys: registered, used, counted, and believed once, whatever key an authenticator has."""
+
+import json
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from html import unescape
+from typing import Any
+
+import cbor2
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from auth.test_second_factor import (
+    DASHBOARD,
+    HERE,
+    ORIGIN,
+    Person,
+    Way,
+    enrolled,
+    refused_for_otp,
+    session_in,
+)
+from driving import Api
+from portico.domain.audit import OPERATOR
+from portico.services.second_factor import reset_factors
+from signing_in import PASSWORD
+
+PRESENT, VERIFIED, ATTESTED = 0x01, 0x04, 0x40
+
+
+def b64(data: bytes) -> str:
+    """Bytes as WebAuthn writes them in JSON."""
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def raw(text: str) -> bytes:
+    """What `b64` was made of."""
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+class Authenticator:
+    """A device that makes one passkey, and signs with it."""
+
+    def __init__(self, algorithm: str = "ES256") -> None:
+        self.id = sha256(algorithm.encode()).digest()
+        self.count = 1
+        self.flags = PRESENT | VERIFIED
+        self.origin = HERE
+        self.rp = "localhost"
+        self.sign: Callable[[bytes], bytes]
+        if algorithm == "ES256":
+            key = ec.generate_private_key(ec.SECP256R1())
+            point = key.public_key().public_numbers()
+            x, y = point.x.to_bytes(32, "big"), point.y.to_bytes(32, "big")
+            self.cose: dict[int, Any] = {1: 2, 3: -7, -1: 1, -2: x, -3: y}
+            self.sign = lambda data: key.sign(data, ec.ECDSA(SHA256()))
+        elif algorithm == "EdDSA":
+            own = ed25519.Ed25519PrivateKey.generate()
+            self.cose = {1: 1, 3: -8, -1: 6, -2: own.public_key().public_bytes_raw()}
+            self.sign = own.sign
+        else:
+            big = rsa.generate_private_key(65537, 2048)
+            n = big.public_key().public_numbers().n.to_bytes(256, "big")
+            self.cose = {1: 3, 3: -257, -1: n, -2: b"\x01\x00\x01"}
+            self.sign = lambda data: big.sign(data, padding.PKCS1v15(), SHA256())
+
+    def _data(self, flags: int, more: bytes = b"") -> bytes:
+        return sha256(self.rp.encode()).digest() + bytes([flags]) + self.count.to_bytes(4) + more
+
+    def _client(self, kind: str, challenge: str) -> bytes:
+        return json.dumps({"type": kind, "challenge": challenge, "origin": self.origin}).encode()
+
+    def create(self, options: dict[str, Any]) -> str:
+        """The answer of `navigator.credentials.create`."""
+        credential = bytes(16) + len(self.id).to_bytes(2) + self.id + cbor2.dumps(self.cose)
+        attestation = {
+            "fmt": "none",
+            "attStmt": {},
+            "authData": self._data(self.flags | ATTESTED, credential),
+        }
+        return self._answer(
+            clientDataJSON=b64(self._client("webauthn.create", options["challenge"])),
+            attestationObject=b64(cbor2.dumps(attestation)),
+        )
+
+    def get(self, options: dict[str, Any]) -> str:
+        """The answer of `navigator.credentials.get`."""
+        self.count += 1
+        data = self._data(self.flags)
+        client = self._client("webauthn.get", options["challenge"])
+        return self._answer(
+            clientDataJSON=b64(client),
+            authenticatorData=b64(data),
+            signature=b64(self.sign(data + sha256(client).digest())),
+            userHandle=None,
+        )
+
+    def _answer(self, **response: str | None) -> str:
+        known = {"id": b64(self.id), "rawId": b64(self.id), "type": "public-key"}
+        return json.dumps({**known, "response": response, "clientExtensionResults": {}})
+
+
+def options_in(page: httpx.Response) -> dict[str, Any]:
+    """What a page hands to the browser."""
+    found = re.search(r'data-options="(.*?)"', page.text)
+    assert found, page.text
+    return dict(json.loads(unescape(found[1])))
+
+
+async def register(
+    person: Person, device: Authenticator, name: str = "Laptop", **more: str
+) -> httpx.Response:
+    """What comes of the form that keeps a passkey."""
+    page = await person.browser.get(f"{DASHBOARD}/security/passkey")
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf
+    form = {"csrf": csrf[1], "name": name, "credential": device.create(options_in(page)), **more}
+    return await person.post("/security/passkey", **form)
+
+
+async def sign_in_by(api: Api, device: Authenticator, at: str = DASHBOARD) -> httpx.Response:
+    """What comes of signing in by a passkey, in a new browser."""
+    person = Person(api, at)
+    options = options_in(await person.browser.get(f"{at}/sign-in"))
+    return await person.post("/sign-in/passkey", credential=device.get(options))
+
+
+async def owner(api: Api, device: Authenticator) -> Any:
+    """Somebody with this passkey and nothing else, and their recovery codes."""
+    user = await api.account(password=PASSWORD)
+    person = Person(api, DASHBOARD)
+    assert session_in(await person.password(user))
+    made = await register(person, device)
+    assert made.status_code == 303, made.text
+    shown = await person.browser.get(HERE + made.headers["location"])
+    codes = re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}", shown.text)
+    assert len(codes) == 10
+    return user, person, codes
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "EdDSA", "RS256"])
+async def test_a_passkey_signs_in_without_a_password(api: Api, algorithm: str) -> None:
+    device = Authenticator(algorithm)
+    user, person, _ = await owner(api, device)
+    api.clock.advance(seconds=1)
+    for at in (DASHBOARD, f"{HERE}/auth"):
+        answer = await sign_in_by(api, device, at)
+        assert answer.status_code == 303, answer.text
+        assert session_in(answer)
+    sessions = await api.live.sessions.of_user(user.id, api.clock())
+    assert {session.amr for session in sessions} == {("pop", "user", "mfa")}
+    page = (await person.browser.get(f"{DASHBOARD}/security")).text
+    assert "Laptop" in page
+
+
+async def test_options_ask_for_what_a_passkey_is(api: Api) -> None:
+    user = await api.account(password=PASSWORD)
+    person = Person(api, DASHBOARD)
+    await person.password(user)
+    options = options_in(await person.browser.get(f"{DASHBOARD}/security/passkey"))
+    assert options["rp"]["id"] == "localhost"
+    assert options["authenticatorSelection"]["residentKey"] == "required"
+    assert options["authenticatorSelection"]["userVerification"] == "required"
+    assert [one["alg"] for one in options["pubKeyCredParams"]] == [-8, -7, -257]
+    assert user.email.encode() not in raw(options["user"]["id"])
+    asked = options_in(await Person(api, DASHBOARD).browser.get(f"{DASHBOARD}/sign-in"))
+    assert asked["userVerification"] == "required"
+    assert not asked.get("allowCredentials")
+
+
+async def test_the_api_tells_who_has_passkeys_alone_that_it_is_not_for_them(api: Api) -> None:
+    user, person, codes = await owner(api, Authenticator())
+    for path in ("/auth/login", "/v1/sessions"):
+        for otp in (None, "123456", codes[0]):
+            answer = await Way(api, path).send(user, otp)
+            assert answer.status_code == 401
+            assert "passkey" in answer.json()["error"]["message"]
+    await enrolled(api, person, "/security/app")
+    refused_for_otp(await Way(api, "/auth/login").send(user))
+
+
+async def test_after_the_password_a_passkey_or_a_recovery_code_is_asked_for(api: Api) -> None:
+    device = Authenticator()
+    user, _, codes = await owner(api, device)
+    person = Person(api, DASHBOARD)
+    first = await person.password(user)
+    assert "/sign-in/code" in first.headers["location"]
+    assert not session_in(first)
+    page = await person.browser.get(HERE + first.headers["location"])
+    answer = await person.post("/sign-in/passkey", credential=device.get(options_in(page)))
+    assert session_in(answer)
+    other = Person(api, DASHBOARD)
+    await other.password(user)
+    assert (await other.post("/sign-in/code", otp="000000")).status_code == 422
+    assert session_in(await other.post("/sign-in/code", otp=codes[0]))
+
+
+async def test_an_answer_is_believed_once_and_for_a_while(api: Api) -> None:
+    device = Authenticator()
+    await owner(api, device)
+    person = Person(api, DASHBOARD)
+    options = options_in(await person.browser.get(f"{DASHBOARD}/sign-in"))
+    answer = device.get(options)
+    assert session_in(await person.post("/sign-in/passkey", credential=answer))
+    replayed = device.get(options)
+    for credential in (answer, replayed):
+        async with api.unchanged(but="audit"):
+            again = await person.post("/sign-in/passkey", credential=credential)
+        assert again.status_code == 422
+        assert not session_in(again)
+    options = options_in(await Person(api, DASHBOARD).browser.get(f"{DASHBOARD}/sign-in"))
+    api.clock.advance(seconds=600)
+    late = await person.post("/sign-in/passkey", credential=device.get(options))
+    assert late.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"origin": "https://evil.test"},
+        {"rp": "evil.test"},
+        {"flags": PRESENT},
+        {"id": b"unknown"},
+        {"sign": lambda _data: b"x" * 70},
+    ],
+    ids=lambda change: str(*change),
+)
+async def test_what_is_not_quite_right_opens_nothing(api: Api, change: dict[str, Any]) -> None:
+    device = Authenticator()
+    await owner(api, device)
+    for name, value in change.items():
+        setattr(device, name, value)
+    async with api.unchanged():
+        answer = await sign_in_by(api, device)
+    assert answer.status_code == 422
+    assert "did not work" in answer.text
+    assert not session_in(answer)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "é", '{"id": 1}', '{"id": "é"}', "[" * 9])
+async def test_junk_is_refused(api: Api, text: str) -> None:
+    async with api.unchanged():
+        answer = await Person(api, DASHBOARD).post("/sign-in/passkey", credential=text)
+    assert answer.status_code == 422
+
+
+async def test_a_count_that_went_back_is_refused_and_noted(api: Api) -> None:
+    device = Authenticator()
+    await owner(api, device)
+    for _ in range(3):
+        assert session_in(await sign_in_by(api, device))
+    device.count -= 2
+    async with api.unchanged(but="audit"):
+        assert (await sign_in_by(api, device)).status_code == 422
+    (row,) = await api.live.db.all("SELECT count(*) FROM audit WHERE action = 'passkey.refused'")
+    assert row[0] == 1
+
+
+async def test_a_passkey_is_kept_by_the_session_that_asked_for_it(api: Api) -> None:
+    user = await api.account(password=PASSWORD)
+    one, other = Person(api, DASHBOARD), Person(api, DASHBOARD)
+    await one.password(user)
+    await other.password(user)
+    asked = options_in(await one.browser.get(f"{DASHBOARD}/security/passkey"))
+    async with api.unchanged():
+        stolen = await register(other, Authenticator(), credential=Authenticator().create(asked))
+        assert stolen.status_code == 422
+        unverified = Authenticator()
+        unverified.flags = PRESENT
+        assert (await register(other, unverified)).status_code == 422
+    device = Authenticator()
+    assert (await register(one, device)).status_code == 303
+    async with api.unchanged():
+        assert (await register(one, device)).status_code == 409, "known already"
+
+
+async def test_passkeys_are_renamed_and_removed(api: Api) -> None:
+    device, second = Authenticator(), Authenticator("EdDSA")
+    user, person, codes = await owner(api, device)
+    more = await register(person, second, "Key <2>")
+    assert more.headers["location"].endswith("done=factor-added"), "codes come once"
+    page = await person.browser.get(f"{DASHBOARD}/security")
+    assert "Key &lt;2&gt;" in page.text
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf
+    first, other = (await api.live.factors.of_user(user.id)).passkeys
+    own = {"csrf": csrf[1], "kind": "passkey", "id": str(first.id)}
+    assert (await person.post("/security/rename", **own, name="Old")).status_code == 303
+    assert (await person.post("/security/remove", **own)).status_code == 303
+    assert (await sign_in_by(api, device)).status_code == 422
+    assert (await api.live.factors.of_user(user.id)).recovery_codes == len(codes)
+    assert (await person.post("/security/remove", **own)).status_code == 404, "two tabs"
+    assert (await person.post("/security/remove", **own | {"id": str(other.id)})).status_code == 303
+    assert (await Way(api, "/auth/login").send(user)).is_success, "the password alone"
+    (row,) = await api.live.db.all("SELECT count(*) FROM recovery_codes")
+    assert row[0] == 0
+
+
+async def test_an_admins_reset_takes_passkeys_too(api: Api) -> None:
+    device = Authenticator()
+    user, _, _ = await owner(api, device)
+    await reset_factors(api.live, user.id, OPERATOR)
+    assert (await sign_in_by(api, device)).status_code == 422
+    assert (await Way(api, "/auth/login").send(user)).is_success
+
+
+async def test_a_passkey_clears_the_failures_of_others(api: Api) -> None:
+    device = Authenticator()
+    user, _, _ = await owner(api, device)
+    for _ in range(10):
+        await Way(api, "/auth/login").send(user, None, "Wrong-password1")
+    assert (await Way(api, "/auth/login").send(user)).status_code == 429
+    assert session_in(await sign_in_by(api, device))
+    assert (await Way(api, "/auth/login").send(user)).status_code == 401
+
+
+async def test_another_sites_page_signs_nobody_in(api: Api) -> None:
+    device = Authenticator()
+    await owner(api, device)
+    person = Person(api, DASHBOARD)
+    options = options_in(await person.browser.get(f"{DASHBOARD}/sign-in"))
+    form = {"credential": device.get(options)}
+    elsewhere = {**ORIGIN, "origin": "https://evil.test"}
+    answer = await person.browser.post(f"{DASHBOARD}/sign-in/passkey", data=form, headers=elsewhere)
+    assert answer.status_code == 403
+
+
+async def test_a_passkey_is_proof_enough_for_what_needs_a_fresh_one(api: Api) -> None:
+    device, strange = Authenticator(), Authenticator("EdDSA")
+    await owner(api, strange)
+    user, person, _ = await owner(api, device)
+    api.clock.advance(seconds=900)
+    page = await person.browser.get(f"{DASHBOARD}/keys")
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf
+    form = {"csrf": csrf[1], "name": "Till", "type": "live", "expiry": "90d"}
+    asked = await person.post("/keys", **form)
+    token = re.search(r'name="step_up" value="(.*?)"', asked.text)
+    assert token
+    waiting = {**form, "step_up": token[1]}
+    for answer in ("{}", strange.get(options_in(asked))):
+        refused = await person.post("/keys", **waiting, credential=answer)
+        assert refused.status_code == 422
+        assert token[1] in refused.text
+    assert await api.live.api_keys.of_user(user.id) == []
+    done = await person.post("/keys", **waiting, credential=device.get(options_in(asked)))
+    assert done.status_code == 303, done.text
+    assert len(await api.live.api_keys.of_user(user.id)) == 1
