@@ -180,6 +180,8 @@ async def test_the_api_tells_who_has_passkeys_alone_that_it_is_not_for_them(api:
             assert answer.status_code == 401
             assert "passkey" in answer.json()["error"]["message"]
     await enrolled(api, person, "/security/app")
+    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    assert session.amr == ("pop", "user", "mfa"), "no password was typed since"
     refused_for_otp(await Way(api, "/auth/login").send(user))
 
 

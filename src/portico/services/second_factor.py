@@ -36,7 +36,7 @@ from portico.domain.factors import (
     recovery_text,
     step_of,
 )
-from portico.domain.proofs import BY_CODE
+from portico.domain.proofs import BY_CODE, level
 from portico.domain.secrets import digest
 from portico.domain.users import User
 from portico.services.change import Change
@@ -159,13 +159,16 @@ async def add_authenticator(
 async def enrol(
     env: Environment, user_id: int, enrolment: Enrolment, session_id: int, by: By
 ) -> None:
-    """Sets up an app for a user who is signed in, whose session is then one of two factors. Raises
+    """Sets up an app for a user who is signed in, whose session is then one of two factors, if it
+    was not before. Raises
     `NotFound`, and as `add_authenticator` does."""
 
     async def work(change: Change) -> User:
         user = await locked_user(env, change, user_id)
         await add_authenticator(env, change, user, enrolment)
-        await env.sessions.prove(change.tx, session_id, user_id, BY_CODE, change.now)
+        session = await change.lock(env.sessions, session_id)
+        if session is not None and level(session.amr) < level(BY_CODE):
+            await env.sessions.prove(change.tx, session_id, user_id, BY_CODE, change.now)
         return user
 
     tell_enrolled(env, await env.change(by, work), enrolment)
