@@ -77,6 +77,8 @@ TABLES = {
     "passkeys": "id",
     "used_challenges": "challenge_hash",
     "challenges": "token_hash",
+    "provider_links": "id",
+    "provider_visits": "token_hash",
     "shown_once": "token_hash",
     "invitations": "id",
     "audit": "id",

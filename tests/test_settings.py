@@ -471,7 +471,7 @@ def test_a_secret_in_the_wrong_setting_does_not_show(tmp_path: Path) -> None:
 def test_key_variable_and_flag_of_a_setting_follow_from_its_name(tmp_path: Path) -> None:
     setting = next(setting for setting in SETTINGS if setting.name == "database_url")
     assert (setting.variable, setting.flag) == ("PORTICO_DATABASE_URL", "--database-url")
-    assert sorted([*(setting.name for setting in SETTINGS), "plans"]) == sorted(
+    assert sorted([*(setting.name for setting in SETTINGS), "plans", "providers"]) == sorted(
         field.name for field in dataclasses.fields(load({}, {}, tmp_path))
     )
 
@@ -494,3 +494,63 @@ def test_a_default_written_out_as_a_setting_changes_nothing(tmp_path: Path) -> N
     before = load({}, {}, tmp_path)
     (tmp_path / "portico.toml").write_text(written)
     assert load({}, {}, tmp_path) == before
+
+
+PROVIDER = (
+    '[sign_in.corp]\nissuer = "https://id.example.com"\nclient_id = "c"\nclient_secret = "hush"\n'
+)
+
+
+def test_a_provider_needs_three_lines(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_text(PROVIDER)
+    settings = read(tmp_path)
+    (provider,) = settings.providers
+    assert provider.label == "Corp"
+    assert (provider.domains, provider.create_users, provider.role) == ((), False, "viewer")
+    assert "hush" not in repr(settings)
+    assert "hush" not in repr(provider)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('sign_in = "corp"', "must be tables"),
+        ("[sign_in.Corp]", "must be named"),
+        ("[sign_in]\ncorp = 1", "sign_in.corp must be a table"),
+        ('[sign_in.corp]\nissuer = "https://id.example.com"', "needs client_id and client_secret"),
+        (f"{PROVIDER}secret = 1", "'secret' is not a setting of sign_in.corp: did you mean"),
+        (f"{PROVIDER}role = 'owner'", "sign_in.corp.role must be one of"),
+        (f"{PROVIDER}create_users = 'yes'", "sign_in.corp.create_users must be true or false"),
+        (f"{PROVIDER}domains = 'example.com'", "sign_in.corp.domains must be a list"),
+        (f"{PROVIDER}domains = []", "sign_in.corp.domains must be a list"),
+        (f"{PROVIDER}domains = ['nowhere']", "sign_in.corp.domains must be a domain name"),
+        (f"{PROVIDER}label = ' '", "sign_in.corp.label must be text"),
+        (PROVIDER.replace('"hush"', "5"), "sign_in.corp.client_secret must be text"),
+        (PROVIDER + PROVIDER.replace("corp", "other"), "is another provider's too"),
+        *(
+            (PROVIDER.replace("https://id.example.com", issuer), "sign_in.corp.issuer must be")
+            for issuer in (
+                "http://id.example.com",
+                "http://10.0.0.1",
+                "https://",
+                "https://a@b",
+                "https://a.example.com/?x",
+                "https://a.example.com/#x",
+                "https://[",
+                "ftp://a.example.com",
+            )
+        ),
+    ],
+)
+def test_a_provider_that_cannot_be_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    message = refused_file(tmp_path, text)
+    assert words in message
+    assert "hush" not in message
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost", "[::1]:1"])
+def test_a_provider_on_this_machine_needs_no_tls(tmp_path: Path, host: str) -> None:
+    (tmp_path / "portico.toml").write_text(
+        PROVIDER.replace("https://id.example.com", f"http://{host}/realm")
+    )
+    assert read(tmp_path).providers[0].issuer == f"http://{host}/realm"

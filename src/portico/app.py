@@ -17,6 +17,7 @@ from portico.api import api_keys, events, oauth, products, sessions, sign_in, us
 from portico.contract.events import delivered, published
 from portico.domain.errors import Unavailable
 from portico.domain.networks import Destinations
+from portico.domain.providers import Provider
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.api_responder import ApiResponder
@@ -39,6 +40,7 @@ from portico.jobs.tidy import TIDY_PERIOD, Tidy
 from portico.mail.files import FileOutlet
 from portico.mail.protocol import Outlet
 from portico.mail.smtp import SmtpOutlet
+from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
@@ -50,6 +52,7 @@ from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
 from portico.services.mail_queue import MailQueue
+from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
 from portico.services.subscriptions import CHECK_PERIOD
 from portico.services.vault import Vault
@@ -131,9 +134,10 @@ class Portico:
         random: Random = os.urandom,
         passwords: Passwords | None = None,
         sender: Sender | None = None,
+        fetcher: Fetcher | None = None,
     ) -> None:
         """`passwords` hashes them; None: as strongly as is recommended. `sender` sends deliveries;
-        None: one that believes the system's authorities."""
+        `fetcher` asks other providers; None: ones that believe the system's authorities."""
         self.settings = settings
         self.clock = clock
         self.random = random
@@ -142,6 +146,8 @@ class Portico:
         self.mail_queue = MailQueue(outlet(settings))
         self.destinations = Destinations(settings.webhooks_allow)
         self.sender = sender or Sender(self.destinations, clock)
+        self.fetcher = fetcher or Fetcher()
+        self.relying_party = RelyingParty(self.fetcher, clock)
         self.sandbox = self._environment(
             SANDBOX,
             Addresses(
@@ -159,6 +165,7 @@ class Portico:
             ),
             foreign=dict.fromkeys(("test", settings.sandbox_auth_url), settings.sandbox_url),
             mirror=self.sandbox,
+            providers=settings.providers,
         )
         self.environments = (self.live, self.sandbox)
 
@@ -169,6 +176,7 @@ class Portico:
         *,
         foreign: dict[str, str],
         mirror: Environment | None = None,
+        providers: tuple[Provider, ...] = (),
     ) -> Environment:
         settings = self.settings
         wiring = Wiring(
@@ -187,6 +195,7 @@ class Portico:
             has_mail_server=settings.smtp_url is not None,
             sign_up=settings.sign_up,
             sign_up_domains=settings.sign_up_domains,
+            providers=providers,
         )
         engines = Engines(
             db=database(settings, name),
@@ -194,6 +203,7 @@ class Portico:
             passwords=self.passwords,
             vault=self.vault,
             mail_queue=self.mail_queue,
+            relying_party=self.relying_party,
         )
         return Environment(wiring, engines, mirror)
 
@@ -218,6 +228,7 @@ class Portico:
             await environment.limiter.close()
             await environment.db.close()
         await self.sender.close()
+        await self.fetcher.close()
         self.passwords.close()
 
 

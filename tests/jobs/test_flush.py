@@ -67,6 +67,7 @@ def environment(api: Api, database: Database) -> Environment:
         has_mail_server=False,
         sign_up=False,
         sign_up_domains=(),
+        providers=(),
     )
     engines = Engines(
         db=database,
@@ -74,6 +75,7 @@ def environment(api: Api, database: Database) -> Environment:
         passwords=api.portico.passwords,
         vault=api.portico.vault,
         mail_queue=api.portico.mail_queue,
+        relying_party=api.portico.relying_party,
     )
     return Environment(wiring, engines)
 

@@ -46,7 +46,11 @@ ROWS: dict[Aging, tuple[str, int]] = {
     ),
     Aging.CHALLENGES: ("INSERT INTO challenges VALUES (:hash, :session, :at)", NOON),
     Aging.USED_CHALLENGES: ("INSERT INTO used_challenges VALUES (:hash, :at)", NOON),
-    Aging.PENDING_SIGN_INS: ("INSERT INTO pending_sign_ins VALUES (:hash, :user, :at)", NOON),
+    Aging.PENDING_SIGN_INS: ("INSERT INTO pending_sign_ins VALUES (:hash, :user, :at, NULL)", NOON),
+    Aging.PROVIDER_VISITS: (
+        "INSERT INTO provider_visits VALUES (:hash, 'p', '/', :user, NULL, '', :at)",
+        NOON,
+    ),
     Aging.EMAIL_TOKENS: (
         "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at)",
         NOON,

@@ -179,5 +179,9 @@ def verified(challenge: str | None, verifier: str | None) -> bool:
         return challenge is None and verifier is None
     if not _VERIFIER.match(verifier):
         return False
-    hashed = urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
-    return compare_digest(hashed, challenge)
+    return compare_digest(challenge_of(verifier), challenge)
+
+
+def challenge_of(verifier: str) -> str:
+    """The challenge of a verifier, by S256 (RFC 7636 §4.2)."""
+    return urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")

@@ -8,6 +8,9 @@ Methods = tuple[str, ...]
 BY_PASSWORD: Methods = ("pwd",)
 BY_CODE: Methods = ("pwd", "otp", "mfa")
 """By password and a code of an app, or a recovery code."""
+BY_PROVIDER: Methods = ()
+"""By another provider's word: by whatever it has seen, which is nothing that was seen here."""
+BY_PROVIDER_AND_CODE: Methods = ("otp", "mfa")
 
 
 class Proof(NamedTuple):

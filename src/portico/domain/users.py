@@ -54,7 +54,7 @@ def new_user(
     email: str,
     role: str,
     plan: str,
-    password_hash: str,
+    password_hash: str | None,
     now: int,
     account_id: int | None = None,
     email_verified_at: int | None = None,

@@ -1,4 +1,4 @@
-"""The session's cookie (specification §5.4, decisions §5) and the second step's.
+"""The session's cookie (specification §5.4, decisions §5), and those on the way to one.
 
 And whose pages may make use of them.
 """
@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from portico.domain.errors import PermissionDenied
+from portico.domain.providers import VISIT_SECONDS
 from portico.domain.sessions import MAX_SECONDS, PENDING_SECONDS
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -19,13 +20,16 @@ _LONGEST = 100
 class SecretCookie:
     """How a cookie that holds a secret is named, read and set."""
 
-    def __init__(self, name: str, seconds: int, domain: str | None = None) -> None:
+    def __init__(
+        self, name: str, seconds: int, domain: str | None = None, *, same_site: str = "Strict"
+    ) -> None:
         """It holds for so many seconds. `domain` is that whose hosts share the cookie, None where
-        none do: browsers then hold it to this one host by its name alone."""
+        none do: browsers then hold it to this one host by its name alone.
+        With `same_site` Lax it also comes along where another site leads here."""
         self.name = f"__Secure-{name}" if domain else f"__Host-{name}"
         self._seconds = seconds
         shared = f"; Domain={domain}" if domain else ""
-        self._attributes = f"; Path=/{shared}; Secure; HttpOnly; SameSite=Strict"
+        self._attributes = f"; Path=/{shared}; Secure; HttpOnly; SameSite={same_site}"
         self._start = f"{self.name}="
 
     def read(self, headers: Any) -> str | None:
@@ -57,6 +61,10 @@ def session_cookie(domain: str | None) -> SecretCookie:
 
 SECOND_STEP = SecretCookie("second-step", PENDING_SECONDS)
 """The cookie between the password and the second factor. Nothing but the second step takes it."""
+
+PROVIDER = SecretCookie("provider", VISIT_SECONDS, same_site="Lax")
+"""The cookie of somebody who is away at another provider, or has come back and waits to be linked.
+Their way back begins on its site."""
 
 
 class Origins:

@@ -37,6 +37,7 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.CHALLENGES: now,
         Aging.USED_CHALLENGES: now,
         Aging.PENDING_SIGN_INS: now,
+        Aging.PROVIDER_VISITS: now,
         Aging.EMAIL_TOKENS: now,
         Aging.INVITATIONS: now - KEPT,
         Aging.SHOWN_ONCE: now,

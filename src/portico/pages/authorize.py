@@ -14,6 +14,7 @@ from portico.http.routing import Access, Mount
 from portico.http.throttle import Throttle
 from portico.pages import sign_in
 from portico.pages.consent import consent_page, refusal_page
+from portico.pages.providers import provider_pages
 from portico.pages.responder import PageResponder
 from portico.pages.site import Accounts, PageRoute, Site, Visit, routes, see_other
 from portico.services.authorization import grant_code
@@ -123,6 +124,7 @@ def authorize_mount(accounts: Accounts, home: str, desk: str, throttle: Throttle
     site = Site(
         env,
         accounts,
+        f"{at.scheme}://{at.netloc}",
         at.path,
         home=home,
         sign_in=at.path,
@@ -130,7 +132,7 @@ def authorize_mount(accounts: Accounts, home: str, desk: str, throttle: Throttle
         sign_up=f"{desk}/sign-up" if desk and env.sign_up else "",
         dashboards=(),
     )
-    pages = (*PAGES, *sign_in.PAGES)
+    pages = (*PAGES, *sign_in.PAGES, *provider_pages(env))
     return Mount(
         at.netloc, at.path, env, routes(site, pages), "auth", PageResponder(site, throttle)
     )

@@ -23,6 +23,7 @@ from portico.pages import (
     users,
     webhooks,
 )
+from portico.pages.providers import LINKING, provider_pages
 from portico.pages.responder import PageResponder
 from portico.pages.site import Accounts, Dashboard, PageRoute, Site, routes
 
@@ -43,6 +44,7 @@ ACCOUNT: tuple[PageRoute, ...] = (
     *recovery.PAGES,
     *profile.PAGES,
     *security.PAGES,
+    *LINKING,
     *devices.PAGES,
     *users.PAGES,
     *invitations.PAGES,
@@ -55,7 +57,8 @@ def dashboard_mounts(accounts: Accounts, address: str, throttle: Throttle) -> It
     """The dashboard at `address`, and below it the one of the environment in which the accounts
     have mirror users."""
     at = urlsplit(address)
-    shown = [(accounts.environment, at.path, (*SHOWING, *ACCOUNT))]
+    account = (*ACCOUNT, *provider_pages(accounts.environment))
+    shown = [(accounts.environment, at.path, (*SHOWING, *account))]
     mirror = accounts.environment.mirror
     if mirror is not None:
         shown.append((mirror, f"{at.path}/{mirror.name}", SHOWING))
@@ -64,6 +67,7 @@ def dashboard_mounts(accounts: Accounts, address: str, throttle: Throttle) -> It
         site = Site(
             env,
             accounts,
+            f"{at.scheme}://{at.netloc}",
             base,
             home=at.path,
             sign_in=at.path,

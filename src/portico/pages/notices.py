@@ -20,6 +20,8 @@ NOTICES = {
     "password-changed": "Your password was changed. You are signed out everywhere else.",
     "password-reset": "Your password was changed. Sign in with the new one.",
     "profile-saved": "Your profile was saved.",
+    "provider-linked": "It is linked: from now on it signs you in.",
+    "provider-unlinked": "It is unlinked: it signs you in no longer.",
     "sign-in-again": "This took too long, or was done before. Sign in again.",
     "signed-out": "You are signed out.",
     "user-changed": "The user was changed.",

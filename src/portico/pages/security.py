@@ -4,6 +4,7 @@ from portico.domain.errors import NotFound
 from portico.domain.factors import Authenticator, Passkey, factor_name
 from portico.http.messages import Reply
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
+from portico.pages.providers import linked
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.passkeys import (
@@ -24,7 +25,13 @@ from portico.services.second_factor import (
 async def show(visit: Visit) -> Reply:
     """GET /security."""
     factors = await visit.env.factors.of_user(visit.user.id)
-    return visit.page("security.html", "Sign-in security", factors=factors)
+    return visit.page(
+        "security.html",
+        "Sign-in security",
+        factors=factors,
+        links=await linked(visit),
+        providers=visit.env.sign_in_by.values(),
+    )
 
 
 async def show_app(visit: Visit) -> Reply:

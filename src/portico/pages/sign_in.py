@@ -4,13 +4,15 @@ import re
 
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.factors import factor_name
-from portico.domain.proofs import BY_PASSWORD
-from portico.http.cookies import SECOND_STEP
+from portico.domain.proofs import BY_PASSWORD, BY_PROVIDER
+from portico.domain.users import User
+from portico.http.cookies import PROVIDER, SECOND_STEP
 from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
 from portico.pages.site import PageRoute, Site, Visit, see_other
 from portico.services.passkeys import request_options
+from portico.services.providers import awaited_link, link_awaited
 from portico.services.second_factor import read_enrolment
 from portico.services.second_step import (
     Waiting,
@@ -42,8 +44,18 @@ async def show(visit: Visit) -> Reply:
     target = local(visit.site, visit.sent("next"))
     if visit.signed_in and visit.request.method == "GET" and not visit.sent("again"):
         return see_other(target)
-    options = request_options(visit.site.accounts.environment)
-    return visit.page("sign_in.html", "Sign in", next=target, passkey_options=options)
+    env = visit.site.accounts.environment
+    waits = await awaited_link(env, PROVIDER.read(visit.request.headers))
+    return visit.page(
+        "sign_in.html",
+        "Sign in",
+        next=target,
+        passkey_options=request_options(env),
+        again=visit.sent("again"),
+        providers=env.sign_in_by.values(),
+        waits=waits,
+        awaited=env.sign_in_by[waits.provider].label if waits else "",
+    )
 
 
 async def sign_in(visit: Visit) -> Reply:
@@ -53,13 +65,21 @@ async def sign_in(visit: Visit) -> Reply:
     if not email or not secret:
         raise AuthenticationRequired("Type your e-mail and your password.")
     user = await check_password(env, Attempt(email, secret, by))
+    return await enter(visit, user, local(visit.site, visit.sent("next")))
+
+
+async def enter(visit: Visit, user: User, target: str, provider: str | None = None) -> Reply:
+    """Signs somebody in who has taken the first step, by a provider unless by their password, or
+    sends them to the second one."""
+    env, by = visit.site.accounts.environment, visit.request.by
     if await needs_second_step(env, user):
-        waits = await begin_second_step(env, user, by)
-        reply = visit.go("/sign-in/code", next=local(visit.site, visit.sent("next")))
+        waits = await begin_second_step(env, user, by, provider)
+        reply = visit.go("/sign-in/code", next=target)
         reply.headers.append(SECOND_STEP.set(waits))
         return reply
-    opened = await open_session(env, Proven(user, BY_PASSWORD), by, _browser(visit))
-    return _signed_in(visit, opened, see_other(local(visit.site, visit.sent("next"))))
+    amr = BY_PASSWORD if provider is None else BY_PROVIDER
+    opened = await open_session(env, Proven(user, amr, provider=provider), by, _browser(visit))
+    return await _signed_in(visit, opened, see_other(target))
 
 
 def _browser(visit: Visit) -> Browser:
@@ -69,7 +89,10 @@ def _browser(visit: Visit) -> Browser:
     )
 
 
-def _signed_in(visit: Visit, opened: Opened, reply: Reply) -> Reply:
+async def _signed_in(visit: Visit, opened: Opened, reply: Reply) -> Reply:
+    """The reply, with the session; whoever came from a provider before is linked to it now."""
+    secret = PROVIDER.read(visit.request.headers)
+    await link_awaited(visit.site.accounts.environment, opened.user, secret, visit.request.by)
     reply.headers.append(visit.site.accounts.cookie.set(opened.secret))
     return reply
 
@@ -127,7 +150,7 @@ async def send_code(visit: Visit) -> Reply:
     except StepGone:
         return _start_again(visit)
     reply.headers.append(SECOND_STEP.clear())
-    return _signed_in(visit, opened, reply)
+    return await _signed_in(visit, opened, reply)
 
 
 async def by_passkey(visit: Visit) -> Reply:
@@ -136,7 +159,7 @@ async def by_passkey(visit: Visit) -> Reply:
     opened = await sign_in_by_passkey(env, visit.form.text("credential"), by, _browser(visit))
     reply = see_other(local(visit.site, visit.sent("next")))
     reply.headers.append(SECOND_STEP.clear())
-    return _signed_in(visit, opened, reply)
+    return await _signed_in(visit, opened, reply)
 
 
 async def sign_out(visit: Visit) -> Reply:

@@ -51,6 +51,8 @@ class Site(NamedTuple):
 
     environment: Environment
     accounts: Accounts
+    origin: str
+    """The public address up to the path."""
     base: str
     home: str
     """Where the dashboard of the accounts themselves begins; people sign in at `sign_in`."""

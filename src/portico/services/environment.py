@@ -35,6 +35,8 @@ class Environment(Stores):
         self.has_mail_server = wiring.has_mail_server
         self.sign_up = wiring.sign_up
         self.sign_up_domains = wiring.sign_up_domains
+        self.sign_in_by = {provider.name: provider for provider in wiring.providers}
+        self.relying_party = engines.relying_party
         self.clock = wiring.clock
         self.random = wiring.random
         self.db = engines.db

@@ -1,14 +1,15 @@
 """Signing in on pages where the password is not enough: what comes after it.
 
-Between the two there is no session: a secret of its own says whose password was right, for ten
-minutes, and nothing but these use cases takes it. Whatever ends an account's sessions ends it too.
+The first step is a password, or another provider's word. Between the two there is no session: a
+secret of its own says who has taken it, for ten minutes, and nothing but these use cases takes it.
+Whatever ends an account's sessions ends it too.
 """
 
 from typing import NamedTuple
 
 from portico.domain.audit import By
 from portico.domain.factors import Factors
-from portico.domain.proofs import BY_CODE, BY_PASSKEY
+from portico.domain.proofs import BY_CODE, BY_PASSKEY, BY_PROVIDER_AND_CODE, Methods
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import PENDING_SECONDS
 from portico.domain.times import SECOND
@@ -24,25 +25,34 @@ from portico.storage.factors import PendingSignIn
 
 
 class Waiting(NamedTuple):
-    """Somebody whose password was right; without factors, they must set one up."""
+    """Somebody who has taken the first step, by a `provider` unless by their password; without
+    factors, they must set one up."""
 
     user: User
     factors: Factors
     token_hash: bytes
+    provider: str | None
+
+    @property
+    def amr(self) -> Methods:
+        """What they have proved once there is a code too."""
+        return BY_CODE if self.provider is None else BY_PROVIDER_AND_CODE
 
 
 async def needs_second_step(env: Environment, user: User) -> bool:
-    """Whether this user's password is not enough to sign in."""
+    """Whether this user's first step is not enough to sign in."""
     return must_enrol(env, user) or bool(await env.factors.of_user(user.id))
 
 
-async def begin_second_step(env: Environment, user: User, by: By) -> str:
-    """The secret that waits for a user whose password was right. Raises as `lock_user` does."""
+async def begin_second_step(
+    env: Environment, user: User, by: By, provider: str | None = None
+) -> str:
+    """The secret that waits for a user who has taken the first step. Raises as `lock_user` does."""
     secret = mint("", env.random(32))
 
     async def work(change: Change) -> None:
         await lock_user(env, change, user)
-        waits = PendingSignIn(user.id, change.now + PENDING_SECONDS * SECOND)
+        waits = PendingSignIn(user.id, change.now + PENDING_SECONDS * SECOND, provider)
         await env.factors.add_pending(change.tx, digest(secret), waits)
         change.told_elsewhere()  # by signing in, or by the refusal
 
@@ -59,7 +69,7 @@ async def waiting(env: Environment, secret: str | None) -> Waiting | None:
     user = await env.users.get(pending.user_id)
     if user is None:
         return None
-    return Waiting(user, await env.factors.of_user(user.id), token_hash)
+    return Waiting(user, await env.factors.of_user(user.id), token_hash, pending.provider)
 
 
 async def finish_by_code(
@@ -68,7 +78,7 @@ async def finish_by_code(
     """Signs in by a code of the app, or a recovery code. Raises as `check_code` and `open_session`
     do."""
     code = await check_code(env, waits.user, waits.factors, text, by)
-    proven = Proven(waits.user, BY_CODE, code, waits.token_hash)
+    proven = Proven(waits.user, waits.amr, code, waits.token_hash, waits.provider)
     return await open_session(env, proven, by, browser)
 
 
@@ -88,7 +98,7 @@ async def finish_by_enrolling(
     factor by now."""
     if waits.factors:
         raise StepGone
-    proven = Proven(waits.user, BY_CODE, enrolment, waits.token_hash)
+    proven = Proven(waits.user, waits.amr, enrolment, waits.token_hash, waits.provider)
     opened = await open_session(env, proven, by, browser)
     tell_enrolled(env, opened.user, enrolment)
     return opened

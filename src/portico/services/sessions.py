@@ -50,9 +50,10 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
             now=change.now,
             expires_at=change.now + MAX_SECONDS * SECOND,
         )
-        return Opened(
-            session, secret, await note_sign_in(env, change, current, "session", session.id)
+        user = await note_sign_in(
+            env, change, current, "session", session.id, provider=proven.provider
         )
+        return Opened(session, secret, user)
 
     return await env.change(by.alone, work)
 

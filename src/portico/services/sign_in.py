@@ -56,12 +56,14 @@ class Attempt(NamedTuple):
 
 class Proven(NamedTuple):
     """A user who has proved who they are, and how. Signing in uses up the code that they showed, or
-    sets up their new app, and ends the wait of the sign-in whose digest is `pending`."""
+    sets up their new app, and ends the wait of the sign-in whose digest is `pending`. `provider`
+    is the name of the one that has said so, None where a password did."""
 
     user: User
     amr: Methods
     shown: Code | Enrolment | Assertion | None = None
     pending: bytes | None = None
+    provider: str | None = None
 
 
 class StepGone(AuthenticationRequired):
@@ -156,7 +158,12 @@ def _check_needs_no_code(env: Environment, user: User, factors: Factors) -> None
 
 
 async def note_sign_in(
-    env: Environment, change: Change, user: User, credential: str, row_id: int
+    env: Environment,
+    change: Change,
+    user: User,
+    credential: str,
+    row_id: int,
+    provider: str | None = None,
 ) -> User:
     """Moves `last_login_at`, remembers the address and notes it, in the change that stores the
     credential (its kind and id). Returns the user as it now is."""
@@ -166,7 +173,7 @@ async def note_sign_in(
     by = change.by.named(
         user_id=user.id, email=user.email, credential=credential, credential_id=row_id
     )
-    change.note(SignedIn(user), by)
+    change.note(SignedIn(user, provider), by)
     return user
 
 

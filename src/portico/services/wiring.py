@@ -6,10 +6,12 @@ import msgspec
 
 from portico.domain.limits import Plan
 from portico.domain.networks import Destinations
+from portico.domain.providers import Provider
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.services.change import Tell
 from portico.services.mail_queue import MailQueue
+from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
 from portico.services.vault import Vault
 from portico.state.protocol import Limiter
@@ -53,13 +55,16 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     sign_up: bool
     sign_up_domains: tuple[str, ...]
     """Whose e-mails may sign up; none: all."""
+    providers: tuple[Provider, ...]
+    """Whom else people may sign in by."""
 
 
 class Engines(msgspec.Struct, frozen=True, kw_only=True):
-    """What an environment runs on; the last three serve both environments."""
+    """What an environment runs on; the last four serve both environments."""
 
     db: Database
     limiter: Limiter
     passwords: Passwords
     vault: Vault
     mail_queue: MailQueue
+    relying_party: RelyingParty

@@ -37,7 +37,8 @@ class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limi
             (setting.name, getattr(self, setting.name), setting.secret) for setting in SETTINGS
         )
         shown = (f"{name}={redacted(v) if secret and v else v!r}" for name, v, secret in values)
-        return f"Settings({', '.join(shown)}, plans={self.plans!r})"
+        tables = f"plans={self.plans!r}, providers={self.providers!r}"
+        return f"Settings({', '.join(shown)}, {tables})"
 
 
 GROUPS: tuple[type[Group], ...] = Settings.__bases__

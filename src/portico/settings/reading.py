@@ -13,6 +13,7 @@ from portico.domain.errors import BrokenRule
 from portico.settings.addresses import following
 from portico.settings.composed import SETTINGS, Settings
 from portico.settings.declaring import Setting, SettingError
+from portico.settings.providers import providers
 from portico.settings.values import plans, redacted, suggestion
 
 CONFIG_VARIABLE = "PORTICO_CONFIG"
@@ -35,7 +36,10 @@ def load(flags: Mapping[str, str | int | None], environ: Mapping[str, str], cwd:
     """
     file, document = _document(environ, cwd)
     try:
-        merged_plans = plans(document.pop("plans", {}))
+        tables = {
+            "plans": plans(document.pop("plans", {})),
+            "providers": providers(document.pop("sign_in", {})),
+        }
     except BrokenRule as rule:
         raise SettingError(f"{rule} (in {file})") from None
     sources: dict[str, str] = {}
@@ -48,7 +52,7 @@ def load(flags: Mapping[str, str | int | None], environ: Mapping[str, str], cwd:
     for given in (*_from_file(document, file), *_from_environment(environ), *_from_flags(flags)):
         values[given.setting.name] = _parsed(given, cwd)
         sources[given.setting.name] = given.source
-    settings = Settings(**(values | following(values)), plans=merged_plans)
+    settings = Settings(**(values | following(values) | tables))
     settings.check(sources)
     return settings
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from portico.domain.providers import Provider
 from portico.settings.declaring import Group, declared
 from portico.settings.values import domains, one_of, switch, whole
 
@@ -56,3 +57,4 @@ class SigningIn(Group):
             kind=int,
         ),
     ]
+    providers: tuple[Provider, ...]

@@ -38,6 +38,7 @@ class Aging(Enum):
     CHALLENGES = ("challenges", "expires_at", "token_hash")
     USED_CHALLENGES = ("used_challenges", "expires_at", "challenge_hash")
     PENDING_SIGN_INS = ("pending_sign_ins", "expires_at", "token_hash")
+    PROVIDER_VISITS = ("provider_visits", "expires_at", "token_hash")
     EMAIL_TOKENS = ("email_tokens", "expires_at", "token_hash")
     INVITATIONS = ("invitations", "expires_at")
     SHOWN_ONCE = ("shown_once", "expires_at", "token_hash")

@@ -8,10 +8,12 @@ from portico.storage.table import Table
 
 
 class PendingSignIn(msgspec.Struct, frozen=True):
-    """A sign-in whose password was right. `expires_at` is in epoch milliseconds."""
+    """A sign-in whose first step is taken: by a provider, or by the password where it is None.
+    `expires_at` is in epoch milliseconds."""
 
     user_id: int
     expires_at: int
+    provider: str | None
 
 
 AUTHENTICATORS = Table("authenticators", Authenticator, fixed=("user_id", "secret", "created_at"))

@@ -19,6 +19,7 @@ from portico.storage.invitations import Invitations
 from portico.storage.leases import Leases
 from portico.storage.live_credentials import LiveCredentials
 from portico.storage.products import Products
+from portico.storage.providers import ProviderStore
 from portico.storage.rate_counters import RateCounters
 from portico.storage.sessions import Sessions
 from portico.storage.shown_once import ShownOnce
@@ -41,6 +42,7 @@ class Stores:
         self.factors = FactorStore(db)
         self.challenges = Challenges()
         self.invitations = Invitations(db)
+        self.providers = ProviderStore(db)
         self.shown_once = ShownOnce()
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)

@@ -7,9 +7,16 @@ from portico.domain.users import User
 
 
 class SignedIn(OfUser, frozen=True):
-    """Somebody signed in."""
+    """Somebody signed in: by a provider, or else by their password."""
 
     action = "sign_in"
+
+    provider: str | None = None
+
+    @property
+    def details(self) -> Details:
+        """The provider's name, where it was one."""
+        return {} if self.provider is None else {"provider": self.provider}
 
 
 class SignInRefused(Event, frozen=True):

@@ -1,0 +1,187 @@
+"""Signing in by another provider, and which ones an account is linked to."""
+
+from functools import partial
+
+from portico.domain.errors import (
+    AuthenticationRequired,
+    Conflict,
+    NotFound,
+    PermissionDenied,
+    PorticoError,
+    Unavailable,
+)
+from portico.domain.providers import Provider, ProviderLink
+from portico.http.cookies import PROVIDER
+from portico.http.messages import Reply
+from portico.http.problems import problem
+from portico.http.routing import Access
+from portico.pages.sign_in import enter, local
+from portico.pages.site import PageRoute, Visit
+from portico.pages.step_up import fresh
+from portico.services.environment import Environment
+from portico.services.openid import Answer
+from portico.services.providers import (
+    Known,
+    await_link,
+    begin_visit,
+    end_visit,
+    label_of,
+    link,
+    unlink,
+)
+
+
+async def begin(provider: Provider, visit: Visit) -> Reply:
+    """POST /sign-in/with/NAME."""
+    target = local(visit.site, visit.sent("next"))
+    return await _leave(visit, provider, target, again=bool(visit.sent("again")))
+
+
+async def begin_link(visit: Visit) -> Reply:
+    """POST /security/link."""
+    provider = visit.site.accounts.environment.sign_in_by.get(visit.form.text("provider"))
+    if provider is None:
+        raise NotFound("Nobody signs in by this provider any more.")
+    return await _leave(visit, provider, visit.site.home, user_id=visit.user.id)
+
+
+async def _leave(
+    visit: Visit,
+    provider: Provider,
+    target: str,
+    *,
+    user_id: int | None = None,
+    again: bool = False,
+) -> Reply:
+    try:
+        gone = await begin_visit(
+            visit.site.accounts.environment,
+            provider,
+            _back(visit, provider),
+            target,
+            visit.request.by,
+            user_id=user_id,
+            again=again,
+        )
+    except Unavailable as error:
+        return _refused(visit, error, target)
+    # A redirect would be one of a form, which our policy keeps to this host.
+    reply = visit.page(
+        "leave.html", f"To {provider.label}", address=gone.address, to=provider.label
+    )
+    reply.headers.append(PROVIDER.set(gone.secret))
+    return reply
+
+
+async def come_back(provider: Provider, visit: Visit) -> Reply:
+    """GET /sign-in/back/NAME: where the provider sends the browser."""
+    if visit.cookie_kept_back:
+        raise AuthenticationRequired("Whether somebody is signed in will be seen.")
+    env, by = visit.site.accounts.environment, visit.request.by
+    answer = Answer(*(visit.sent(name) for name in Answer._fields))
+    secret = PROVIDER.read(visit.request.headers) or ""
+    target = visit.site.home
+    try:
+        known = await end_visit(env, provider, _back(visit, provider), secret, answer, by)
+        target = known.visit.target
+        if known.visit.user_id is not None:
+            return _left(await _link(visit, provider, known))
+        if known.user is not None:
+            return _left(await enter(visit, known.user, target, provider.name))
+        waits = await await_link(env, provider, known, by)
+    except (PermissionDenied, Conflict, AuthenticationRequired, Unavailable) as error:
+        return _refused(visit, error, target)
+    reply = visit.go("/sign-in", next=target)
+    reply.headers.append(PROVIDER.set(waits))
+    return reply
+
+
+async def _link(visit: Visit, provider: Provider, known: Known) -> Reply:
+    if not visit.signed_in or visit.user.id != known.visit.user_id:
+        raise PermissionDenied(
+            "You are not signed in any more as who you were, so nothing was linked. Sign in, and"
+            " link it again."
+        )
+    await link(visit.env, provider, known.person, visit.user.id, visit.request.by)
+    return visit.go("/security", done="provider-linked")
+
+
+def _left(reply: Reply) -> Reply:
+    reply.headers.append(PROVIDER.clear())
+    return reply
+
+
+def _refused(visit: Visit, error: PorticoError, target: str) -> Reply:
+    shown = problem(error)
+    reply = visit.page(
+        "provider_refused.html",
+        "This did not sign you in",
+        # 401 would ask for a header that no browser can send.
+        status=403 if shown.status == 401 else shown.status,
+        message=error.message,
+        next=target,
+        private_address=True,
+    )
+    reply.headers += [field for field in shown.headers if field[0] == "retry-after"]
+    return reply
+
+
+def _back(visit: Visit, provider: Provider) -> str:
+    """Where the provider sends the browser: an address of each provider's own, so that none is
+    taken for another (RFC 9700 §4.4)."""
+    return f"{visit.site.origin}{visit.site.base}/sign-in/back/{provider.name}"
+
+
+async def _own(visit: Visit) -> ProviderLink:
+    """The link that the form or the address names. Raises `NotFound`."""
+    links = await visit.env.providers.links_of(visit.user.id)
+    found = next((one for one in links if one.id == visit.sent_id()), None)
+    if found is None:
+        raise NotFound("There is no such link: it was removed meanwhile.")
+    return found
+
+
+async def ask_unlink(visit: Visit) -> Reply:
+    """GET /security/unlink."""
+    found = await _own(visit)
+    return visit.asks(
+        f"Unlink {label_of(visit.env, found) or found.issuer}?",
+        f"{found.email or found.subject} can no longer sign you in there.",
+        words="Unlink",
+        danger=True,
+        action="/security/unlink",
+        back=("/security", "Sign-in security"),
+        id=found.id,
+    )
+
+
+async def remove_link(visit: Visit) -> Reply:
+    """POST /security/unlink."""
+    found = await _own(visit)
+    await unlink(visit.env, visit.user.id, found.id, visit.request.by)
+    return visit.go("/security", done="provider-unlinked")
+
+
+async def linked(visit: Visit) -> list[tuple[ProviderLink, str]]:
+    """An account's links, each with what its provider is called."""
+    links = await visit.env.providers.links_of(visit.user.id)
+    return [(one, label_of(visit.env, one) or one.issuer) for one in links]
+
+
+def provider_pages(env: Environment) -> tuple[PageRoute, ...]:
+    """The ways to the providers of an environment's accounts, and back."""
+    return tuple(
+        page
+        for name, provider in env.sign_in_by.items()
+        for page in (
+            PageRoute("POST", f"/sign-in/with/{name}", partial(begin, provider), Access.ANYONE),
+            PageRoute("GET", f"/sign-in/back/{name}", partial(come_back, provider), Access.ANYONE),
+        )
+    )
+
+
+LINKING = (
+    PageRoute("POST", "/security/link", fresh(begin_link)),
+    PageRoute("GET", "/security/unlink", ask_unlink),
+    PageRoute("POST", "/security/unlink", fresh(remove_link)),
+)

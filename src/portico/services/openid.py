@@ -1,0 +1,319 @@
+"""Being a client of other providers: OpenID Connect Core 1.0 by the code flow, with discovery,
+PKCE (RFC 7636), and the issuer in the answer (RFC 9207).
+
+A provider is a stranger whom an operator trusts to tell people apart, and in nothing else: what it
+answers is bounded, and each refusal says in the log what was wrong.
+"""
+
+import logging
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Mapping
+from hmac import compare_digest
+from hmac import digest as mac
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote_plus, urlencode
+
+import msgspec
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import import_key
+
+from portico.domain.errors import BrokenRule, PermissionDenied, Unavailable
+from portico.domain.oauth import OPENID_SCOPES, challenge_of
+from portico.domain.providers import Person, Provider, is_address
+from portico.domain.text import text_fault
+from portico.domain.times import MINUTE, SECOND, Clock
+from portico.domain.users import email
+from portico.outbound.fetching import Fetched, Fetcher, Unfetched
+
+ALGORITHMS = [
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "Ed25519"),
+]
+"""How an ID token may be signed: by a key that is published, never by none or a secret."""
+
+KEPT = 10 * MINUTE
+"""How long what a provider has told of itself is kept, in milliseconds. Its keys are asked for with
+each sign-in, so that one that was rotated or withdrawn is."""
+
+SKEW = 60
+"""Seconds that the two clocks may differ."""
+
+_REGISTRY = jws.JWSRegistry(strict_check_header=False)
+_KEY_TYPES = ("RSA", "EC", "OKP")
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class NotAccepted(PermissionDenied):
+    """What a provider has answered proves nobody."""
+
+
+class _Bad(Exception):
+    """What was wrong with an answer, for the log."""
+
+
+class Trip(NamedTuple):
+    """What goes to the provider and must come back, made of the secret of one visit."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+    @classmethod
+    def of(cls, secret: str) -> "Trip":
+        """That of a visit."""
+        made = (mac(secret.encode(), field.encode(), "sha256") for field in cls._fields)
+        return cls(*(urlsafe_b64encode(one).decode().rstrip("=") for one in made))
+
+
+class Answer(NamedTuple):
+    """What the browser brings back (RFC 6749 §4.1.2, RFC 9207); what is missing is empty."""
+
+    code: str
+    state: str
+    iss: str
+    error: str
+
+    def belongs_to(self, trip: Trip) -> bool:
+        """Whether it answers this visit."""
+        return compare_digest(self.state.encode(), trip.state.encode())
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """OpenID Connect Discovery 1.0 §3."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class _Tokens(msgspec.Struct):
+    id_token: str
+    access_token: str | None = None
+
+
+class _Keys(msgspec.Struct):
+    keys: list[dict[str, Any]]
+
+
+class _Facts(msgspec.Struct):
+    """What is told of somebody in an ID token or at the userinfo endpoint."""
+
+    sub: str
+    email: Any = None
+    email_verified: Any = None
+    name: Any = None
+
+
+class _Claims(_Facts, kw_only=True):
+    """An ID token's (OpenID Connect Core §2)."""
+
+    iss: str
+    aud: str | list[str]
+    exp: float
+    nonce: str
+    azp: str | None = None
+
+
+class RelyingParty:
+    """Asks providers who somebody is."""
+
+    def __init__(self, fetcher: Fetcher, clock: Clock) -> None:
+        self._fetcher = fetcher
+        self._clock = clock
+        self._known: dict[str, tuple[int, _Metadata]] = {}
+
+    async def address(
+        self, provider: Provider, trip: Trip, redirect_uri: str, *, again: bool
+    ) -> str:
+        """Where to send the browser; `again`: to prove itself anew. Raises `Unavailable`."""
+        endpoint = (await self._metadata(provider)).authorization_endpoint
+        asked = {
+            "response_type": "code",
+            "client_id": provider.client_id,
+            "redirect_uri": redirect_uri,
+            "scope": " ".join(OPENID_SCOPES),
+            "state": trip.state,
+            "nonce": trip.nonce,
+            "code_challenge": challenge_of(trip.verifier),
+            "code_challenge_method": "S256",
+        }
+        if again:
+            asked["prompt"] = "login"
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
+
+    async def person(
+        self, provider: Provider, trip: Trip, redirect_uri: str, answer: Answer
+    ) -> Person:
+        """Who has signed in there, by an answer that belongs to the visit. Raises `NotAccepted`
+        and `Unavailable`."""
+        metadata = await self._metadata(provider)
+        try:
+            _check_issuer(provider, metadata, answer)
+            tokens = await self._exchange(provider, metadata, trip, redirect_uri, answer.code)
+            claims = await self._claims(metadata, tokens.id_token)
+            _check_claims(provider, claims, trip.nonce, self._clock())
+            return _person(await self._facts(metadata, tokens, claims))
+        except _Bad as error:
+            log.warning("%s signed nobody in: %s", provider.name, error)
+            raise NotAccepted(
+                f"What {provider.label} has answered is not as it should be, so nobody was signed"
+                " in. Try again; if it happens again, tell your administrator, who finds in the log"
+                " what was wrong."
+            ) from None
+        except Unfetched as error:
+            raise _away(provider, error) from None
+
+    async def _metadata(self, provider: Provider) -> _Metadata:
+        known = self._known.get(provider.issuer)
+        if known is not None and 0 <= self._clock() - known[0] < KEPT:
+            return known[1]
+        url = f"{provider.issuer.rstrip('/')}/.well-known/openid-configuration"
+        try:
+            metadata = _read(await self._fetcher.get(url, {}), _Metadata)
+            _check_metadata(provider, metadata)
+        except (Unfetched, _Bad) as error:
+            raise _away(provider, error) from None
+        self._known[provider.issuer] = (self._clock(), metadata)
+        return metadata
+
+    async def _exchange(
+        self, provider: Provider, metadata: _Metadata, trip: Trip, redirect_uri: str, code: str
+    ) -> _Tokens:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": trip.verifier,
+        }
+        headers = {}
+        if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
+            # RFC 6749 §2.3.1: each is encoded as in a form before both become a header.
+            pair = f"{quote_plus(provider.client_id)}:{quote_plus(provider.client_secret)}"
+            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        else:
+            form |= {"client_id": provider.client_id, "client_secret": provider.client_secret}
+        return _read(await self._fetcher.post(metadata.token_endpoint, headers, form), _Tokens)
+
+    async def _claims(self, metadata: _Metadata, token: str) -> _Claims:
+        published = _read(await self._fetcher.get(metadata.jwks_uri, {}), _Keys)
+        try:
+            header = jws.extract_compact(token.encode()).headers()
+        except (JoseError, ValueError) as error:
+            raise _Bad(f"its ID token cannot be read: {error}") from None
+        if header["alg"] not in ALGORITHMS:
+            raise _Bad(f"its ID token is signed by {header['alg']!r:.20}")
+        for key in published.keys:
+            named = header.get("kid") in (None, key.get("kid"))
+            if named and key.get("kty") in _KEY_TYPES and key.get("use", "sig") == "sig":
+                payload = _verified(token, key)
+                if payload is not None:
+                    return _decoded(payload, _Claims)
+        raise _Bad("no key that it publishes has signed its ID token")
+
+    async def _facts(self, metadata: _Metadata, tokens: _Tokens, claims: _Claims) -> _Facts:
+        """What is told of them: where the ID token has no e-mail, at the userinfo endpoint."""
+        endpoint = metadata.userinfo_endpoint
+        if claims.email is not None or endpoint is None or tokens.access_token is None:
+            return claims
+        bearer = {"authorization": f"Bearer {_header_safe(tokens.access_token)}"}
+        facts = _read(await self._fetcher.get(endpoint, bearer), _Facts)
+        if facts.sub != claims.sub:  # OpenID Connect Core §5.3.2
+            raise _Bad("its userinfo is of somebody else")
+        return facts
+
+
+def _away(provider: Provider, error: Exception) -> Unavailable:
+    log.warning("%s cannot be asked: %s", provider.name, error)
+    return Unavailable(
+        f"{provider.label} does not answer as it should, so nobody can be signed in by it at the"
+        " moment. Try again in a while, or sign in another way.",
+        30,
+    )
+
+
+def _check_metadata(provider: Provider, metadata: _Metadata) -> None:
+    if metadata.issuer != provider.issuer:
+        raise _Bad(f"it calls itself {metadata.issuer!r:.200}, not {provider.issuer!r}")
+    endpoints = (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri)
+    for endpoint in (*endpoints, metadata.userinfo_endpoint or provider.issuer):
+        if not is_address(endpoint):
+            raise _Bad(f"its endpoint {endpoint!r:.200} is not https")
+
+
+def _check_issuer(provider: Provider, metadata: _Metadata, answer: Answer) -> None:
+    """RFC 9207 §2.4: who has answered is who was asked."""
+    wanted = metadata.authorization_response_iss_parameter_supported
+    if (answer.iss or wanted) and answer.iss != provider.issuer:
+        raise _Bad(f"the answer is {answer.iss!r:.200}'s")
+
+
+def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> None:
+    """OpenID Connect Core §3.1.3.7."""
+    audience = [claims.aud] if isinstance(claims.aud, str) else claims.aud
+    if claims.iss != provider.issuer:
+        raise _Bad("its ID token has another issuer")
+    if provider.client_id not in audience:
+        raise _Bad("its ID token is for another client")
+    if claims.azp != provider.client_id and (claims.azp is not None or len(audience) > 1):
+        raise _Bad("its ID token was issued to another client")
+    if not now / SECOND < claims.exp + SKEW:
+        raise _Bad("its ID token has expired")
+    if not compare_digest(claims.nonce.encode(), nonce.encode()):
+        raise _Bad("its ID token is of another visit")
+
+
+def _person(facts: _Facts) -> Person:
+    if not 1 <= len(facts.sub) <= 255 or text_fault(facts.sub):
+        raise _Bad("its subject is none")
+    try:
+        address = email(facts.email) if isinstance(facts.email, str) else ""
+    except BrokenRule:
+        address = ""
+    told = facts.name if isinstance(facts.name, str) and not text_fault(facts.name) else ""
+    return Person(facts.sub, address, facts.email_verified is True, told)
+
+
+def _verified(token: str, key: dict[str, Any]) -> bytes | None:
+    """What a key has signed; None where it did not sign this."""
+    try:
+        return jws.deserialize_compact(
+            token, import_key(key), algorithms=ALGORITHMS, registry=_REGISTRY
+        ).payload
+    except (JoseError, ValueError, TypeError):
+        return None
+
+
+def _read(answer: Fetched, shape: type[T]) -> T:
+    if answer.status != 200:
+        raise _Bad(f"it answered with the status {answer.status}{_error(answer.body)}")
+    return _decoded(answer.body, shape)
+
+
+def _error(body: bytes) -> str:
+    """The code of an OAuth error (RFC 6749 §5.2), which holds no secret."""
+    try:
+        told: Mapping[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+    except (ValueError, RecursionError):
+        return ""
+    return f" and {told['error']!r:.100}" if "error" in told else ""
+
+
+def _decoded(body: bytes, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except (ValueError, RecursionError) as error:
+        raise _Bad(f"it answered with something else: {error}") from None
+
+
+def _header_safe(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise _Bad("its access token is none")
+    return text

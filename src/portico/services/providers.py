@@ -1,0 +1,291 @@
+"""Use cases of other providers: visit one, sign in by it, be linked to it.
+
+A provider's word is a first factor, as a password is. Whose it is, a link says: of an issuer and
+the subject that it has given somebody for good. It is made by whoever is signed in, or signs in at
+once as before; an e-mail alone makes none.
+"""
+
+from typing import NamedTuple
+
+from portico.domain.audit import By
+from portico.domain.errors import BrokenRule, Conflict, NotFound
+from portico.domain.events.providers import ProviderLinked, ProviderUnlinked
+from portico.domain.events.signing_in import SignInRefused
+from portico.domain.events.users import UserCreated
+from portico.domain.providers import (
+    VISIT_SECONDS,
+    Person,
+    Provider,
+    ProviderLink,
+    ProviderVisit,
+    permits,
+)
+from portico.domain.secrets import digest, mint
+from portico.domain.times import SECOND
+from portico.domain.users import User, email_key, new_user
+from portico.domain.users import name as user_name
+from portico.services.change import Change
+from portico.services.environment import Environment
+from portico.services.letters import tell
+from portico.services.openid import Answer, NotAccepted, Trip
+from portico.services.sign_in import SUSPENDED
+from portico.services.users import missing_user
+from portico.storage.database import UniqueViolation
+
+_LOST = (
+    "This sign-in was not begun in this browser, took longer than ten minutes, or was finished"
+    " before. Begin it again."
+)
+
+
+class Gone(NamedTuple):
+    """Somebody who is on their way: the secret that their browser keeps, and where they go."""
+
+    secret: str
+    address: str
+
+
+class Known(NamedTuple):
+    """Whom a provider has named, and whose account that is; None where it is nobody's yet."""
+
+    person: Person
+    user: User | None
+    visit: ProviderVisit
+
+
+async def begin_visit(
+    env: Environment,
+    provider: Provider,
+    redirect_uri: str,
+    target: str,
+    by: By,
+    *,
+    user_id: int | None = None,
+    again: bool = False,
+) -> Gone:
+    """Sends somebody to a provider: to sign in or, with `user_id`, to link that account. With
+    `again` the provider is asked to see who it is anew. Raises `Unavailable`."""
+    secret = mint("", env.random(32))
+    address = await env.relying_party.address(provider, Trip.of(secret), redirect_uri, again=again)
+    await _keep_visit(env, secret, ProviderVisit(provider.name, target, user_id, None, "", 0), by)
+    return Gone(secret, address)
+
+
+async def end_visit(
+    env: Environment, provider: Provider, redirect_uri: str, secret: str, answer: Answer, by: By
+) -> Known:
+    """Takes what a browser has brought back, once, and tells whose account that is; makes one where
+    the provider may. Raises `NotAccepted` and `Unavailable`."""
+    trip = Trip.of(secret)
+    if not answer.belongs_to(trip):
+        raise NotAccepted(_LOST)
+    visit = await _take_visit(env, secret, by)
+    if visit is None or visit.provider != provider.name or visit.subject is not None:
+        raise NotAccepted(_LOST)
+    if answer.error:
+        raise NotAccepted(_denied(provider, answer.error))
+    person = await env.relying_party.person(provider, trip, redirect_uri, answer)
+    if not permits(provider, person):
+        raise NotAccepted(
+            f"{person.email or 'This account'} may not sign in here by {provider.label}: it takes a"
+            f" verified e-mail of {' or '.join(provider.domains)}."
+        )
+    if visit.user_id is not None:
+        return Known(person, None, visit)
+    user = await _user(env, provider, person)
+    if user is None and provider.create_users:
+        user = await _create(env, provider, person, by)
+    if user is not None and user.suspended_at is not None:
+        await _note_refusal(env, user, by)
+        raise NotAccepted(SUSPENDED)
+    return Known(person, user, visit)
+
+
+async def await_link(env: Environment, provider: Provider, known: Known, by: By) -> str:
+    """The secret by which the next sign-in of this browser links its account to a person whom
+    nobody is linked to, if their e-mail is the same. Raises `NotAccepted` without one."""
+    person = known.person
+    if not person.email:
+        raise NotAccepted(
+            f"No account here is linked to this one of {provider.label}, which tells no e-mail."
+            " Sign in as before, and link it under Sign-in security."
+        )
+    secret = mint("", env.random(32))
+    visit = ProviderVisit(provider.name, known.visit.target, None, person.subject, person.email, 0)
+    await _keep_visit(env, secret, visit, by)
+    return secret
+
+
+async def awaited_link(env: Environment, secret: str | None) -> ProviderVisit | None:
+    """What the next sign-in of a browser links, if anything."""
+    visit = await env.providers.visit(digest(secret)) if secret else None
+    if visit is None or visit.expires_at <= env.clock() or visit.provider not in env.sign_in_by:
+        return None
+    return visit if visit.subject is not None else None
+
+
+async def link_awaited(env: Environment, user: User, secret: str | None, by: By) -> None:
+    """Links the account that has just signed in to what waits for it, if its e-mail is the same."""
+    waits = await awaited_link(env, secret)
+    if waits is None or secret is None or email_key(waits.email) != email_key(user.email):
+        return
+    visit = await _take_visit(env, secret, by)
+    if visit is not None and visit.subject is not None:
+        person = Person(visit.subject, visit.email, email_verified=False, name="")
+        named = by.alone.named(user_id=user.id, email=user.email)
+        await link(env, env.sign_in_by[visit.provider], person, user.id, named)
+
+
+async def link(env: Environment, provider: Provider, person: Person, user_id: int, by: By) -> None:
+    """Links an account to somebody at a provider, and tells it by mail; one that is stays so.
+    Raises `NotFound`, and `Conflict` where another is linked."""
+
+    async def work(change: Change) -> User:
+        user = await _locked(env, change, user_id)
+        await _add(env, change, provider, person, user)
+        return user
+
+    try:
+        user = await env.change(by, work)
+    except UniqueViolation:
+        known = await env.providers.link(provider.issuer, person.subject)
+        if known is not None and known.user_id == user_id:
+            return
+        raise Conflict(
+            f"This account of {provider.label} is linked to another account here. Unlink it there"
+            " first."
+        ) from None
+    _tell(env, user, f"{provider.label} ({person.email or person.subject}) can now sign you in.")
+
+
+async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
+    """Ends a link, and tells the account by mail. Raises `NotFound`, and `Conflict` where it is the
+    last way in."""
+
+    async def work(change: Change) -> tuple[User, ProviderLink]:
+        user = await _locked(env, change, user_id)
+        links = await env.providers.links_of(user_id, change.tx)
+        found = next((one for one in links if one.id == link_id), None)
+        if found is None:
+            raise NotFound("There is no such link: it was removed meanwhile.")
+        others = [one for one in links if one.id != link_id and label_of(env, one)]
+        if user.password_hash is None and not others:
+            raise Conflict("This is the only way into your account: set a password first.")
+        await env.providers.remove_link(change.tx, user_id, link_id)
+        await env.factors.delete_pending_of_user(change.tx, user_id)
+        change.note(ProviderUnlinked(user, found.issuer))
+        return user, found
+
+    user, found = await env.change(by, work)
+    name = label_of(env, found) or found.issuer
+    _tell(env, user, f"{name} ({found.email or found.subject}) can no longer sign you in.")
+
+
+def label_of(env: Environment, link: ProviderLink) -> str:
+    """What the provider of a link is called; empty where it is configured no longer."""
+    found = (one.label for one in env.sign_in_by.values() if one.issuer == link.issuer)
+    return next(found, "")
+
+
+async def _user(env: Environment, provider: Provider, person: Person) -> User | None:
+    known = await env.providers.link(provider.issuer, person.subject)
+    return None if known is None else await env.users.get(known.user_id)
+
+
+async def _create(env: Environment, provider: Provider, person: Person, by: By) -> User | None:
+    """A new account for somebody whose e-mail the provider has verified; None where it has not, or
+    where an account has it."""
+    if not (person.email and person.email_verified):
+        return None
+
+    async def work(change: Change) -> User | None:
+        if await env.users.by_email(person.email, change.tx):
+            return None
+        user = new_user(
+            name=_name(person),
+            email=person.email,
+            role=provider.role,
+            plan="free",
+            password_hash=None,
+            now=change.now,
+            email_verified_at=change.now,
+        )
+        user = await env.users.insert(change.tx, user)
+        change.note(UserCreated(user))
+        await _add(env, change, provider, person, user)
+        return user
+
+    try:
+        return await env.change(by.alone, work)
+    except UniqueViolation:  # another return made it in this moment
+        return await _user(env, provider, person)
+
+
+async def _add(
+    env: Environment, change: Change, provider: Provider, person: Person, user: User
+) -> None:
+    new = ProviderLink(0, user.id, provider.issuer, person.subject, person.email, change.now)
+    await env.providers.add_link(change.tx, new)
+    change.note(ProviderLinked(user, provider.issuer))
+
+
+async def _keep_visit(env: Environment, secret: str, visit: ProviderVisit, by: By) -> None:
+    async def work(change: Change) -> None:
+        await env.providers.add_visit(
+            change.tx, digest(secret), visit, change.now + VISIT_SECONDS * SECOND
+        )
+        change.told_elsewhere()  # by signing in, or linking
+
+    await env.change(by.alone, work)
+
+
+async def _take_visit(env: Environment, secret: str, by: By) -> ProviderVisit | None:
+    async def work(change: Change) -> ProviderVisit | None:
+        change.told_elsewhere()  # by signing in, or linking
+        return await env.providers.take_visit(change.tx, digest(secret), change.now)
+
+    return await env.change(by.alone, work)
+
+
+async def _note_refusal(env: Environment, user: User, by: By) -> None:
+    async def work(change: Change) -> None:
+        change.note(SignInRefused(user))
+
+    await env.change(by.alone.named(credential="provider"), work)
+
+
+async def _locked(env: Environment, change: Change, user_id: int) -> User:
+    user = await change.lock(env.users, user_id)
+    if user is None:
+        raise missing_user(user_id)
+    return user
+
+
+def _name(person: Person) -> str:
+    for told in (person.name, person.email.partition("@")[0]):
+        try:
+            return user_name(told)
+        except BrokenRule:
+            continue
+    return person.email[:100]
+
+
+def _denied(provider: Provider, error: str) -> str:
+    if error == "access_denied":
+        return f"{provider.label} was not allowed to sign you in here. Nothing was changed."
+    return (
+        f"{provider.label} has signed nobody in, and does not say more than"
+        f" {error if error.replace('_', '').isalnum() and len(error) < 50 else 'an error'}. Try"
+        " again, or sign in another way."
+    )
+
+
+def _tell(env: Environment, user: User, what: str) -> None:
+    tell(
+        env,
+        user,
+        "The ways into your Portico account changed",
+        what,
+        "If it was not you, change your password at once and ask your administrator.",
+        f"{env.addresses.dashboard}/security",
+    )

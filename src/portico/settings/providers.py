@@ -1,0 +1,94 @@
+"""The tables `[sign_in.NAME]` of portico.toml: other providers that people may sign in with."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from portico.domain.errors import BrokenRule
+from portico.domain.providers import Provider, is_address
+from portico.domain.users import ROLES
+from portico.settings.values import domain, one_of, suggestion
+
+_NEEDED = ("issuer", "client_id", "client_secret")
+
+
+def providers(tables: object) -> tuple[Provider, ...]:
+    """The providers of these tables, in their order. Raises `BrokenRule`, which holds no secret."""
+    if not isinstance(tables, dict):
+        raise BrokenRule("sign_in must be tables, [sign_in.NAME]")
+    found = tuple(_provider(name, table) for name, table in tables.items())
+    issuers = [provider.issuer.rstrip("/") for provider in found]
+    for provider in found:
+        # A link is to an issuer's subject, which another client of it may see under another name.
+        if issuers.count(provider.issuer.rstrip("/")) > 1:
+            raise BrokenRule(f"sign_in.{provider.name}.issuer is another provider's too")
+    return found
+
+
+def _provider(name: str, table: object) -> Provider:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,49}", name):
+        raise BrokenRule(f"sign_in.{name} must be named with at most 50 of a-z, 0-9, - and _")
+    if not isinstance(table, dict):
+        raise BrokenRule(f"sign_in.{name} must be a table with {', '.join(_NEEDED)}")
+    for key in table:
+        if key not in _RULES:
+            raise BrokenRule(f"{key!r} is not a setting of sign_in.{name}{suggestion(key, _RULES)}")
+    if missing := [key for key in _NEEDED if key not in table]:
+        raise BrokenRule(f"sign_in.{name} needs {' and '.join(missing)} too")
+    values: dict[str, Any] = {"label": name.capitalize()}
+    for key, value in table.items():
+        try:
+            values[key] = _RULES[key](value)
+        except BrokenRule as rule:
+            raise BrokenRule(f"sign_in.{name}.{key} {rule}") from None
+    return Provider(name=name, **values)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise BrokenRule("must be text in quotes, without control characters")
+    return value
+
+
+def _label(value: object) -> str:
+    text = _text(value).strip()
+    if len(text) > 50:
+        raise BrokenRule("must have at most 50 characters")
+    return text
+
+
+def _issuer(value: object) -> str:
+    text = _text(value)
+    if not is_address(text) or "?" in text:
+        raise BrokenRule(
+            "must be an https:// address without user, query or fragment, such as"
+            " https://accounts.google.com; http:// on a loopback address alone"
+        )
+    return text
+
+
+def _domains(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise BrokenRule('must be a list of domains, such as ["example.com"]')
+    return tuple(domain(_text(one)) for one in value)
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise BrokenRule("must be true or false")
+    return value
+
+
+def _role(value: object) -> str:
+    return one_of(*ROLES)(_text(value))
+
+
+_RULES: dict[str, Callable[[object], object]] = {
+    "issuer": _issuer,
+    "client_id": _text,
+    "client_secret": _text,
+    "label": _label,
+    "domains": _domains,
+    "create_users": _switch,
+    "role": _role,
+}

@@ -1,0 +1,525 @@
+"""Signing in by another provider: who may, as whom, and what proves nothing."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from auth.test_second_factor import HERE, ORIGIN, code_of, factored, session_in
+from driving import Api, settings_for
+from openid_provider import CLIENT, OTHER_KEY, SECRET, OpenIdProvider, client_secret_key, providing
+from portico.domain.audit import OPERATOR
+from portico.domain.errors import Conflict
+from portico.domain.providers import Person as Told
+from portico.domain.users import User
+from portico.services.providers import link, unlink
+from portico.services.suspension import suspend
+from signing_in import AUTH, PASSWORD
+
+DASHBOARD = f"{HERE}/dashboard"
+ADA: dict[str, Any] = {
+    "sub": "ada-1",
+    "email": "ada@example.com",
+    "email_verified": True,
+    "name": "Ada",
+}
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[OpenIdProvider]:
+    """A provider at which Ada is signed in."""
+    async with providing() as provider:
+        provider.claims = dict(ADA)
+        yield provider
+
+
+@pytest.fixture
+def table() -> str:
+    """More settings of the provider."""
+    return ""
+
+
+@pytest.fixture
+async def api(
+    environ: dict[str, str], tmp_path: Path, provider: OpenIdProvider, table: str
+) -> AsyncIterator[Api]:
+    """The application, where people may sign in by the provider."""
+    (tmp_path / "portico.toml").write_text(
+        f'[sign_in.corp]\nissuer = "{provider.issuer}"\nclient_id = "{CLIENT}"\n'
+        f'client_secret = "{SECRET}"\nlabel = "Corp"\n{table}\n'
+    )
+    api = Api(settings_for(tmp_path, environ))
+    await api.start()
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+class Traveller:
+    """Somebody with a browser, at one site, and the provider that they go to."""
+
+    def __init__(self, api: Api, provider: OpenIdProvider, at: str = DASHBOARD) -> None:
+        self.browser = api.stranger()
+        self.provider = provider
+        self.at = at
+
+    async def post(self, path: str, **form: str) -> httpx.Response:
+        """A form of that site."""
+        fields = {"next": "", **form}
+        return await self.browser.post(self.at + path, data=fields, headers=ORIGIN)
+
+    async def leave(self, path: str = "/sign-in/with/corp", **form: str) -> str:
+        """Goes to the provider: the address there."""
+        page = await self.post(path, **form)
+        assert page.status_code == 200, page.text
+        found = re.search(r'<a class="button primary wide" href="(.*?)"', page.text)
+        assert found
+        address = unescape(found[1])
+        assert f'content="0; url={found[1]}"' in page.text
+        return address
+
+    async def arrive(self, **more: str) -> httpx.Response:
+        """Goes there and comes back."""
+        return await self.browser.get(self.provider.visit(await self.leave(), **more))
+
+    async def sign_in(self, user: User) -> httpx.Response:
+        """As before: by the password."""
+        return await self.post("/sign-in", email=user.email, password=PASSWORD)
+
+    async def csrf(self) -> str:
+        """What forms carry."""
+        page = await self.browser.get(f"{self.at}/security")
+        found = re.search(r'name="csrf" value="(\w+)"', page.text)
+        assert found, page.text
+        return found[1]
+
+
+async def linked(api: Api) -> User:
+    """Ada's account, linked."""
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    await join(api, user)
+    return user
+
+
+async def join(api: Api, user: User) -> None:
+    """Links an account to Ada at the provider."""
+    told = Told("ada-1", "ada@example.com", email_verified=True, name="")
+    await link(api.live, api.live.sign_in_by["corp"], told, user.id, OPERATOR)
+
+
+async def noted(api: Api) -> list[tuple[str, int | None, Any]]:
+    """The audit log: what, who, and details."""
+    rows = await api.live.db.all("SELECT action, user_id, details FROM audit ORDER BY id", {})
+    return [(row[0], row[1], json.loads(row[2])) for row in rows]
+
+
+def said(answer: httpx.Response) -> str:
+    """Why a page says that nobody was signed in."""
+    assert not session_in(answer)
+    found = re.search(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
+    assert found, answer.text
+    return unescape(found[1])
+
+
+ON_ONE = pytest.mark.parametrize("environ", [{}], ids=["sqlite"])
+"""For what is decided apart from any row."""
+
+SITES = {"dashboard": DASHBOARD, "auth": AUTH["live"]}
+
+
+@pytest.mark.parametrize("site", SITES)
+async def test_whoever_is_linked_signs_in_and_goes_on(
+    api: Api, provider: OpenIdProvider, site: str
+) -> None:
+    user = await linked(api)
+    ada = Traveller(api, provider, SITES[site])
+    page = await ada.browser.get(f"{ada.at}/sign-in")
+    assert "Sign in with Corp" in page.text
+    target = f"{ada.at.removeprefix(HERE)}/keys?x=1"
+    back = provider.visit(await ada.leave(next=target))
+    done = await ada.browser.get(back)
+    assert done.status_code == 303, done.text
+    assert done.headers["location"] == target
+    assert session_in(done)
+    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    assert session.amr == ()
+    assert ("sign_in", user.id, {"provider": "corp"}) in await noted(api)
+    again = await ada.browser.get(back)
+    assert again.status_code == 403
+    assert "finished before" in said(again)
+
+
+async def test_an_unknown_subject_is_linked_by_signing_in_as_before(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account(email="Ada@Example.com", password=PASSWORD)
+    other = await api.account(password=PASSWORD)
+    ada = Traveller(api, provider)
+    async with api.unchanged(but="provider_visits"):
+        back = await ada.arrive()
+        assert back.status_code == 303
+        assert not session_in(back)
+    page = await ada.browser.get(HERE + back.headers["location"])
+    assert "No account here is linked to ada@example.com of Corp yet" in page.text
+    assert not await api.live.providers.links_of(user.id)
+    assert session_in(await ada.sign_in(user))
+    (made,) = await api.live.providers.links_of(user.id)
+    assert made.subject == "ada-1"
+    assert ("provider.linked", user.id, {"issuer": provider.issuer}) in await noted(api)
+    assert session_in(await Traveller(api, provider).arrive())
+    provider.claims["sub"] = "ada-2"
+    another = Traveller(api, provider)
+    assert not session_in(await another.arrive())
+    assert session_in(await another.sign_in(other))
+    assert not await api.live.providers.links_of(other.id), "another e-mail"
+
+
+@ON_ONE
+async def test_what_waits_to_be_linked_waits_for_ten_minutes(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    ada = Traveller(api, provider)
+    await ada.arrive()
+    api.clock.advance(seconds=600)
+    assert session_in(await ada.sign_in(user))
+    assert not await api.live.providers.links_of(user.id)
+
+
+async def test_no_account_is_made_or_linked_by_an_e_mail_alone(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    await api.account(email=ADA["email"], password=PASSWORD)
+    for claims in ({}, {"sub": "eve", "email": "eve@example.com"}, {"email_verified": False}):
+        provider.claims = ADA | claims
+        async with api.unchanged(but="provider_visits"):
+            answer = await Traveller(api, provider).arrive()
+            assert answer.status_code == 303
+            assert "/sign-in?next=" in answer.headers["location"]
+            assert not session_in(answer)
+    provider.claims = {"sub": "nobody"}
+    assert "tells no e-mail" in said(await Traveller(api, provider).arrive())
+
+
+@pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
+async def test_new_people_get_an_account_where_their_e_mail_is_verified(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    assert session_in(await Traveller(api, provider).arrive())
+    user = await api.live.users.by_email(ADA["email"])
+    assert user is not None
+    assert (user.name, user.role, user.plan, user.password_hash) == ("Ada", "editor", "free", None)
+    assert user.email_verified_at == api.clock()
+    assert session_in(await Traveller(api, provider).arrive()), "and comes back"
+    told: list[dict[str, Any]] = [
+        {"email": "a@example.com", "email_verified": False},
+        {"email": "a@example.com", "email_verified": "true"},
+        {"email": "a@example.com", "email_verified": None},
+        {"email": "no e-mail"},
+    ]
+    for number, claims in enumerate(told):
+        provider.claims = ADA | claims | {"sub": f"other-{number}"}
+        async with api.unchanged(but="provider_visits"):
+            assert not session_in(await Traveller(api, provider).arrive())
+    await api.account(email="bob@example.com", password=PASSWORD)
+    provider.claims = {"sub": "bob", "email": "BOB@example.com", "email_verified": True}
+    async with api.unchanged(but="provider_visits"):
+        assert not session_in(await Traveller(api, provider).arrive()), "an account has it"
+
+
+@pytest.mark.parametrize("table", ['create_users = true\ndomains = ["example.com"]'])
+async def test_only_those_of_the_domains_come_in(api: Api, provider: OpenIdProvider) -> None:
+    for claims in (
+        {"email": "ada@example.org"},
+        {"email": "ada@mail.example.com"},
+        {"email_verified": False},
+        {"email": None},
+    ):
+        provider.claims = ADA | claims
+        async with api.unchanged(but="provider_visits"):
+            answer = await Traveller(api, provider).arrive()
+            assert answer.status_code == 403
+            assert "may not sign in here by Corp" in said(answer)
+    provider.claims = dict(ADA, email="Ada@EXAMPLE.com")
+    assert session_in(await Traveller(api, provider).arrive())
+    provider.claims = dict(ADA, email="ada@example.org")
+    assert "may not sign in" in said(await Traveller(api, provider).arrive()), "linked before"
+
+
+async def test_it_is_a_first_factor_like_the_password(api: Api, provider: OpenIdProvider) -> None:
+    user = await factored(api, email=ADA["email"])
+    await join(api, user)
+    ada = Traveller(api, provider)
+    first = await ada.arrive()
+    assert "/sign-in/code?next=" in first.headers["location"]
+    assert not session_in(first)
+    assert session_in(await ada.post("/sign-in/code", otp=code_of(api)))
+    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    assert session.amr == ("otp", "mfa")
+    assert ("sign_in", user.id, {"provider": "corp"}) in await noted(api)
+
+
+async def test_whoever_must_have_a_factor_sets_one_up(api: Api, provider: OpenIdProvider) -> None:
+    api.live.require_second_factor = "all"
+    await linked(api)
+    ada = Traveller(api, provider)
+    first = await ada.arrive()
+    assert "/sign-in/code?next=" in first.headers["location"]
+    assert not session_in(first)
+    assert "QR code" in (await ada.browser.get(HERE + first.headers["location"])).text
+
+
+async def test_a_suspended_account_stays_out(api: Api, provider: OpenIdProvider) -> None:
+    user = await linked(api)
+    await suspend(api.live, user.id, OPERATOR)
+    answer = await Traveller(api, provider).arrive()
+    assert "suspended" in said(answer)
+    assert ("sign_in.refused", None, {"suspended": True}) in await noted(api)
+
+
+async def test_only_the_browser_that_left_comes_back(api: Api, provider: OpenIdProvider) -> None:
+    await linked(api)
+    ada, eve = Traveller(api, provider), Traveller(api, provider)
+    back, others = provider.visit(await ada.leave()), provider.visit(await eve.leave())
+    async with api.unchanged():
+        for browser, address in (
+            (Traveller(api, provider).browser, back),
+            (eve.browser, back),
+            (ada.browser, others),
+            (ada.browser, back.replace("state=", "state=x")),
+            (ada.browser, f"{DASHBOARD}/sign-in/back/corp"),
+        ):
+            assert "not begun in this browser" in said(await browser.get(address))
+    assert session_in(await ada.browser.get(back)), "what others tried has changed nothing"
+
+
+@ON_ONE
+async def test_ten_minutes_away_are_too_long(api: Api, provider: OpenIdProvider) -> None:
+    await linked(api)
+    ada = Traveller(api, provider)
+    back = provider.visit(await ada.leave())
+    api.clock.advance(seconds=600)
+    assert "longer than ten minutes" in said(await ada.browser.get(back))
+
+
+@ON_ONE
+async def test_a_browser_that_keeps_strict_cookies_back_loads_the_page_again(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    await linked(api)
+    ada = Traveller(api, provider)
+    back = provider.visit(await ada.leave())
+    from_there = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
+    first = await ada.browser.get(back, headers=from_there)
+    assert first.status_code == 200
+    assert 'http-equiv="refresh"' in first.text
+    assert session_in(await ada.browser.get(back, headers={"sec-fetch-site": "same-origin"}))
+
+
+@ON_ONE
+async def test_what_was_denied_there_is_told(api: Api, provider: OpenIdProvider) -> None:
+    await linked(api)
+    for error, words in (
+        ("access_denied", "was not allowed to sign you in"),
+        ("login_required", "more than login_required"),
+        ("<script>", "more than an error"),
+    ):
+        answer = await Traveller(api, provider).arrive(code="", error=error)
+        assert answer.status_code == 403
+        assert words in said(answer)
+
+
+LIES: dict[str, dict[str, Any]] = {
+    "another nonce": {"claims": {"nonce": "another"}},
+    "no nonce": {"claims": {"nonce": None}},
+    "another issuer": {"claims": {"iss": "https://evil.example.com"}},
+    "another audience": {"claims": {"aud": "somebody else"}},
+    "no audience": {"claims": {"aud": []}},
+    "audiences without azp": {"claims": {"aud": [CLIENT, "other"]}},
+    "another azp": {"claims": {"azp": "other"}},
+    "another azp of two": {"claims": {"aud": [CLIENT, "other"], "azp": "other"}},
+    "expired": {"claims": {"exp": 1_773_576_000 - 61}},
+    "no end": {"claims": {"exp": None}},
+    "an end that is none": {"claims": {"exp": "tomorrow"}},
+    "a subject that is a number": {"claims": {"sub": 1}},
+    "a subject that is a list": {"claims": {"sub": ["ada-1"]}},
+    "no subject": {"claims": {"sub": None}},
+    "an empty subject": {"claims": {"sub": ""}},
+    "a subject too long": {"claims": {"sub": "a" * 256}},
+    "a subject with NUL": {"claims": {"sub": "ada-1\0"}},
+    "not signed": {"header": {"alg": "none"}, "key": None},
+    "signed by the client's secret": {"header": {"alg": "HS256"}, "key": client_secret_key()},
+    "another key": {"key": OTHER_KEY},
+    "another key of that name": {"key": OTHER_KEY, "header": {"alg": "RS256", "kid": "first"}},
+    "an unknown key": {"header": {"alg": "RS256", "kid": "unknown"}},
+    "no token": {"bodies": {"/token": b"{}"}},
+    "a token that is none": {"bodies": {"/token": b'{"id_token": "a.b.c"}'}},
+    "not JSON": {"bodies": {"/token": b"<html>"}},
+    "deep JSON": {"bodies": {"/token": b"[" * 100_000}},
+    "keys that are none": {"bodies": {"/keys": b'{"keys": [{"kty": "RSA"}, {}]}'}},
+    "keys of another shape": {"bodies": {"/keys": b'{"keys": 1}'}},
+    "userinfo of somebody else": {
+        "claims": {"email": None},
+        "userinfo": {"sub": "eve", "email": "ada@example.com"},
+    },
+}
+
+
+@ON_ONE
+@pytest.mark.parametrize("table", ["create_users = true"])
+async def test_an_answer_that_is_not_as_it_should_be_proves_nobody(
+    api: Api, provider: OpenIdProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    await linked(api)
+    honest = vars(provider).copy()
+    for lie, values in LIES.items():
+        vars(provider).update(honest | values)
+        provider.claims = ADA | values.get("claims", {})
+        caplog.clear()
+        async with api.unchanged(but="provider_visits"):
+            answer = await Traveller(api, provider).arrive()
+            assert answer.status_code == 403, lie
+            assert "is not as it should be" in said(answer), lie
+        assert "corp signed nobody in: " in caplog.text, lie
+        assert SECRET not in caplog.text
+    vars(provider).update(honest)
+    for iss in ("", "https://evil.example.com"):
+        answer = await Traveller(api, provider).arrive(iss=iss)
+        assert "is not as it should be" in said(answer)
+    assert session_in(await Traveller(api, provider).arrive())
+
+
+@ON_ONE
+async def test_good_answers_of_other_kinds_are_taken(api: Api, provider: OpenIdProvider) -> None:
+    await linked(api)
+    provider.header = {"alg": "RS256", "x-ours": "unknown"}
+    provider.claims |= {"aud": [CLIENT, "other"], "azp": CLIENT, "exp": 1_773_576_000 - 59}
+    provider.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    assert session_in(await Traveller(api, provider).arrive())
+
+
+@ON_ONE
+async def test_keys_may_be_rotated_at_any_time(api: Api, provider: OpenIdProvider) -> None:
+    await linked(api)
+    assert session_in(await Traveller(api, provider).arrive())
+    ada = Traveller(api, provider)
+    back = provider.visit(await ada.leave())
+    old, provider.key, provider.keys = provider.key, OTHER_KEY, [OTHER_KEY]
+    provider.header = {"alg": "RS256", "kid": "other"}
+    assert session_in(await ada.browser.get(back))
+    provider.key, provider.header = old, {"alg": "RS256", "kid": "first"}
+    assert "is not as it should be" in said(await Traveller(api, provider).arrive()), "withdrawn"
+
+
+@ON_ONE
+async def test_the_e_mail_may_stand_at_the_userinfo_endpoint(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    provider.claims = {"sub": "ada-1"}
+    provider.userinfo = {"sub": "ada-1", "email": ADA["email"]}
+    ada = Traveller(api, provider)
+    assert not session_in(await ada.arrive())
+    assert session_in(await ada.sign_in(user))
+    assert session_in(await Traveller(api, provider).arrive())
+
+
+DEAF: dict[str, dict[str, Any]] = {
+    "another issuer": {"metadata": {"issuer": "https://evil.example.com"}},
+    "an endpoint without TLS": {"metadata": {"token_endpoint": "http://example.com/token"}},
+    "a script": {"metadata": {"authorization_endpoint": "javascript:alert(1)"}},
+    "another shape": {"metadata": {"jwks_uri": 5}},
+    "a huge answer": {"bodies": {"/.well-known/openid-configuration": b" " * 262_145}},
+    "nothing in time": {"hangs": {"/.well-known/openid-configuration"}},
+}
+
+
+@ON_ONE
+async def test_a_provider_that_does_not_answer_well_is_told_and_may_come_back(
+    api: Api, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await linked(api)
+    ada = Traveller(api, provider)
+    honest = vars(provider).copy()
+    for how, values in DEAF.items():
+        vars(provider).update(honest | values)
+        with monkeypatch.context() as patch:
+            if provider.hangs:
+                patch.setattr(api.portico.fetcher, "_seconds", 0.2)
+            async with api.unchanged():
+                answer = await ada.post("/sign-in/with/corp")
+        assert answer.status_code == 503, how
+        assert int(answer.headers["retry-after"]) > 0
+        assert "Corp does not answer as it should" in said(answer)
+    vars(provider).update(honest)
+    assert session_in(await ada.arrive())
+
+
+async def test_an_account_links_and_unlinks_on_its_page(api: Api, provider: OpenIdProvider) -> None:
+    user = await api.account(email="other@example.com", password=PASSWORD)
+    ada = Traveller(api, provider)
+    await ada.sign_in(user)
+    csrf = await ada.csrf()
+    address = await ada.leave("/security/link", provider="corp", csrf=csrf)
+    done = await ada.browser.get(provider.visit(address))
+    assert done.headers["location"].endswith("/security?done=provider-linked"), done.text
+    page = (await ada.browser.get(f"{DASHBOARD}/security")).text
+    assert "ada@example.com" in page
+    assert session_in(await Traveller(api, provider).arrive())
+    (made,) = await api.live.providers.links_of(user.id)
+    asks = await ada.browser.get(f"{DASHBOARD}/security/unlink?id={made.id}")
+    assert "Unlink Corp?" in asks.text
+    gone = await ada.post("/security/unlink", id=str(made.id), csrf=csrf)
+    assert gone.headers["location"].endswith("/security?done=provider-unlinked")
+    assert not session_in(await Traveller(api, provider).arrive())
+    actions = [action for action, *_ in await noted(api)]
+    assert actions.count("provider.linked") == actions.count("provider.unlinked") == 1
+    assert (await ada.post("/security/unlink", id=str(made.id), csrf=csrf)).status_code == 404
+    assert (await ada.post("/security/link", provider="none", csrf=csrf)).status_code == 404
+    assert (await ada.post("/security/link", provider="corp")).status_code == 403
+
+
+async def test_what_is_linked_to_another_account_stays_there(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await linked(api)
+    eve = Traveller(api, provider)
+    await eve.sign_in(await api.account(password=PASSWORD))
+    address = await eve.leave("/security/link", provider="corp", csrf=await eve.csrf())
+    async with api.unchanged(but="provider_visits"):
+        answer = await eve.browser.get(provider.visit(address))
+        assert answer.status_code == 409
+        assert "linked to another account" in said(answer)
+    assert len(await api.live.providers.links_of(user.id)) == 1
+
+
+@ON_ONE
+async def test_only_who_began_to_link_ends_it(api: Api, provider: OpenIdProvider) -> None:
+    ada = Traveller(api, provider)
+    await ada.sign_in(await api.account(password=PASSWORD))
+    address = await ada.leave("/security/link", provider="corp", csrf=await ada.csrf())
+    await ada.sign_in(await api.account(password=PASSWORD))
+    async with api.unchanged(but="provider_visits"):
+        answer = await ada.browser.get(provider.visit(address))
+        assert "not signed in any more as who you were" in said(answer)
+
+
+async def test_the_last_way_in_stays(api: Api) -> None:
+    user = await api.account()
+    await join(api, user)
+    (made,) = await api.live.providers.links_of(user.id)
+    async with api.unchanged():
+        with pytest.raises(Conflict, match="set a password first"):
+            await unlink(api.live, user.id, made.id, OPERATOR)
+
+
+@ON_ONE
+async def test_the_sandbox_knows_no_providers(api: Api) -> None:
+    page = await api.stranger().get(f"{AUTH['sandbox']}/sign-in")
+    assert page.status_code == 200
+    assert "Corp" not in page.text

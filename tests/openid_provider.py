@@ -1,0 +1,133 @@
+"""A provider of the tests' own: OpenID Connect over loopback HTTP. It lies where it is told to."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, unquote_plus, urlencode, urlsplit
+
+from aiohttp import web
+from joserfc import jws, jwt
+from joserfc.jwk import OctKey, RSAKey
+
+from driving import NOON
+from portico.domain.oauth import challenge_of
+
+CLIENT = "portico at work"
+SECRET = "a:secret/with+all of it"
+
+FIRST_KEY = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"}, private=True)
+OTHER_KEY = RSAKey.generate_key(2048, {"kid": "other", "use": "sig"}, private=True)
+
+_REGISTRY = jws.JWSRegistry(strict_check_header=False)
+
+
+class OpenIdProvider:
+    """Signs in whoever `claims` are. What is set here is answered instead of the truth."""
+
+    def __init__(self) -> None:
+        self.issuer = ""
+        self.claims: dict[str, Any] = {}
+        self.userinfo: dict[str, Any] | None = None
+        self.metadata: dict[str, Any] = {}
+        self.key: Any = FIRST_KEY
+        self.header: dict[str, Any] = {"alg": "RS256", "kid": "first"}
+        self.keys: list[Any] = [FIRST_KEY]
+        self.bodies: dict[str, bytes] = {}
+        """Whole answers, by their path."""
+        self.hangs: set[str] = set()
+        self.asked: list[str] = []
+        self._codes: dict[str, dict[str, str]] = {}
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        """One request."""
+        path = request.path.removeprefix("/here")
+        self.asked.append(path)
+        if path in self.hangs:
+            await asyncio.sleep(60)
+        if path in self.bodies:
+            return web.Response(body=self.bodies[path], content_type="application/json")
+        if path == "/.well-known/openid-configuration":
+            return web.json_response(self._metadata())
+        if path == "/keys":
+            return web.json_response({"keys": [key.as_dict(private=False) for key in self.keys]})
+        if path == "/token":
+            return self._token(request, await request.text())
+        if path == "/userinfo" and request.headers.get("authorization") == "Bearer opaque":
+            return web.json_response(self.userinfo or {"sub": self.claims["sub"]})
+        return web.Response(status=404)
+
+    def visit(self, address: str, **more: str) -> str:
+        """What a browser does there: the address that it is sent back to, with `more` or without
+        what is empty."""
+        parts = urlsplit(address)
+        assert address.startswith(f"{self.issuer}/authorize?")
+        asked = dict(parse_qsl(parts.query))
+        assert asked["response_type"] == "code"
+        assert asked["client_id"] == CLIENT
+        assert asked["scope"].split()[0] == "openid"
+        assert asked["code_challenge_method"] == "S256"
+        code = f"code-{len(self._codes)}"
+        self._codes[code] = asked
+        told = {"code": code, "state": asked["state"], "iss": self.issuer, **more}
+        sent = {name: value for name, value in told.items() if value}
+        return f"{asked['redirect_uri']}?{urlencode(sent)}"
+
+    def _metadata(self) -> dict[str, Any]:
+        return {
+            "issuer": self.issuer,
+            "authorization_endpoint": f"{self.issuer}/authorize",
+            "token_endpoint": f"{self.issuer}/token",
+            "jwks_uri": f"{self.issuer}/keys",
+            "authorization_response_iss_parameter_supported": True,
+            "userinfo_endpoint": f"{self.issuer}/userinfo",
+            **self.metadata,
+        }
+
+    def _token(self, request: web.BaseRequest, text: str) -> web.Response:
+        form = {name: values[0] for name, values in parse_qs(text).items()}
+        if "authorization" in request.headers:
+            pair = request.headers["authorization"].removeprefix("Basic ")
+            known = b64encode(b"portico+at+work:a%3Asecret%2Fwith%2Ball+of+it").decode()
+            assert pair == known, unquote_plus(pair)
+        else:
+            assert (form["client_id"], form["client_secret"]) == (CLIENT, SECRET)
+        asked = self._codes.pop(form["code"], None)
+        if asked is None or challenge_of(form["code_verifier"]) != asked["code_challenge"]:
+            return web.json_response({"error": "invalid_grant"}, status=400)
+        assert form["redirect_uri"] == asked["redirect_uri"]
+        claims = {
+            "iss": self.issuer,
+            "aud": CLIENT,
+            "iat": NOON // 1000,
+            "exp": NOON // 1000 + 300,
+            "nonce": asked["nonce"],
+            **self.claims,
+        }
+        claims = {name: value for name, value in claims.items() if value is not None}
+        token = jwt.encode(self.header, claims, self.key, [self.header["alg"]], registry=_REGISTRY)
+        answer = {"id_token": token, "access_token": "opaque", "token_type": "Bearer"}
+        return web.json_response(answer)
+
+
+def client_secret_key() -> OctKey:
+    """The key of whoever takes the client's secret for one."""
+    return OctKey.import_key(SECRET.ljust(32))
+
+
+@asynccontextmanager
+async def providing() -> AsyncIterator[OpenIdProvider]:
+    """Runs one."""
+    provider = OpenIdProvider()
+    server = web.Server(provider.answer)
+    runner = web.ServerRunner(server, shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    provider.issuer = f"http://127.0.0.1:{port}/here"
+    try:
+        yield provider
+    finally:
+        await runner.cleanup()
