@@ -29,6 +29,7 @@ from portico.domain.limits import DEFAULT_PLANS, Plan
 from portico.domain.networks import Destinations
 from portico.domain.products import Product
 from portico.domain.users import User
+from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.secret_file import NAME as SECRET_FILE
 from portico.services.accounts import give_key
@@ -272,6 +273,7 @@ class Api:
 
     settings: Settings
     clock: FakeClock = field(default_factory=FakeClock)
+    fetcher: Fetcher | None = None
     portico: Portico = field(init=False)
     server: Server = field(init=False)
     application: Application = field(init=False)
@@ -309,6 +311,7 @@ class Api:
             random=self._random.randbytes,
             passwords=Passwords(memory_kib=8, iterations=1),  # what tests ask takes no strength
             sender=Sender(Destinations(self.settings.webhooks_allow), self.clock, look_up=_nowhere),
+            fetcher=self.fetcher,
         )
         await self.portico.open()
         self.server = Server(self.portico)
