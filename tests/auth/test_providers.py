@@ -519,6 +519,27 @@ async def test_the_last_way_in_stays(api: Api) -> None:
 
 
 @ON_ONE
+async def test_whoever_has_no_password_signs_in_again_for_what_is_important(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    await join(api, await api.account())
+    ada = Traveller(api, provider)
+    await ada.arrive()
+    api.clock.advance(seconds=900)
+    provider.claims["exp"] = api.clock() // 1000 + 60
+    csrf = await ada.csrf()
+    asked = await ada.post("/security/link", provider="corp", csrf=csrf)
+    assert "/dashboard/sign-in?again=yes" in asked.text
+    assert 'name="current_password"' not in asked.text
+    page = await ada.browser.get(f"{DASHBOARD}/sign-in?again=yes")
+    assert 'name="again" value="yes"' in page.text
+    address = await ada.leave(again="yes")
+    assert "prompt=login" in address
+    assert session_in(await ada.browser.get(provider.visit(address)))
+    assert "http" in await ada.leave("/security/link", provider="corp", csrf=await ada.csrf())
+
+
+@ON_ONE
 async def test_the_sandbox_knows_no_providers(api: Api) -> None:
     page = await api.stranger().get(f"{AUTH['sandbox']}/sign-in")
     assert page.status_code == 200
