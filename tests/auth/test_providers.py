@@ -10,14 +10,24 @@ from typing import Any
 import httpx
 import pytest
 
-from auth.test_second_factor import HERE, ORIGIN, code_of, factored, session_in
+from auth.test_second_factor import (
+    CODES,
+    HERE,
+    KEY,
+    ORIGIN,
+    code_of,
+    factored,
+    session_in,
+)
 from driving import Api, settings_for
 from openid_provider import CLIENT, OTHER_KEY, SECRET, OpenIdProvider, client_secret_key, providing
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict
+from portico.domain.factors import step_of
 from portico.domain.providers import Person as Told
 from portico.domain.users import User
 from portico.services.providers import link, unlink
+from portico.services.second_factor import Enrolment, enrol
 from portico.services.suspension import suspend
 from signing_in import AUTH, PASSWORD
 
@@ -537,6 +547,20 @@ async def test_whoever_has_no_password_signs_in_again_for_what_is_important(
     assert "prompt=login" in address
     assert session_in(await ada.browser.get(provider.visit(address)))
     assert "http" in await ada.leave("/security/link", provider="corp", csrf=await ada.csrf())
+
+
+@ON_ONE
+async def test_an_app_that_is_set_up_adds_no_password_to_the_session(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account()
+    await join(api, user)
+    await Traveller(api, provider).arrive()
+    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    enrolment = Enrolment(KEY, step_of(api.clock()), "Phone", CODES)
+    await enrol(api.live, user.id, enrolment, session.id, OPERATOR)
+    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    assert session.amr == ("otp", "mfa")
 
 
 @ON_ONE

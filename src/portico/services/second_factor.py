@@ -36,7 +36,7 @@ from portico.domain.factors import (
     recovery_text,
     step_of,
 )
-from portico.domain.proofs import BY_CODE, level
+from portico.domain.proofs import BY_CODE, BY_PASSWORD, BY_PROVIDER_AND_CODE, level
 from portico.domain.secrets import digest
 from portico.domain.users import User
 from portico.services.change import Change
@@ -168,7 +168,8 @@ async def enrol(
         await add_authenticator(env, change, user, enrolment)
         session = await change.lock(env.sessions, session_id)
         if session is not None and level(session.amr) < level(BY_CODE):
-            await env.sessions.prove(change.tx, session_id, user_id, BY_CODE, change.now)
+            proven = BY_CODE if session.amr == BY_PASSWORD else BY_PROVIDER_AND_CODE
+            await env.sessions.prove(change.tx, session_id, user_id, proven, change.now)
         return user
 
     tell_enrolled(env, await env.change(by, work), enrolment)
