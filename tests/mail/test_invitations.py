@@ -46,6 +46,15 @@ async def useless(api: Api, token: str) -> None:
     assert "ask for a new one" in caught.value.message
 
 
+async def test_whoever_is_deleted_is_not_let_in_again_by_what_once_invited_them(api: Api) -> None:
+    made = await invited(api, role="admin")
+    admin = await api.caller("admin")
+    body = {"name": "Ada King", "email": "ada@Example.com", "password": CHOSEN}
+    user = (await admin.post("/users", json=body)).json()["data"]
+    assert (await admin.delete(f"/users/{user['id']}")).status_code == 204
+    await useless(api, token_of(made))
+
+
 async def test_whoever_is_invited_has_the_account_that_they_were_invited_to(api: Api) -> None:
     made = await invited(api)
     assert made.link.startswith("https://localhost:8443/dashboard/invitation?token=")

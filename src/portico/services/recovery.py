@@ -272,6 +272,9 @@ async def _write(
         present = await change.lock(env.users, user.id)
         if present is None or present.email != user.email or present.suspended_at is not None:
             return False
+        # Where the mail waited, the password that proved whose the account is may be another now.
+        if link is NEW_EMAIL and present.password_hash != user.password_hash:
+            return False
         await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
         stored = EmailToken(user.id, link.purpose, to, now + link.hours * HOUR)
         await env.email_tokens.insert(change.tx, digest(token), stored)

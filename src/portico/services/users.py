@@ -212,6 +212,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
             await keep_an_admin(env, change, user_id)
         await change.check()  # whoever deletes themselves has no credential afterwards
         await env.users.delete(change.tx, user_id)
+        await env.invitations.delete_of_email(change.tx, user.email)  # else it lets them in again
         change.note(UserDeleted(user))
 
     await env.change(by, work)

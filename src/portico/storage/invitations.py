@@ -29,6 +29,7 @@ ON CONFLICT (email_key) DO UPDATE
 SET {", ".join(f"{column} = excluded.{column}" for column in INVITATIONS.written)}
 WHERE invitations.signed_up >= excluded.signed_up OR invitations.expires_at <= excluded.created_at
 RETURNING {INVITATIONS.columns}"""
+_DELETE_OF_EMAIL = "DELETE FROM invitations WHERE email_key = :email_key"
 
 
 class Invitations:
@@ -74,3 +75,7 @@ class Invitations:
     async def delete(self, tx: Transaction, invitation_id: int) -> None:
         """Removes an invitation; its link opens nothing."""
         await tx.run(INVITATIONS.delete, {"id": invitation_id})
+
+    async def delete_of_email(self, tx: Transaction, email: str) -> None:
+        """Removes the invitation for an e-mail, where there is one."""
+        await tx.run(_DELETE_OF_EMAIL, {"email_key": email_key(email)})
