@@ -26,6 +26,8 @@ from auth.test_second_factor import (
 )
 from driving import Api
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Conflict
+from portico.services.passkeys import remove_passkey
 from portico.services.second_factor import reset_factors
 from signing_in import PASSWORD
 
@@ -300,6 +302,16 @@ async def test_passkeys_are_renamed_and_removed(api: Api) -> None:
     assert (await Way(api, "/auth/login").send(user)).is_success, "the password alone"
     (row,) = await api.live.db.all("SELECT count(*) FROM recovery_codes")
     assert row[0] == 0
+
+
+async def test_a_passkey_that_is_the_last_way_in_stays(api: Api) -> None:
+    user, _, _ = await owner(api, Authenticator())
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", {"id": user.id})
+    (passkey,) = (await api.live.factors.of_user(user.id)).passkeys
+    async with api.unchanged():
+        with pytest.raises(Conflict, match="set a password first"):
+            await remove_passkey(api.live, user.id, passkey.id, OPERATOR)
 
 
 async def test_an_admins_reset_takes_passkeys_too(api: Api) -> None:

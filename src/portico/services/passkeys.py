@@ -5,6 +5,7 @@ used up by the change that believes its answer. Discoverable credentials with us
 asked for, so a passkey is two factors by itself.
 """
 
+import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hmac import compare_digest
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from portico.services.second_factor import (
     store_recovery_codes,
     tell_factors_changed,
 )
+from portico.services.ways_in import keep_a_way_in
 from portico.storage.database import UniqueViolation
 
 KIND = "passkey"
@@ -135,7 +137,7 @@ async def add_passkey(
     too many.
     """
     challenge = _answered(env, answer, _registering(session_id))
-    credential = _verified(env, answer, challenge) if challenge else None
+    credential = await _verified(env, answer, challenge) if challenge else None
     if challenge is None or credential is None:
         raise Invalid(_REFUSED, [Fault("credential", _REFUSED)])
     codes = new_recovery_codes(env)
@@ -182,7 +184,7 @@ async def check_assertion(env: Environment, answer: str, by: By) -> tuple[User, 
     challenge = _answered(env, answer, SIGN_IN)
     passkey = await _known(env, answer)
     user = await env.users.get(passkey.user_id) if passkey else None
-    read = _verified(env, answer, challenge, passkey) if challenge and passkey else None
+    read = await _verified(env, answer, challenge, passkey) if challenge and passkey else None
     if challenge is None or passkey is None or user is None or read is None:
         raise AuthenticationRequired(_REFUSED)
     count = read.new_sign_count
@@ -215,7 +217,8 @@ async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str,
 
 
 async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) -> None:
-    """Removes a user's passkey; with the last factor the recovery codes go. Raises `NotFound`."""
+    """Removes a user's passkey; with the last factor the recovery codes go. Raises `NotFound`, and
+    `Conflict` where it is the last way in."""
 
     async def work(change: Change) -> tuple[User, str]:
         user = await locked_user(env, change, user_id)
@@ -224,6 +227,7 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
         if found is None:
             raise _gone()
         await env.factors.remove_passkey(change.tx, user_id, row_id)
+        await keep_a_way_in(env, change, user)
         if not await env.factors.of_user(user_id, change.tx):
             await env.factors.set_recovery_codes(change.tx, user_id, ())
         change.note(FactorRemoved(user, KIND, found.name))
@@ -290,11 +294,19 @@ def _encoded(data: bytes) -> str:
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _verified(env: Environment, answer: str, challenge: str, passkey: Passkey | None = None) -> Any:
-    """What py_webauthn has read of an answer: of a passkey, or, without one, of a new one. None
-    where it does not believe it."""
+def _load() -> Any:
     import webauthn  # 0.3 s, which a server that sees no passkey is spared
 
+    return webauthn
+
+
+async def _verified(
+    env: Environment, answer: str, challenge: str, passkey: Passkey | None = None
+) -> Any:
+    """What py_webauthn has read of an answer: of a passkey, or, without one, of a new one. None
+    where it does not believe it."""
+    # In a thread, since to load it takes longer than a request may wait for the event loop.
+    webauthn = await asyncio.to_thread(_load)
     expected: dict[str, Any] = {
         "credential": answer,
         "expected_challenge": _decoded(challenge),

@@ -30,6 +30,7 @@ from portico.services.letters import tell
 from portico.services.openid import Answer, NotAccepted, Trip
 from portico.services.sign_in import SUSPENDED
 from portico.services.users import missing_user
+from portico.services.ways_in import keep_a_way_in
 from portico.storage.database import UniqueViolation
 
 _LOST = (
@@ -168,10 +169,8 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
         found = next((one for one in links if one.id == link_id), None)
         if found is None:
             raise NotFound("There is no such link: it was removed meanwhile.")
-        others = [one for one in links if one.id != link_id and label_of(env, one)]
-        if user.password_hash is None and not others:
-            raise Conflict("This is the only way into your account: set a password first.")
         await env.providers.remove_link(change.tx, user_id, link_id)
+        await keep_a_way_in(env, change, user)
         await env.factors.delete_pending_of_user(change.tx, user_id)
         change.note(ProviderUnlinked(user, found.issuer))
         return user, found

@@ -1,0 +1,18 @@
+"""The ways into an account: its password, a provider that it is linked to, a passkey."""
+
+from portico.domain.errors import Conflict
+from portico.domain.users import User
+from portico.services.change import Change
+from portico.services.environment import Environment
+
+
+async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
+    """Raises `Conflict` where the change leaves a locked user none. Links to a provider that is
+    configured no longer are none."""
+    if user.password_hash is not None:
+        return
+    issuers = {provider.issuer for provider in env.sign_in_by.values()}
+    links = await env.providers.links_of(user.id, change.tx)
+    factors = await env.factors.of_user(user.id, change.tx)
+    if not factors.passkeys and all(link.issuer not in issuers for link in links):
+        raise Conflict("This is the only way into your account: set a password first.")
