@@ -126,6 +126,15 @@ async def test_a_link_that_waits_to_be_sent_ends_with_a_new_password_too(
     assert await api.live.db.all("SELECT 1 FROM email_tokens") == []
 
 
+async def test_who_was_made_up_in_the_sandbox_is_sent_nothing(api: Api, post: Post) -> None:
+    admin = await api.caller("admin", key_type="test")
+    made_up = await api.account(env=api.sandbox)
+    changed = await admin.patch(f"/users/{made_up.id}", json={"email": NEW})
+    assert changed.status_code == 200, changed.text
+    await suspend(api.sandbox, made_up.id, OPERATOR)
+    assert await post.new() == []
+
+
 async def test_an_address_that_somebody_has_is_refused_to_whoever_opens_the_link(
     api: Api, post: Post
 ) -> None:
