@@ -83,6 +83,8 @@ class MailServer:
     ) -> str:
         """See aiosmtpd's handlers."""
         content = envelope.content
+        if isinstance(content, str):  # where the server takes no more than ASCII
+            content = content.encode("ascii")
         assert isinstance(content, bytes)
         assert all(len(line) <= 998 for line in content.splitlines())
         message = email.message_from_bytes(content.replace(b"\r\n", b"\n"), policy=default)

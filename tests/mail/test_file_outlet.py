@@ -37,10 +37,16 @@ async def test_a_link_in_a_file_can_be_copied_as_it_stands(tmp_path: Path) -> No
     assert link in only_file(tmp_path).split("\n")
 
 
+async def test_umlauts_in_a_file_can_be_read_as_they_stand(tmp_path: Path) -> None:
+    letter = msgspec.structs.replace(LETTER, subject="Schlüssel", text=f"Öffnen:\n\n{LETTER.text}")
+    await FileOutlet(tmp_path, "portico@localhost").send(letter)
+    assert {"Subject: Schlüssel", "Öffnen:"} < set(only_file(tmp_path).split("\n"))
+
+
 def only_file(directory: Path) -> str:
     """What the one file of a directory holds."""
     (file,) = directory.iterdir()
-    return file.read_text("ascii")
+    return file.read_text("utf-8")
 
 
 async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ async def test_a_link_in_a_mail_gives_the_account_a_password(api: Api, post: Pos
     body = message.get_body(["plain"])
     assert body is not None
     assert "the address 192.0.2.7 on 2026-03-15 at 12:00 UTC" in body.get_content()
-    assert "holds for one hour" in body.get_content()
+    assert "until 2026-03-15 at 13:00 UTC" in body.get_content()
     await ask_reset(api.live, user.email, STRANGER)
     link = await post.link()
     assert link.startswith("https://localhost:8443/dashboard/reset?token=")

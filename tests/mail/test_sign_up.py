@@ -7,6 +7,7 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, link
+from pages.visiting import visitor
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Invalid, NotFound, RateLimited
 from portico.services.invitations import accept, invite
@@ -112,6 +113,15 @@ async def test_an_e_mail_gets_three_mails_an_hour_whoever_asks(api: Api, post: P
     api.clock.advance(seconds=HOUR)
     await ask_sign_up(api.live, NEW, at())
     assert len(await post.new()) == 1
+
+
+async def test_who_has_no_account_yet_is_written_to_in_the_language_of_their_browser(
+    api: Api, post: Post
+) -> None:
+    guest = await visitor(api)
+    answer = await guest.send("/sign-up", {"email": NEW}, accept_language="de-AT,de;q=0.9,en;q=0.8")
+    assert answer.status_code == 303
+    assert [message["Subject"] for message in await post.new()] == ["Ihr Portico-Konto"]
 
 
 async def test_an_address_writes_to_ten_strangers_an_hour(api: Api, post: Post) -> None:

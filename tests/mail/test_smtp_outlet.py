@@ -6,6 +6,7 @@ import socket
 import ssl
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -195,6 +196,34 @@ async def test_a_name_beyond_ascii_needs_a_server_that_knows_such_names() -> Non
     async with serving(MailServer()) as server:
         assert (await refusal(f"smtp://127.0.0.1:{server.port}", letter)).lasting
     assert server.received == []
+
+
+UMLAUTS = msgspec.structs.replace(
+    LETTER, subject="Schlüssel", text=f"Öffnen:\n\n{LETTER.text}", html="<p>Öffnen</p>\n"
+)
+
+
+@pytest.mark.parametrize("options", [{}, {"decode_data": True}], ids=["8BITMIME", "ASCII alone"])
+async def test_letters_beyond_ascii_arrive_whole_whatever_the_server_takes(
+    options: dict[str, Any],
+) -> None:
+    async with serving(MailServer(), **options) as server:
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(UMLAUTS)
+    message = arrived(server).message
+    plain, html = message.get_body(["plain"]), message.get_body(["html"])
+    assert plain is not None
+    assert html is not None
+    assert message["Subject"] == "Schlüssel"
+    assert (plain.get_content(), html.get_content()) == (UMLAUTS.text, UMLAUTS.html)
+
+
+async def test_a_line_that_is_too_long_for_mail_arrives_whole_too() -> None:
+    letter = msgspec.structs.replace(LETTER, text=f"https://example.com/{'ü' * 600}\n")
+    async with serving(MailServer()) as server:
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(letter)
+    plain = arrived(server).message.get_body(["plain"])
+    assert plain is not None
+    assert plain.get_content() == letter.text
 
 
 async def test_a_check_signs_in_and_sends_nothing(trusted: Authority) -> None:

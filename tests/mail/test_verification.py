@@ -46,7 +46,11 @@ async def test_the_mail_says_what_it_is_about(api: Api, post: Post) -> None:
     assert message["Subject"] == "Verify your e-mail address for Portico"
     body = message.get_body(["plain"])
     assert body is not None
-    for words in ("24 hours", "the address 2001:db8::", "If it was not you, ignore this mail"):
+    for words in (
+        "until 2026-03-16 at",
+        "the address 2001:db8::",
+        "If it was not you, ignore this mail",
+    ):
         assert words in body.get_content()
 
 

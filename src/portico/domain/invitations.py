@@ -7,8 +7,7 @@ from portico.domain.times import DAY, HOUR
 HOLDS = 7 * DAY
 """How long an admin's invitation holds, in milliseconds."""
 
-SIGN_UP_HOURS = 24
-SIGN_UP_HOLDS = SIGN_UP_HOURS * HOUR
+SIGN_UP_HOLDS = 24 * HOUR
 """How long the link of a sign-up holds."""
 
 KEPT = 30 * DAY

@@ -8,6 +8,9 @@ from email.policy import SMTP
 from portico.domain.users import mailbox
 from portico.mail.protocol import Letter
 
+_LONGEST_LINE = 998
+"""Octets of a line as it stands (RFC 5322 §2.1.1)."""
+
 
 def compose(letter: Letter, sender: str) -> EmailMessage:
     """The message from the address `sender`. No value can begin another header: the library refuses
@@ -19,10 +22,18 @@ def compose(letter: Letter, sender: str) -> EmailMessage:
     message["Date"] = datetime.fromtimestamp(letter.at / 1000, UTC)
     message["Message-ID"] = f"<{letter.id}@{domain(sender)}>"
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday note comes back
-    # 7bit, not the library's choice for long lines: a link stays whole, for people and programs.
-    message.set_content(letter.text, cte="7bit")
-    message.add_alternative(letter.html, subtype="html", cte="7bit")
+    message.set_content(letter.text, cte=_encoding(letter.text))
+    message.add_alternative(letter.html, subtype="html", cte=_encoding(letter.html))
     return message
+
+
+def _encoding(text: str) -> str:
+    """How a part's text goes (RFC 2045 §6): as it stands where its lines allow that, not by the
+    library's choice for long ones, so that links stay whole, for people and programs. To a server
+    without 8BITMIME (RFC 6152), the SMTP client sends 8bit as base64."""
+    if max(len(line.encode()) for line in text.splitlines()) > _LONGEST_LINE:
+        return "quoted-printable"
+    return "7bit" if text.isascii() else "8bit"
 
 
 def _address(address: str, name: str = "") -> Address:

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Letter(msgspec.Struct, frozen=True):
-    """A mail to one user, as plain text and as HTML, both ASCII alone.
+    """A mail to one user, as plain text and as HTML.
 
     `id` tells it from every other one, `at` is when it was written (epoch milliseconds).
     """

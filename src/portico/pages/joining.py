@@ -47,7 +47,9 @@ async def sign_up(visit: Visit) -> Reply:
     """POST /sign-up: one answer, whoever it is."""
     address = visit.form.read("email", lambda text: users.email(text.strip()))
     visit.form.check()
-    await ask_sign_up(visit.env, address, visit.request.by)
+    languages = visit.request.header("accept-language") or ""
+    first = languages.partition(",")[0].partition(";")[0].strip()
+    await ask_sign_up(visit.env, address, visit.request.by, first)
     return visit.go("/sign-up/sent")
 
 

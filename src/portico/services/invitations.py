@@ -4,7 +4,6 @@ What a link holds is a token that works once. Only its digest is stored. An e-ma
 invitation: the last one, whose link alone works.
 """
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from portico.domain.audit import By
@@ -18,13 +17,12 @@ from portico.domain.events.invitations import (
 from portico.domain.events.users import UserCreated
 from portico.domain.invitations import HOLDS, Invitation
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
-from portico.domain.times import SECOND
 from portico.domain.users import User, new_user
 from portico.mail.protocol import Letter
 from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
 from portico.services.environment import Environment
-from portico.services.letters import letter
+from portico.services.letters import Reader, letter
 from portico.services.users import admins_only, taken
 from portico.storage.database import UniqueViolation
 
@@ -70,7 +68,7 @@ async def invite(
     made = await put(env, invitation, Invited, by)
     assert made is not None, "an admin's invitation takes every place"  # noqa: S101 - for mypy
     if env.has_mail_server:
-        _send(env, made)
+        _send(env, made, by)
     return made
 
 
@@ -168,22 +166,14 @@ async def put(
     return Made(stored, f"{env.addresses.dashboard}/invitation?token={token}")
 
 
-def _send(env: Environment, made: Made) -> None:
+def _send(env: Environment, made: Made, by: By) -> None:
+    """Writes in the language of whoever invites: nobody knows that of the invited yet."""
     its = made.invitation
-    until = datetime.fromtimestamp(its.expires_at // SECOND, UTC)
 
     async def write() -> Letter:
-        return letter(
-            env,
-            0,
-            its.email,
-            "You are invited to Portico",
-            f"An administrator invites you to an account with the role {its.role}. To choose your"
-            " password, open this page:",
-            made.link,
-            f"The link holds until {until:%Y-%m-%d} at {until:%H:%M} UTC and works once.",
-            "If you do not know what this is about, ignore this mail: no account is made.",
-        )
+        host = await env.users.get(by.actor.user_id or 0)
+        to = Reader(its.email) if host is None else Reader(its.email, host.language)
+        return letter(env, "invitation", to, role=its.role, link=made.link, until=its.expires_at)
 
     env.mail_queue.post("invitation", write)
 

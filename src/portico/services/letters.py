@@ -1,41 +1,108 @@
-"""Mails that Portico writes: a few short paragraphs each, as text and as HTML."""
+"""Mails that Portico writes: a few short paragraphs each, as text and as HTML, in the language of
+whoever reads them. The words stand in `mails`, a file for each language."""
 
 import logging
+import tomllib
+from datetime import UTC, datetime
+from functools import cache
 from html import escape
+from importlib.resources import files
+from ipaddress import ip_address
+from typing import Literal, NamedTuple
 
+from portico.domain.audit import By
 from portico.domain.errors import Unavailable
+from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.mail.protocol import Letter
 from portico.services.environment import Environment
 
+Kind = Literal[
+    "reset",
+    "verify",
+    "new-email",
+    "invitation",
+    "sign-up",
+    "signed-up-before",
+    "invited-before",
+    "email-changed",
+    "app-added",
+    "app-removed",
+    "passkey-added",
+    "passkey-removed",
+    "recovery-codes-renewed",
+    "factors-reset",
+    "provider-linked",
+    "provider-unlinked",
+    "suspended",
+    "webhook-gone",
+    "webhook-failing",
+]
+"""What a mail tells: the name of its text in every language."""
+
+LANGUAGES = ("en", "de")
+"""What there are texts in; the first one is for whoever reads none of them."""
+
 log = logging.getLogger(__name__)
 
 
-def letter(env: Environment, user_id: int, to: str, subject: str, *paragraphs: str) -> Letter:
-    """A letter to an address; `user_id` is whose it is, 0 where nobody has it yet. A paragraph that
-    is an address of a page becomes a link."""
-    told = [
-        one.encode("ascii", "backslashreplace").decode()
-        for one in ("Hello,", *paragraphs, "Portico")
-    ]
+class Reader(NamedTuple):
+    """Whom a letter is for: an address, the language tag of whoever reads there, and whose it is, 0
+    where nobody has it yet."""
+
+    to: str
+    language: str = LANGUAGES[0]
+    user_id: int = 0
+
+
+def reader(user: User, to: str | None = None) -> Reader:
+    """A user, `to` another address than theirs where one is given."""
+    return Reader(to or user.email, user.language, user.id)
+
+
+def letter(
+    env: Environment, kind: Kind, to: Reader, *, by: By | None = None, **values: str | int
+) -> Letter:
+    """A letter that tells of what happens now, and of `by` where it came from. A number is a time
+    in epoch milliseconds, and a paragraph that is an address of a page becomes a link."""
+    language = _spoken(to.language)
+    texts = _texts(language)
+    words, now = texts["words"], env.clock()
+    told: dict[str, str | int] = {**words, "at": now, **values}
+    if by is not None:
+        told["where"] = _where(words, by, to.user_id)
+    spelled = {
+        name: _moment(words["moment"], value) if isinstance(value, int) else value
+        for name, value in told.items()
+    }
+    subject = texts[kind]["subject"].format_map(spelled)
+    body = [_one_line(part).format_map(spelled) for part in texts[kind]["body"].split("\n\n")]
+    paragraphs = (words["hello"], *body, "Portico")
     html = (
-        f'<!doctype html><html lang="en"><head><title>{escape(subject)}</title></head><body>',
-        *(f"<p>{_linked(escape(one))}</p>" for one in told),
+        f'<!doctype html><html lang="{language}"><head><title>{escape(subject)}</title></head>',
+        "<body>",
+        *(f"<p>{_linked(escape(one))}</p>" for one in paragraphs),
         "</body></html>\n",
     )
     return Letter(
         id=env.random(16).hex(),
-        at=env.clock(),
-        user_id=user_id,
-        to=to,
+        at=now,
+        user_id=to.user_id,
+        to=to.to,
         subject=subject,
-        text="\n\n".join(told) + "\n",
+        text="\n\n".join(paragraphs) + "\n",
         html="\n".join(html),
     )
 
 
 def tell(
-    env: Environment, user: User, subject: str, *paragraphs: str, to: str | None = None
+    env: Environment,
+    user: User,
+    kind: Kind,
+    *,
+    by: By | None = None,
+    to: str | None = None,
+    **values: str | int,
 ) -> None:
     """Tells a user by mail what has happened, `to` another address than theirs where one is given.
     Where too many mails wait, the log has it instead: what has happened stays so.
@@ -45,14 +112,48 @@ def tell(
     """
     if env.mirror is None and user.account_id is None:
         return
+    written = letter(env, kind, reader(user, to), by=by, **values)
 
     async def write() -> Letter:
-        return letter(env, user.id, to or user.email, subject, *paragraphs)
+        return written
 
     try:
-        env.mail_queue.post(subject, write)
+        env.mail_queue.post(kind, write)
     except Unavailable as error:
-        log.warning("user %d was not told %r: %s", user.id, subject, error.message)
+        log.warning("user %d was not told %r: %s", user.id, kind, error.message)
+
+
+def _spoken(tag: str) -> str:
+    """The language of ours for a language tag (BCP 47)."""
+    primary = tag.partition("-")[0].lower()
+    return primary if primary in LANGUAGES else LANGUAGES[0]
+
+
+@cache
+def _texts(language: str) -> dict[str, dict[str, str]]:
+    file = files("portico.services") / "mails" / f"{language}.toml"
+    texts = tomllib.loads(file.read_text("utf-8"))
+    texts["words"] = {name: _one_line(words) for name, words in texts["words"].items()}
+    return texts
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _moment(form: str, milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds // SECOND, UTC).strftime(form)
+
+
+def _where(words: dict[str, str], by: By, user_id: int) -> str:
+    """Where something was done from; where somebody else did it, no more than that. A proxy may
+    pass on any text for an address; a mail does not."""
+    if by.actor.credential == "command" or by.actor.user_id not in (None, user_id):
+        return words["by_administrator"]
+    try:
+        return words["from_address"].format(address=ip_address(by.address))
+    except ValueError:
+        return words["from_unknown"]
 
 
 def _linked(paragraph: str) -> str:

@@ -171,7 +171,7 @@ async def add_passkey(
         user, shown = await env.change(by, work)
     except UniqueViolation as error:
         raise Conflict("This passkey is registered already.") from error
-    tell_factors_changed(env, user, f"The passkey {name} was added to your account.")
+    tell_factors_changed(env, user, "passkey-added", by, name=name)
     return shown
 
 
@@ -234,7 +234,7 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
         return user, found.name
 
     user, name = await env.change(by, work)
-    tell_factors_changed(env, user, f"The passkey {name} was removed from your account.")
+    tell_factors_changed(env, user, "passkey-removed", by, name=name)
 
 
 async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: By) -> None:

@@ -26,7 +26,7 @@ from portico.domain.users import User, email_key, new_user
 from portico.domain.users import name as user_name
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.letters import tell
+from portico.services.letters import Kind, tell
 from portico.services.openid import Answer, NotAccepted, Trip
 from portico.services.sign_in import SUSPENDED
 from portico.services.users import missing_user
@@ -156,7 +156,8 @@ async def link(env: Environment, provider: Provider, person: Person, user_id: in
             f"This account of {provider.label} is linked to another account here. Unlink it there"
             " first."
         ) from None
-    _tell(env, user, f"{provider.label} ({person.email or person.subject}) can now sign you in.")
+    told = person.email or person.subject
+    _tell(env, user, "provider-linked", by, provider=provider.label, name=told)
 
 
 async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
@@ -176,8 +177,8 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
         return user, found
 
     user, found = await env.change(by, work)
-    name = label_of(env, found) or found.issuer
-    _tell(env, user, f"{name} ({found.email or found.subject}) can no longer sign you in.")
+    label, told = label_of(env, found) or found.issuer, found.email or found.subject
+    _tell(env, user, "provider-unlinked", by, provider=label, name=told)
 
 
 def label_of(env: Environment, link: ProviderLink) -> str:
@@ -279,12 +280,5 @@ def _denied(provider: Provider, error: str) -> str:
     )
 
 
-def _tell(env: Environment, user: User, what: str) -> None:
-    tell(
-        env,
-        user,
-        "The ways into your Portico account changed",
-        what,
-        "If it was not you, change your password at once and ask your administrator.",
-        f"{env.addresses.dashboard}/security",
-    )
+def _tell(env: Environment, user: User, kind: Kind, by: By, **values: str) -> None:
+    tell(env, user, kind, by=by, page=f"{env.addresses.dashboard}/security", **values)

@@ -4,10 +4,8 @@ another one.
 What a link holds is a token that works once. Only its digest is stored.
 """
 
-from datetime import UTC, datetime
 from functools import partial
-from ipaddress import ip_address
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -16,7 +14,7 @@ from portico.domain.errors import BrokenRule, Conflict, Fault, Invalid, Permissi
 from portico.domain.events.users import EmailVerified, LinkAsked, LinkGiven, PasswordReset
 from portico.domain.limits import Plan
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
-from portico.domain.times import HOUR, SECOND
+from portico.domain.times import HOUR
 from portico.domain.users import User, email_key
 from portico.domain.users import email as normalised
 from portico.mail.protocol import Letter
@@ -25,7 +23,7 @@ from portico.services.chosen_passwords import require_chosen
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
-from portico.services.letters import letter
+from portico.services.letters import letter, reader
 from portico.services.users import (
     admins_only,
     missing_user,
@@ -48,13 +46,10 @@ _USELESS = "This link has expired or was used before: ask for a new one."
 
 
 class _Link(NamedTuple):
-    """A kind of link: how long it holds, and what the mail around it says."""
+    """A kind of link, which is that of the mail around it too, and how long it holds."""
 
-    purpose: str
+    purpose: Literal["reset", "verify", "new-email"]
     hours: int
-    subject: str
-    request: str
-    otherwise: str
 
 
 class HandedOver(NamedTuple):
@@ -65,28 +60,9 @@ class HandedOver(NamedTuple):
     expires_at: int
 
 
-RESET = _Link(
-    "reset",
-    1,
-    "Reset your Portico password",
-    "To choose a new password, open this page:",
-    "your password stays as it is",
-)
-VERIFY = _Link(
-    "verify",
-    24,
-    "Verify your e-mail address for Portico",
-    "To verify that this e-mail address is yours, open this page:",
-    "nothing changes",
-)
-
-NEW_EMAIL = _Link(
-    "new-email",
-    24,
-    "Your new e-mail address for Portico",
-    "To make this the e-mail address of your Portico account, open this page:",
-    "nothing changes",
-)
+RESET = _Link("reset", 1)
+VERIFY = _Link("verify", 24)
+NEW_EMAIL = _Link("new-email", 24)
 
 
 async def ask_reset(env: Environment, email: str, by: By) -> None:
@@ -166,7 +142,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> None:
         before, after = await env.change(by.alone, work)
     except UniqueViolation as error:
         raise taken() from error
-    tell_new_email(env, before, after)
+    tell_new_email(env, before, after, by)
 
 
 async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
@@ -267,6 +243,7 @@ async def _write(
     if not verdict.admitted:
         return None
     token = mint("", env.random(RANDOM_BYTES))
+    until = now + link.hours * HOUR
 
     async def work(change: Change) -> bool:
         present = await change.lock(env.users, user.id)
@@ -276,7 +253,7 @@ async def _write(
         if link is NEW_EMAIL and present.password_hash != user.password_hash:
             return False
         await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
-        stored = EmailToken(user.id, link.purpose, to, now + link.hours * HOUR)
+        stored = EmailToken(user.id, link.purpose, to, until)
         await env.email_tokens.insert(change.tx, digest(token), stored)
         change.note(LinkAsked(user, link.purpose))
         return True
@@ -284,29 +261,11 @@ async def _write(
     # Whoever asked may have left meanwhile: the mail is written later.
     if not await env.change(by.alone, work):
         return None
-    return _letter(env, user.id, to, link, _address(env, link, token), by)
+    # Nothing in it was chosen by whoever asked, but for where from.
+    page = _address(env, link, token)
+    return letter(env, link.purpose, reader(user, to), by=by, link=page, until=until)
 
 
 def _address(env: Environment, link: _Link, token: str) -> str:
     """The page that a link leads to."""
     return f"{env.addresses.dashboard}/{link.purpose}?token={token}"
-
-
-def _letter(env: Environment, user_id: int, to: str, link: _Link, address: str, by: By) -> Letter:
-    """The mail around a link. Nothing in it was chosen by whoever asked, but for where from."""
-    hours = "one hour" if link.hours == 1 else f"{link.hours} hours"
-    at = datetime.fromtimestamp(env.clock() // SECOND, UTC)
-    asked = (
-        f"This was asked for from {_place(by)} on {at:%Y-%m-%d} at {at:%H:%M} UTC. If it was not"
-        f" you, ignore this mail: {link.otherwise}."
-    )
-    holds = f"The link holds for {hours} and works once."
-    return letter(env, user_id, to, link.subject, link.request, address, holds, asked)
-
-
-def _place(by: By) -> str:
-    """Where somebody asks from. A proxy may pass on any text for an address; a mail does not."""
-    try:
-        return f"the address {ip_address(by.address)}"
-    except ValueError:
-        return "an unknown address"

@@ -42,7 +42,7 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.guard import Claim, guarded
-from portico.services.letters import tell
+from portico.services.letters import Kind, tell
 
 KIND = "authenticator"
 
@@ -172,7 +172,7 @@ async def enrol(
             await env.sessions.prove(change.tx, session_id, user_id, proven, change.now)
         return user
 
-    tell_enrolled(env, await env.change(by, work), enrolment)
+    tell_enrolled(env, await env.change(by, work), enrolment, by)
 
 
 def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name: str) -> Enrolment:
@@ -225,7 +225,7 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
         return user, authenticator.name
 
     user, name = await env.change(by, work)
-    tell_factors_changed(env, user, f"The authenticator app {name} was removed from your account.")
+    tell_factors_changed(env, user, "app-removed", by, name=name)
 
 
 async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[
         return user
 
     user = await env.change(by, work)
-    tell_factors_changed(env, user, "Your account has new recovery codes; the old ones are void.")
+    tell_factors_changed(env, user, "recovery-codes-renewed", by)
     return codes
 
 
@@ -260,28 +260,18 @@ async def reset_factors(env: Environment, user_id: int, by: By) -> User:
         return user
 
     user = await env.change(by, work)
-    tell_factors_changed(
-        env, user, "An administrator removed all second factors and recovery codes of your account."
-    )
+    tell_factors_changed(env, user, "factors-reset", by)
     return user
 
 
-def tell_enrolled(env: Environment, user: User, enrolment: Enrolment) -> None:
+def tell_enrolled(env: Environment, user: User, enrolment: Enrolment, by: By) -> None:
     """Tells an account by mail that it has an app more."""
-    what = f"The authenticator app {enrolment.name} was added to your account."
-    tell_factors_changed(env, user, what)
+    tell_factors_changed(env, user, "app-added", by, name=enrolment.name)
 
 
-def tell_factors_changed(env: Environment, user: User, what: str) -> None:
+def tell_factors_changed(env: Environment, user: User, kind: Kind, by: By, **values: str) -> None:
     """Tells an account by mail what became of its factors."""
-    tell(
-        env,
-        user,
-        "The second factor of your Portico account changed",
-        what,
-        "If it was not you, change your password at once and ask your administrator.",
-        f"{env.addresses.dashboard}/security",
-    )
+    tell(env, user, kind, by=by, page=f"{env.addresses.dashboard}/security", **values)
 
 
 def _step(env: Environment, secret: str, text: str) -> int | None:

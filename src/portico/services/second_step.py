@@ -100,5 +100,5 @@ async def finish_by_enrolling(
         raise StepGone
     proven = Proven(waits.user, waits.amr, enrolment, waits.token_hash, waits.provider)
     opened = await open_session(env, proven, by, browser)
-    tell_enrolled(env, opened.user, enrolment)
+    tell_enrolled(env, opened.user, enrolment, by)
     return opened

@@ -9,26 +9,24 @@ from hashlib import sha256
 from portico.domain.audit import By
 from portico.domain.errors import Fault, Invalid, NotFound, RateLimited
 from portico.domain.events.invitations import SignedUp
-from portico.domain.invitations import SIGN_UP_HOLDS, SIGN_UP_HOURS, Invitation
+from portico.domain.invitations import SIGN_UP_HOLDS, Invitation
 from portico.domain.limits import Plan
 from portico.domain.times import HOUR, SECOND
 from portico.domain.users import email_key, mailbox
 from portico.mail.protocol import Letter
 from portico.services.environment import Environment
 from portico.services.invitations import put
-from portico.services.letters import letter
+from portico.services.letters import Reader, letter, reader
 from portico.services.recovery import MAILS
 from portico.state.callers import MAIL, SIGN_UP, network_of
 
 PEOPLE = Plan("sign-ups from an address", 10, 10)
 """Counted by the hour, as `MAILS` are: nobody sends mails to strangers by the hundred from here."""
 
-_NOT_YOU = "If it was not you who asked for an account, ignore this mail: nothing changes."
 
-
-async def ask_sign_up(env: Environment, email: str, by: By) -> None:
-    """Sends a normalised e-mail a link to an account of its own, as a viewer on Free; whoever has
-    one or is invited already is told so there.
+async def ask_sign_up(env: Environment, email: str, by: By, language: str = "") -> None:
+    """Sends a normalised e-mail a link to an account of its own, as a viewer on Free, in the
+    language of this tag; whoever has one or is invited already is told so there.
 
     An address makes at most ten an hour, an IPv6 network of 48 bits being one. Raises `NotFound`
     where nobody signs up, `Invalid` for a domain that is not let in, `RateLimited`, and
@@ -49,10 +47,10 @@ async def ask_sign_up(env: Environment, email: str, by: By) -> None:
             f"Too many sign-ups from your address; try again in {seconds} seconds.",
             retry_after=seconds,
         )
-    env.mail_queue.post("sign-up", partial(_write, env, email, by))
+    env.mail_queue.post("sign-up", partial(_write, env, email, by, language))
 
 
-async def _write(env: Environment, email: str, by: By) -> Letter | None:
+async def _write(env: Environment, email: str, by: By, language: str) -> Letter | None:
     now, hour = env.clock(), env.clock() // HOUR
     user = await env.users.by_email(email)
     name = sha256(email_key(email).encode()).hexdigest()[:32]
@@ -60,7 +58,10 @@ async def _write(env: Environment, email: str, by: By) -> Letter | None:
     if not (await env.limiter.take(whose, MAILS, now)).admitted:
         return None
     if user is not None:
-        return None if user.suspended_at is not None else _known(env, user.id, email)
+        if user.suspended_at is not None:
+            return None
+        sign_in = f"{env.addresses.dashboard}/sign-in"
+        return letter(env, "signed-up-before", reader(user, email), by=by, link=sign_in)
     invitation = Invitation(
         id=0,
         email=email,
@@ -73,36 +74,8 @@ async def _write(env: Environment, email: str, by: By) -> Letter | None:
         expires_at=now + SIGN_UP_HOLDS,
     )
     made = await put(env, invitation, SignedUp, by.alone)
+    to = Reader(email, language)
     if made is None:
-        return letter(
-            env,
-            0,
-            email,
-            "You are invited to Portico already",
-            "You asked for an account, and an administrator has invited you before. Use the link of"
-            " that invitation; if you do not find it, ask them to renew it.",
-            _NOT_YOU,
-        )
-    return letter(
-        env,
-        0,
-        email,
-        "Your Portico account",
-        "To verify that this e-mail address is yours and to choose a password, open this page:",
-        made.link,
-        f"The link holds for {SIGN_UP_HOURS} hours and works once.",
-        _NOT_YOU,
-    )
-
-
-def _known(env: Environment, user_id: int, email: str) -> Letter:
-    return letter(
-        env,
-        user_id,
-        email,
-        "You have a Portico account already",
-        "You asked for an account with this e-mail address, and you have one already. Sign in here;"
-        " if you forgot your password, you can choose a new one from there:",
-        f"{env.addresses.dashboard}/sign-in",
-        _NOT_YOU,
-    )
+        return letter(env, "invited-before", to, by=by)
+    until = invitation.expires_at
+    return letter(env, "sign-up", to, by=by, link=made.link, until=until)

@@ -10,12 +10,6 @@ from portico.services.letters import tell
 from portico.services.mirrors import follow
 from portico.services.users import admins_only, keep_an_admin, missing_user
 
-_WHAT_IT_MEANS = (
-    "An administrator has suspended your account. You are signed out everywhere and cannot sign in,"
-    " and your API keys do not work. Nothing was deleted."
-)
-_WHAT_NEXT = "If you think that this is a mistake, ask your administrator to resume it."
-
 
 async def suspend(env: Environment, user_id: int, by: By) -> User:
     """Suspends an account. Its sessions, logins and grants end for good, its API keys fail until it
@@ -38,7 +32,7 @@ async def suspend(env: Environment, user_id: int, by: By) -> User:
     user, is_new = await env.change(by, work)
     await follow(env, user_id)
     if is_new:
-        tell(env, user, "Your Portico account was suspended", _WHAT_IT_MEANS, _WHAT_NEXT)
+        tell(env, user, "suspended")
     return user
 
 

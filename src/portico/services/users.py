@@ -34,12 +34,6 @@ from portico.storage.database import UniqueViolation
 Check = Callable[[User], None]
 """Raises `PreconditionFailed` where the caller expected the user to be another."""
 
-_NEW_EMAIL = "Your Portico account has another e-mail address"
-_NEW_EMAIL_NOT_YOU = (
-    "If it was not you, tell your administrator at once: they can suspend the account and give it"
-    " back its address."
-)
-
 _TAKEN = "A user with this e-mail exists already."
 
 
@@ -152,17 +146,16 @@ async def change_user(
     except UniqueViolation as error:
         raise taken() from error
     await follow(env, changed.id)
-    tell_new_email(env, found, changed)
+    tell_new_email(env, found, changed, by)
     return changed
 
 
-def tell_new_email(env: Environment, before: User, after: User) -> None:
+def tell_new_email(env: Environment, before: User, after: User, by: By) -> None:
     """Tells a user whose e-mail has changed so by mail, at the old address and at the new one."""
     if email_key(before.email) == email_key(after.email):
         return
-    what = f"The e-mail address of your Portico account is now {after.email}."
     for address in (before.email, after.email):
-        tell(env, after, _NEW_EMAIL, what, _NEW_EMAIL_NOT_YOU, to=address)
+        tell(env, after, "email-changed", to=address, by=by, email=after.email)
 
 
 async def store_change(

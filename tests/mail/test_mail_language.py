@@ -1,0 +1,84 @@
+"""Mails are written in the language of whoever reads them, and every language says the same."""
+
+import tomllib
+from importlib.resources import files
+from string import Formatter
+from typing import Any, get_args
+
+import pytest
+
+from driving import Api
+from mail.conftest import Post, link
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.services.invitations import invite
+from portico.services.letters import LANGUAGES, Kind
+from portico.services.recovery import ask_reset
+from portico.services.suspension import suspend
+
+HERE = By(Actor(address="192.0.2.7"))
+
+
+def texts(language: str) -> dict[str, dict[str, str]]:
+    """What translators edit."""
+    file = files("portico.services") / "mails" / f"{language}.toml"
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+def placeholders(text: str) -> set[str | None]:
+    return {name for _, name, _, _ in Formatter().parse(text)} - {None}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_every_text_with_the_same_placeholders(language: str) -> None:
+    own, first = texts(language), texts(LANGUAGES[0])
+    assert own.keys() == first.keys() == {"words", *get_args(Kind)}
+    for kind, parts in first.items():
+        assert own[kind].keys() == parts.keys(), kind
+        for part, text in parts.items():
+            assert own[kind][part].strip(), (kind, part)
+            assert placeholders(own[kind][part]) == placeholders(text), (kind, part)
+
+
+@pytest.mark.parametrize(
+    ("tag", "language"),
+    [("en", "en"), ("de", "de"), ("de-AT", "de"), ("DE-de", "de"), ("fr", "en"), ("den", "en")],
+)
+async def test_a_mail_is_in_the_language_of_the_profile_or_in_english(
+    api: Api, post: Post, tag: str, language: str
+) -> None:
+    user = await api.account(language=tag)
+    await ask_reset(api.live, user.email, HERE)
+    (message,) = await post.new()
+    subjects = {"en": "Reset your Portico password", "de": "Ihr Portico-Passwort zurücksetzen"}
+    assert message["Subject"] == subjects[language]
+    plain, html = message.get_body(["plain"]), message.get_body(["html"])
+    assert plain is not None
+    assert html is not None
+    assert f'<html lang="{language}">' in html.get_content()
+    assert link(message).startswith("https://localhost:8443/dashboard/reset?token=")
+    if language == "de":
+        text = plain.get_content()
+        assert "Um ein neues Passwort zu wählen, öffnen Sie diese Seite:" in text
+        assert "von der Adresse 192.0.2.7 aus am 15.03.2026 um 12:00 Uhr (UTC)" in text
+        assert "öffnen" in html.get_content()
+
+
+async def test_an_invitation_is_in_the_language_of_whoever_invites(api: Api, post: Post) -> None:
+    api.live.has_mail_server = True
+    admin = await api.account("admin", language="de")
+    facts: dict[str, Any] = {"role": "viewer", "plan": "free", "handed_over": False}
+    by = By(Actor(user_id=admin.id, address="192.0.2.7"))
+    await invite(api.live, email="a@example.com", by=by, **facts)
+    await invite(api.live, email="b@example.com", by=OPERATOR, **facts)
+    subjects = {message["To"]: message["Subject"] for message in await post.new()}
+    assert subjects == {
+        "a@example.com": "Sie sind zu Portico eingeladen",
+        "b@example.com": "You are invited to Portico",
+    }
+
+
+async def test_each_of_many_is_told_in_their_own_language(api: Api, post: Post) -> None:
+    for language in ("de", "en"):
+        await suspend(api.live, (await api.account(language=language)).id, OPERATOR)
+    subjects = {message["Subject"] for message in await post.new()}
+    assert subjects == {"Ihr Portico-Konto wurde gesperrt", "Your Portico account was suspended"}
