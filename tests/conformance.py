@@ -8,7 +8,8 @@ import jsonschema_rs
 
 TRANSPORT = {
     *("content-type", "content-length", "date", "server"),
-    *("strict-transport-security", "x-content-type-options", "x-accel-buffering"),
+    *("strict-transport-security", "x-content-type-options", "x-accel-buffering", "vary"),
+    *("access-control-allow-origin", "access-control-expose-headers"),
 }
 """Headers of HTTP itself, and those for browsers or proxies alone; no document names them."""
 

@@ -164,6 +164,16 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("cookie_domain", "localhost"),
         ("cookie_domain", "192.0.2.1"),
         ("cookie_domain", "https://example.com"),
+        ("cors_origins", "app.example.com"),
+        ("cors_origins", "https://app.example.com/"),
+        ("cors_origins", "https://app.example.com/path"),
+        ("cors_origins", "https://app.example.com,*"),
+        ("cors_origins", "https://a.example,,https://b.example"),
+        ("cors_origins", "https://*.example.com"),
+        ("cors_origins", "https://user@example.com"),
+        ("cors_origins", "https://app.example.com:0"),
+        ("cors_origins", "ftp://app.example.com"),
+        ("cors_origins", "null"),
         ("database_url", "mysql://db/portico"),
         ("database_url", "sqlite:///portico.db"),
         ("database_url", "postgresql://db:port/portico"),
@@ -363,6 +373,14 @@ def test_no_address_lies_within_an_api(tmp_path: Path) -> None:
 def test_an_address_may_lie_within_what_is_no_api(tmp_path: Path) -> None:
     settings = read(tmp_path, dashboard_url="https://localhost:8443/")
     assert settings.dashboard_url == "https://localhost:8443"
+
+
+def test_origins_are_spelled_as_browsers_spell_them(tmp_path: Path) -> None:
+    given = "https://App.example:443, http://localhost:5173,http://[::1]:80"
+    expected = ("https://app.example", "http://localhost:5173", "http://[::1]")
+    assert read(tmp_path, cors_origins=given).cors_origins == expected
+    assert read(tmp_path, cors_origins="*").cors_origins == ("*",)
+    assert read(tmp_path).cors_origins == ()
 
 
 def test_the_hosts_of_the_addresses_are_those_a_certificate_names(tmp_path: Path) -> None:

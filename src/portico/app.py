@@ -23,6 +23,7 @@ from portico.domain.times import Clock
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, session_cookie
+from portico.http.cors import PUBLISHED, Sharings, sharings
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.open_responder import OpenResponder, PlainHttpResponder
@@ -48,6 +49,7 @@ from portico.pages.docs import docs_routes
 from portico.pages.files import PAGE_ASSETS, asset_routes
 from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
+from portico.services.clients import PageOrigins
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
@@ -350,9 +352,16 @@ def _served(
         Accounts(env, credentials[env.name], cookie, origins) for env in portico.environments
     )
     home = settings.dashboard_url
+    cors = {
+        env.name: sharings(settings.cors_origins, PageOrigins(env)) for env in portico.environments
+    }
     return _Served(
-        bases=[_base(env, api) for env in portico.environments],
-        auths=[mount for env in portico.environments for mount in _auth(env, api, oauth_responder)],
+        bases=[_base(env, api, cors[env.name]) for env in portico.environments],
+        auths=[
+            mount
+            for env in portico.environments
+            for mount in _auth(env, api, oauth_responder, cors[env.name])
+        ],
         pages=[
             *dashboard_mounts(live, home, throttle),
             authorize_mount(live, home, home, throttle),
@@ -364,19 +373,23 @@ def _served(
 def _files(served: _Served, settings: Settings, responder: Responder) -> Iterator[Mount]:
     """The reference of each version, and what pages need."""
     for mount in served.bases:
-        yield replace(mount, routes=docs_routes(mount, AUTH, settings.plans), responder=responder)
+        docs = docs_routes(mount, AUTH, settings.plans)
+        yield replace(mount, routes=docs, responder=responder, cors=PUBLISHED)
     for mount in served.pages:
         yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
 
 
-def _base(environment: Environment, responder: Responder) -> Mount:
+def _base(environment: Environment, responder: Responder, cors: Sharings) -> Mount:
     base = urlsplit(environment.addresses.base)
-    return Mount(base.netloc, base.path, environment, V1, "v1", responder)
+    return Mount(base.netloc, base.path, environment, V1, "v1", responder, cors=cors)
 
 
-def _auth(environment: Environment, api: Responder, oauth_responder: Responder) -> Iterator[Mount]:
+def _auth(
+    environment: Environment, api: Responder, oauth_responder: Responder, cors: Sharings
+) -> Iterator[Mount]:
     """The authorization server of an environment."""
     auth = urlsplit(environment.addresses.auth)
-    yield Mount(auth.netloc, auth.path, environment, sign_in.ROUTES, "auth", api)
-    yield Mount(auth.netloc, auth.path, environment, oauth.ROUTES, "auth", oauth_responder)
-    yield Mount(auth.netloc, "", environment, sign_in.inserted(auth.path), "", api)
+    mount = Mount(auth.netloc, auth.path, environment, sign_in.ROUTES, "auth", api, cors=cors)
+    yield mount
+    yield replace(mount, routes=oauth.ROUTES, responder=oauth_responder)
+    yield replace(mount, prefix="", routes=sign_in.inserted(auth.path), name="")

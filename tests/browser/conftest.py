@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from playwright.async_api import async_playwright
 
+from browser.elsewhere import Elsewhere, serving_elsewhere
 from browser.looking import Desk, Person, chromium, trusting_home
 from operating import Installation
 
 SETTINGS = """
 sign_up = "on"
 webhooks_allow = "127.0.0.0/8"
+cors_origins = ["{elsewhere}"]
 [plans.free]
 per_minute = 1000
 per_day = 1000
@@ -20,10 +22,20 @@ requests a minute."""
 
 
 @pytest.fixture(scope="session")
-def seated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def elsewhere() -> Iterator[Elsewhere]:
+    """An origin that `cors_origins` lists."""
+    with serving_elsewhere() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def seated(
+    tmp_path_factory: pytest.TempPathFactory, elsewhere: Elsewhere
+) -> Iterator[Installation]:
     """A running server."""
     empty = Installation(tmp_path_factory.mktemp("looked-at"))
-    (empty.directory / "portico.toml").write_text(SETTINGS)
+    settings = SETTINGS.format(elsewhere=elsewhere.origin)
+    (empty.directory / "portico.toml").write_text(settings)
     prepared = Installation(
         empty.directory, facts=empty.told("init", "--admin-email", "ada@example.com")
     )

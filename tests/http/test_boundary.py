@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from portico.domain.errors import Conflict, PermissionDenied, PorticoError
+from portico.http.cors import Cors, Sharing
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request
 from portico.http.oauth_responder import refusal
@@ -65,7 +66,9 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
         return Reply(200)
 
     route = Route(method="GET", path="/x", handler=handler, access=Access.ANYONE, summary="X")
-    router = Router([Mount("localhost", "/v1", environment, [route], "v1", FailingWay(error))])
+    cors = {Sharing.LISTED: Cors(["https://app.example"])}
+    mount = Mount("localhost", "/v1", environment, [route], "v1", FailingWay(error), cors=cors)
+    router = Router([mount])
     pipeline = Pipeline(
         router,
         router,
@@ -80,7 +83,7 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
         method="GET",
         path="/v1/x",
         query_string="",
-        headers={},
+        headers={"origin": "https://app.example"},
     )
     proto = Proto()
     await pipeline.__rsgi__(scope, proto)
@@ -90,3 +93,4 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
     assert headers["content-type"] == "application/json"
     assert headers["x-request-id"]
     assert headers["x-content-type-options"] == "nosniff"
+    assert headers["access-control-allow-origin"] == "https://app.example"

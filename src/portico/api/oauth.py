@@ -4,6 +4,7 @@ from msgspec import UNSET, UnsetType
 
 from portico.contract.oauth import Ended, IssuedTokens, OneTokenForm, TokenFacts, TokenForm
 from portico.domain.oauth import ACCESS_SECONDS, Refused, spelled
+from portico.http.cors import Sharing
 from portico.http.messages import BodyRequest, Reply, json_reply
 from portico.http.oauth_responder import left_out
 from portico.http.routing import Access, FormRoute
@@ -91,6 +92,7 @@ ROUTES = (
         " and is good for one use. What comes a second time ends all that it bought.",
         form=TokenForm,
         answer=IssuedTokens,
+        sharing=Sharing.CLIENTS,
     ),
     FormRoute(
         method="POST",
@@ -102,6 +104,7 @@ ROUTES = (
         " unknown is left as it is.",
         form=OneTokenForm,
         answer=Ended,
+        sharing=Sharing.CLIENTS,
     ),
     FormRoute(
         method="POST",

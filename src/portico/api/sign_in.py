@@ -18,6 +18,7 @@ from portico.domain.oauth import ACCESS_SECONDS, OPENID_SCOPES
 from portico.domain.proofs import LEVELS
 from portico.domain.scopes import SCOPES
 from portico.http.authenticate import bearer
+from portico.http.cors import Sharing
 from portico.http.messages import BodyRequest, Handler, Reply, Request, json_reply
 from portico.http.routing import Access, AnyRoute, BodyOrBearerRoute, BodyRoute, Route
 from portico.services.sign_in import Attempt
@@ -28,10 +29,7 @@ from portico.services.users import read_user
 from portico.services.wiring import Addresses
 
 _NO_STORE = ("cache-control", "no-store")
-_PUBLISHED = (
-    ("cache-control", f"public, max-age={PUBLISHED_SECONDS}"),
-    ("access-control-allow-origin", "*"),
-)
+_PUBLISHED = ("cache-control", f"public, max-age={PUBLISHED_SECONDS}")
 
 
 async def login(request: BodyRequest[SignIn]) -> Reply:
@@ -71,7 +69,7 @@ def _tokens(pair: Pair) -> Reply:
 async def read_keys(request: Request) -> Reply:
     """GET /.well-known/jwks.json."""
     keys = await request.environment.signer.published()
-    return json_reply(200, KeySet([PublicKey(**key) for key in keys]), *_PUBLISHED)
+    return json_reply(200, KeySet([PublicKey(**key) for key in keys]), _PUBLISHED)
 
 
 async def read_user_info(request: Request) -> Reply:
@@ -87,7 +85,7 @@ async def post_user_info(request: Request) -> Reply:
 
 async def read_openid_metadata(request: Request) -> Reply:
     """GET /.well-known/openid-configuration."""
-    return json_reply(200, metadata(request.environment.addresses), *_PUBLISHED)
+    return json_reply(200, metadata(request.environment.addresses), _PUBLISHED)
 
 
 async def read_oauth_metadata(request: Request) -> Reply:
@@ -139,6 +137,7 @@ def _published(path: str, handler: Handler, summary: str, answer: object) -> Rou
         summary=summary,
         answer=answer,
         public_seconds=PUBLISHED_SECONDS,
+        sharing=Sharing.ALL,
     )
 
 
@@ -199,6 +198,7 @@ ROUTES: tuple[AnyRoute, ...] = (
             summary="Read who granted the access token",
             answer=UserInfo,
             no_store=True,
+            sharing=Sharing.CLIENTS,
         )
         for method, handler in (("GET", read_user_info), ("POST", post_user_info))
     ),

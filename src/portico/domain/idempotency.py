@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import msgspec
 
+HEADER = "Idempotency-Key"
 KEPT_SECONDS = 86_400
 KEY_LENGTH = (1, 255)
 

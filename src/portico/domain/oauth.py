@@ -5,6 +5,7 @@ RFC 6749, 7636, 8252 and 9700; OpenID Connect Core 1.0.
 
 import re
 from base64 import urlsafe_b64encode
+from collections.abc import Collection
 from hashlib import sha256
 from hmac import compare_digest
 from urllib.parse import urlsplit
@@ -117,6 +118,22 @@ def redirect_allowed(client: Client, uri: str) -> bool:
 def _host(uri: str) -> str:
     authority = re.split(r"[/?#]", uri.partition("://")[2], maxsplit=1)[0]
     return re.sub(r":\d{0,5}\Z", "", authority)
+
+
+def page_origin(uri: str) -> str | None:
+    """The origin of the pages at a redirect address, as browsers name it (RFC 6454 §6.2): without
+    its port where that may be any. None where no page can be."""
+    parts = urlsplit(_without_loopback_port(uri) or uri)
+    if parts.scheme not in ("http", "https"):
+        return None
+    host = parts.hostname or ""
+    port = f":{parts.port}" if parts.port not in (None, 443) else ""
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
+
+
+def is_page_of(origins: Collection[str], origin: str) -> bool:
+    """Tell whether a page of this origin is one of those that `page_origin` gave."""
+    return origin in origins or _without_loopback_port(origin) in origins
 
 
 _LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::(\d{1,5}))?(?=[/?]|\Z)")

@@ -18,13 +18,12 @@ from portico.domain.errors import (
     Unavailable,
     Unreadable,
 )
-from portico.domain.idempotency import KEY_LENGTH, Answer, Kept, KeyedRequest, is_key, keyed
+from portico.domain.idempotency import HEADER, KEY_LENGTH, Answer, Kept, KeyedRequest, is_key, keyed
 from portico.http.messages import Handler, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import Endpoint
 from portico.services.change import AnsweredBefore
 
-HEADER = "Idempotency-Key"
 REPLAYED = ("idempotent-replayed", "true")
 
 _NOT_KEPT = (

@@ -11,13 +11,12 @@ import msgspec
 
 from portico.contract.events import EVENT_DATA, EventBody
 from portico.contract.reading import fields
-from portico.domain.idempotency import KEY_LENGTH
+from portico.domain.idempotency import HEADER, KEY_LENGTH
 from portico.domain.ids import MAX_ID
 from portico.domain.limits import Plan
 from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.resources import RESOURCES
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
-from portico.http.idempotency import HEADER
 from portico.http.messages import JSON
 from portico.http.openapi_oauth import oauth_body, oauth_components, oauth_responses
 from portico.http.openapi_responses import (

@@ -90,7 +90,6 @@ HEADERS: Mapping[str, Json] = {
         "The session cookie: `__Secure-session` where a domain shares it.",
         "__Host-session=…; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=86400",
     ),
-    "Access-Control-Allow-Origin": _header("Pages of other sites may read it.", "*", const="*"),
     "Pragma": _header("As `Cache-Control`, for old caches.", "no-cache", const="no-cache"),
     "Idempotent-Replayed": {
         **_header("The answer is that of an earlier attempt.", "true", const="true"),
@@ -155,7 +154,6 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
     if route.public_seconds:
         value = f"public, max-age={route.public_seconds}"
         headers["Cache-Control"] = _header("Anyone may keep it so long.", value, const=value)
-        headers |= refs("Access-Control-Allow-Origin")
     if route.sets_cookie:
         headers |= refs("Set-Cookie")
     if route.repeatable:

@@ -14,6 +14,7 @@ from typing import Any
 from portico.domain.errors import Internal, PorticoError
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
+from portico.http.cors import is_preflight
 from portico.http.measure import Measure
 from portico.http.messages import JSON, Reply, Request, Scope, Stream, TypedRequest
 from portico.http.peers import UNSECURED, Peers, limited_as
@@ -76,8 +77,13 @@ class Pipeline:
                 responder = place.responder
                 request.environment = place.environment
                 extra_headers = place.extra_headers
-                endpoint = place.methods.get(request.method)
-                reply = await responder.answer(request, place, endpoint, id_texts)
+                if place.cors is not None and is_preflight(request):
+                    reply = await place.cors.preflight(request, place.methods, place.taken_headers)
+                else:
+                    if place.cors is not None:
+                        extra_headers = (*extra_headers, *await place.cors.headers(request))
+                    endpoint = place.methods.get(request.method)
+                    reply = await responder.answer(request, place, endpoint, id_texts)
             except Exception as error:  # noqa: BLE001 - this is the one boundary
                 reply = _refusal(request, responder, error)
             headers = reply.headers

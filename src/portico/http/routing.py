@@ -12,9 +12,12 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from portico.domain.errors import PorticoError, Unreadable
+from portico.domain.idempotency import HEADER
 from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.scopes import SCOPES
+from portico.http.cors import Cors, Sharing, Sharings
 from portico.http.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request
+from portico.http.sse import EVENT_STREAM, LAST_EVENT_ID
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
@@ -86,6 +89,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     never_refused: bool = False
     """Whether it is counted, and not refused, when the quota is spent: because it ends the very
     credential that it is called with. With an API key, which it does not end, it is refused."""
+    sharing: Sharing = Sharing.LISTED
+    """Whose pages may read its answers."""
     on_address: bool = False
     """Of a page: whether it counts against the address on the plan Free, as every endpoint of the
     authorization server that anyone may call."""
@@ -149,6 +154,19 @@ class FormRoute(AnyRoute, Generic[F], frozen=True, kw_only=True):
     form: type[F]
 
 
+def _taken_headers(route: AnyRoute) -> tuple[str, ...]:
+    """The headers that it reads and that pages may not send unasked (Fetch §2.2.2)."""
+    taken = {
+        "Authorization": route.access is not Access.ANYONE or route.bearer_instead,
+        "Content-Type": route.body is not None or route.form is not None,
+        HEADER: route.repeatable,
+        "If-Match": route.conditional,
+        "If-None-Match": route.tagged,
+        LAST_EVENT_ID: route.media == EVENT_STREAM,
+    }
+    return tuple(name for name, is_taken in taken.items() if is_taken)
+
+
 class Endpoint:
     """A route where it is mounted, ready for the pipeline."""
 
@@ -164,6 +182,7 @@ class Endpoint:
         "query",
         "route",
         "scope",
+        "taken_headers",
         "whole",
     )
 
@@ -181,22 +200,29 @@ class Endpoint:
         self.never_refused = route.never_refused
         self.query = route.query
         self.body = route.body
+        self.taken_headers = _taken_headers(route)
 
 
 Methods = dict[str, Endpoint]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a path leads: an environment, what answers its requests, the methods there, and the
-    headers of every response.
+    """Where a path leads: an environment, what answers its requests, the methods there, whose pages
+    may read the answers, and the headers of every response.
 
-    `methods` is empty where there is nothing.
+    `methods` is empty where there is nothing, `cors` is None where no other origin's page may.
     """
 
     environment: Any
     responder: "Responder"
     methods: Methods
+    cors: Cors | None
     extra_headers: Sequence[tuple[str, str]] = ()
+
+    @property
+    def taken_headers(self) -> frozenset[str]:
+        """The headers that a page must be allowed to send there."""
+        return frozenset(name for known in self.methods.values() for name in known.taken_headers)
 
 
 class Responder(Protocol):
@@ -223,7 +249,7 @@ class Mount(msgspec.Struct, frozen=True):
 
     What has no host is at every one, and what has no environment belongs to none. `name` is the
     version, or what stands in its place. `extra_headers` stand on every response: a superseded
-    version's `Deprecation` and `Sunset`.
+    version's `Deprecation` and `Sunset`. `cors` are the origins of each `Sharing` that it knows.
     """
 
     host: str
@@ -233,6 +259,7 @@ class Mount(msgspec.Struct, frozen=True):
     name: str
     responder: Responder
     extra_headers: Sequence[tuple[str, str]] = ()
+    cors: Sharings = {}
 
 
 @lru_cache(maxsize=4096)
@@ -291,7 +318,8 @@ class Router:
     def _place(self, host: str, mount: Mount, route: AnyRoute) -> Place:
         """Where a route's path leads, made by the first route there."""
         key = host + mount.prefix + route.path
-        made = Place(mount.environment, mount.responder, {}, mount.extra_headers)
+        cors = mount.cors.get(route.sharing)
+        made = Place(mount.environment, mount.responder, {}, cors, mount.extra_headers)
         if not route.ids:
             table = self._exact if mount.host else self._everywhere
             return table.setdefault(key, made)
@@ -347,6 +375,6 @@ class Router:
             base = (host_name(mount.host) if self._by_host else "") + mount.prefix
             if len(base) > longest and (where == base or where.startswith(f"{base}/")):
                 best, longest = mount, len(base)
-        return Place(
-            best.environment, best.responder, {}, best.extra_headers if longest >= 0 else ()
-        )
+        extra_headers = best.extra_headers if longest >= 0 else ()
+        cors = best.cors.get(Sharing.LISTED)
+        return Place(best.environment, best.responder, {}, cors, extra_headers)

@@ -6,6 +6,7 @@ from functools import cache, partial
 import msgspec
 
 from portico.domain.limits import Plan
+from portico.http.cors import Sharing
 from portico.http.messages import JSON
 from portico.http.openapi import Part, document
 from portico.http.routing import AnyRoute, Mount
@@ -24,7 +25,7 @@ def docs_routes(
     """
     made = cache(partial(_document, mount, auth_routes, plans))
     return (
-        file_route("openapi.json", partial(_json, made)),
+        file_route("openapi.json", partial(_json, made), Sharing.ALL),
         file_route("docs", partial(_page, made)),
         *asset_routes(DOCS_ASSETS),
     )

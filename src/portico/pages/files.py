@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from portico.http.conditions import entity_tag, matches
+from portico.http.cors import Sharing
 from portico.http.messages import Reply, Request
 from portico.http.routing import Access, Route
 
@@ -58,7 +59,7 @@ class File:
         return Reply(200, self.body, [self.content_type, *self.headers])
 
 
-def file_route(name: str, make: Callable[[], File]) -> Route:
+def file_route(name: str, make: Callable[[], File], sharing: Sharing = Sharing.LISTED) -> Route:
     """The route of what `make` makes, once, at a path below a mount."""
     made = cache(make)
 
@@ -66,7 +67,12 @@ def file_route(name: str, make: Callable[[], File]) -> Route:
         return made().reply(request.header("if-none-match"))
 
     return Route(
-        method="GET", path=f"/{name}", handler=serve, access=Access.ANYONE, summary="A file"
+        method="GET",
+        path=f"/{name}",
+        handler=serve,
+        access=Access.ANYONE,
+        summary="A file",
+        sharing=sharing,
     )
 
 

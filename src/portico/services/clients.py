@@ -1,13 +1,14 @@
 """Use cases of OAuth clients: register one, change it, tell which one calls."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from hmac import compare_digest
 from typing import NamedTuple
 
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
+from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound, Unavailable
 from portico.domain.events.clients import (
     ClientChanged,
     ClientCreated,
@@ -15,7 +16,16 @@ from portico.domain.events.clients import (
     ClientRefused,
     ClientSecretRenewed,
 )
-from portico.domain.oauth import MAX_URIS, Client, Refused, client_name, client_scopes, redirect_uri
+from portico.domain.oauth import (
+    MAX_URIS,
+    Client,
+    Refused,
+    client_name,
+    client_scopes,
+    is_page_of,
+    page_origin,
+    redirect_uri,
+)
 from portico.domain.secrets import CLIENT_SECRET, digest, mint
 from portico.domain.users import User
 from portico.services.change import Change
@@ -136,6 +146,29 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
     if not secret or not compare_digest(client.secret_hash, digest(secret)):
         raise Unproven(client)
     return client
+
+
+class PageOrigins:
+    """The origins of the pages that public clients have in browsers: of where their codes go.
+
+    Kept for as long as the data's version stays.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._version = -1
+        self._origins: frozenset[str] = frozenset()
+
+    async def has(self, origin: str) -> bool:
+        """Whether a public client has pages there. While the database is away, whether it had."""
+        version = self._env.db.version()
+        if version != self._version:
+            with suppress(Unavailable):
+                clients = await self._env.clients.public()
+                uris = (uri for client in clients for uri in client.redirect_uris)
+                self._origins = frozenset(filter(None, map(page_origin, uris)))
+                self._version = version
+        return is_page_of(self._origins, origin)
 
 
 async def note_refusal(env: Environment, client: Client, by: By) -> None:

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from portico.settings.declaring import Group, SettingError, Sources, declared, named
-from portico.settings.values import base, domain
+from portico.settings.values import base, domain, origins
 
 ADDRESSES = ("base_url", "sandbox_url", "auth_url", "sandbox_auth_url", "dashboard_url")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PublicAddresses(Group):
-    """Five addresses, and the domain of their cookie. No address has a final slash."""
+    """Five addresses, the domain of their cookie, and whose pages may call them. No address has a
+    final slash."""
 
     base_url: Annotated[
         str,
@@ -53,6 +54,16 @@ class PublicAddresses(Group):
     cookie_domain: Annotated[
         str | None,
         declared(None, domain, "domain whose hosts share the session cookie; unset: none do"),
+    ]
+    cors_origins: Annotated[
+        tuple[str, ...],
+        declared(
+            "",
+            origins,
+            "origins, comma-separated, whose web pages may call the API, such as"
+            " `https://app.example.com`; `*`: all; unset: none",
+            kind=list,
+        ),
     ]
 
     @property

@@ -15,6 +15,7 @@ import msgspec
 from portico.domain.errors import BrokenRule
 from portico.domain.limits import DEFAULT_PLANS, Plan
 from portico.domain.networks import Network
+from portico.domain.origins import ANY, origin
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
@@ -84,6 +85,13 @@ def base(text: str) -> str:
         )
     host = f"[{listening_address(match['ipv6'])}]" if match["ipv6"] else match["host"].lower()
     return f"https://{host}{'' if port == 443 else f':{port}'}{match['path']}"
+
+
+def origins(text: str) -> tuple[str, ...]:
+    """Origins of web pages with commas between, or `ANY` alone; empty text is none."""
+    if text.strip() == ANY:
+        return (ANY,)
+    return tuple(origin(part.strip()) for part in text.split(",")) if text.strip() else ()
 
 
 def store_url(*schemes: str) -> Callable[[str], str]:

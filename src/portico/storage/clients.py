@@ -13,6 +13,7 @@ CLIENTS = Table(
 
 _BY_CLIENT_ID = f"SELECT {CLIENTS.columns} FROM oauth_clients WHERE client_id = :client_id"
 _ALL = f"SELECT {CLIENTS.columns} FROM oauth_clients ORDER BY id"
+_PUBLIC = f"SELECT {CLIENTS.columns} FROM oauth_clients WHERE secret_hash IS NULL"
 
 
 class Clients:
@@ -41,6 +42,10 @@ class Clients:
     async def all(self) -> list[Client]:
         """Every client, oldest first."""
         return CLIENTS.read_all(await self._db.slow.all(_ALL))
+
+    async def public(self) -> list[Client]:
+        """The clients without a secret, in no order."""
+        return CLIENTS.read_all(await self._db.slow.all(_PUBLIC))
 
     async def insert(self, tx: Transaction, client: Client) -> Client:
         """Stores a new client, whose `id` is ignored, and returns it with the one it got."""

@@ -1,0 +1,29 @@
+"""Origins of web pages: who a browser says that a page is (RFC 6454)."""
+
+import re
+
+from portico.domain.errors import BrokenRule
+
+ANY = "*"
+"""All of them."""
+
+_ORIGIN = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])"
+    r"(?::(?P<port>[0-9]{1,5}))?",
+    re.IGNORECASE | re.ASCII,
+)
+_USUAL_PORT = {"https": 443, "http": 80}
+
+
+def origin(text: str) -> str:
+    """An origin in the one spelling that browsers send (RFC 6454 §6.2): lower case, no usual port.
+    Raises `BrokenRule`."""
+    match = _ORIGIN.fullmatch(text)
+    if not match or not 1 <= int(match["port"] or 1) <= 65535:
+        raise BrokenRule(
+            "must be * alone, or exact origins (scheme, host and perhaps a port, nothing behind)"
+            " with commas between, such as https://app.example.com,http://localhost:5173"
+        )
+    scheme, port = match["scheme"].lower(), int(match["port"] or 0)
+    shown = f":{port}" if port not in (0, _USUAL_PORT[scheme]) else ""
+    return f"{scheme}://{match['host'].lower()}{shown}"

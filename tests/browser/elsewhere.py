@@ -1,0 +1,48 @@
+"""A page that somebody else serves, at an origin of its own."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Elsewhere(ThreadingHTTPServer):
+    """Serves one page on a loopback address."""
+
+    page = ""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Page)
+
+    @property
+    def origin(self) -> str:
+        """Its scheme, host and port."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Page(BaseHTTPRequestHandler):
+    server: Elsewhere
+
+    def do_GET(self) -> None:
+        body = self.server.page.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def serving_elsewhere() -> Iterator[Elsewhere]:
+    """A running server."""
+    with Elsewhere() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
