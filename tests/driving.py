@@ -407,7 +407,13 @@ class Api:
         """A client with a new key, of a new account unless `user` is given."""
         user = user or await self.account(role, plan=plan, **values)
         record, key = await give_key(
-            self.live, user, name="A key", key_type=key_type, expires_at=expires_at, by=OPERATOR
+            self.live,
+            user,
+            name="A key",
+            key_type=key_type,
+            expires_at=expires_at,
+            by=OPERATOR,
+            told=False,
         )
         environment = "sandbox" if key_type == "test" else "live"
         caller = Caller(self, user, record, key, environment)

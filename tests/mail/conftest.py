@@ -43,12 +43,12 @@ class Post:
         return messages
 
     async def link(self) -> str:
-        """The link in the one message that is new."""
-        (message,) = await self.new()
-        return link(message)
+        """The link in the one message that is new and has a token."""
+        (found,) = (link(one) for one in await self.new() if "?token=" in str(one))
+        return found
 
     async def token(self) -> str:
-        """The token in the one message that is new."""
+        """The token in that message."""
         return (await self.link()).partition("?token=")[2]
 
 

@@ -85,7 +85,13 @@ async def _first_admin(portico: Portico, email: str, certificates: Certificates)
     types: tuple[KeyType, ...] = ("live", "test")
     for key_type in types:
         _, keys[key_type] = await give_key(
-            portico.live, admin, name="First key", key_type=key_type, expires_at=None, by=OPERATOR
+            portico.live,
+            admin,
+            name="First key",
+            key_type=key_type,
+            expires_at=None,
+            by=OPERATOR,
+            told=False,  # whoever runs this is shown it in this moment
         )
     settings = portico.settings
     return {

@@ -30,8 +30,16 @@ class PreferencesBody(msgspec.Struct, frozen=True):
     """What a user prefers."""
 
     theme: Literal["system", "light", "dark"]
-    language: Annotated[str, Meta(description="BCP 47.", examples=["en"])]
-    notifications: bool
+    language: Annotated[
+        str, Meta(description="BCP 47. Mails are in German or English.", examples=["en"])
+    ]
+    notifications: Annotated[
+        bool,
+        Meta(
+            description="Whether there are mails of sign-ins on new devices, of new and expiring"
+            " API keys and of a new role. The profile page switches each kind."
+        ),
+    ]
 
 
 class UserBody(UserItem, frozen=True):

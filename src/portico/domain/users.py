@@ -12,6 +12,9 @@ from portico.domain.words import ROLES as ROLES
 
 THEMES = ("system", "light", "dark")
 
+MAILS = ("sign-ins", "keys", "expiring-keys", "roles")
+"""What a user may want no mails about; of all else they are told in any case."""
+
 PASSWORD_LENGTH = (8, 128)
 MAX_EMAIL_LENGTH = 254
 MAX_LANGUAGE_LENGTH = 35
@@ -27,7 +30,8 @@ class User(msgspec.Struct, frozen=True):
     """A person with an account. Times are epoch milliseconds.
 
     `account_id` is the live account that a mirror user of the sandbox belongs to. While
-    `suspended_at` is set, nothing that the account has opens anything.
+    `suspended_at` is set, nothing that the account has opens anything. Without `notifications`
+    there are no `MAILS` at all, with them all but those that are `muted`, separated by spaces.
     """
 
     id: int
@@ -46,6 +50,11 @@ class User(msgspec.Struct, frozen=True):
     updated_at: int
     email_verified_at: int | None = None
     suspended_at: int | None = None
+    muted: str = ""
+
+    def wants(self, mail: str) -> bool:
+        """Whether they want this one of `MAILS`."""
+        return bool(self.notifications) and mail not in self.muted.split()
 
 
 def new_user(

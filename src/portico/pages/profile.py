@@ -9,12 +9,19 @@ from portico.pages.site import PageRoute, Visit
 from portico.services.chosen_passwords import chosen
 from portico.services.users import change_user
 
+_MAILS = (
+    ("sign-ins", "Somebody signs in to my account on a new device", ""),
+    ("keys", "A new API key is made for my account", ""),
+    ("expiring-keys", "One of my API keys ends within seven days", ""),
+    ("roles", "My account has a new role", ""),
+)
 _THEMES = (("system", "As the system"), ("light", "Light"), ("dark", "Dark"))
 
 
 async def show(visit: Visit) -> Reply:
     """GET /profile."""
-    return visit.page("profile.html", "Profile", themes=_THEMES)
+    wanted = [mail for mail in users.MAILS if visit.user.wants(mail)]
+    return visit.page("profile.html", "Profile", themes=_THEMES, mails=_MAILS, wanted=wanted)
 
 
 async def _change(visit: Visit, values: dict[str, Any]) -> None:
@@ -27,13 +34,17 @@ async def _change(visit: Visit, values: dict[str, Any]) -> None:
 async def change(visit: Visit) -> Reply:
     """POST /profile."""
     form = visit.form
+    wanted = form.several("mails", users.MAILS)
+    # Where all are off, no kind is remembered as muted: the API's one switch brings them all back.
+    muted = [mail for mail in users.MAILS if mail not in wanted] if wanted else []
     values = {
         "name": form.read("name", users.name),
         "avatar_url": form.optional("avatar_url", users.avatar_url),
         "preferences": {
             "language": form.read("language", users.language),
             "theme": form.read("theme", users.theme),
-            "notifications": bool(form.several("notifications", ("on",))),
+            "notifications": bool(wanted),
+            "muted": " ".join(muted),
         },
     }
     form.check()

@@ -14,7 +14,7 @@ from portico.services.api_keys import Made, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.mirrors import follow, mirror_of
-from portico.services.users import keep_an_admin, store_change
+from portico.services.users import keep_an_admin, store_change, tell_changed
 
 
 def random_password(random: Random) -> str:
@@ -51,7 +51,7 @@ async def set_role(env: Environment, email: str, role: str, by: By) -> User:
 async def _set(env: Environment, email: str, by: By, **values: str) -> User:
     found = await account(env, email)
 
-    async def work(change: Change) -> User:
+    async def work(change: Change) -> tuple[User, User]:
         user = await change.lock(env.users, found.id)
         if user is None:
             raise NotFound(f"There is no user with the e-mail {email}.")
@@ -59,13 +59,14 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
             raise Conflict("This user mirrors a live account; change that.")
         changed = msgspec.structs.replace(user, **values)
         if changed == user:
-            return user
+            return user, user
         if user.role == "admin" and changed.role != "admin":
             await keep_an_admin(env, change, user.id)
-        return await store_change(env, change, user, changed)
+        return user, await store_change(env, change, user, changed)
 
-    user = await env.change(by, work)
+    before, user = await env.change(by, work)
     await follow(env, user.id)
+    tell_changed(env, before, user, by)
     return user
 
 
@@ -79,9 +80,11 @@ async def give_key(
     by: By,
     scopes: Sequence[str] | None = None,
     networks: Sequence[str] | None = None,
+    told: bool = True,
 ) -> Made:
     """Makes a key, as `NewKey` has it, for an account of `env`; a type that belongs to the mirror
-    is made there, for the account's mirror user. Raises `Invalid` with every fault."""
+    is made there, for the account's mirror user. Its owner is `told` by mail.
+    Raises `Invalid` with every fault."""
     user_id = owner.id
     if key_type in env.foreign and env.mirror is not None:
         user_id = (await mirror_of(env.mirror, owner, await _mirrored(env.mirror, by))).id
@@ -89,7 +92,7 @@ async def give_key(
         by = await _mirrored(env.mirror, by)
         env = env.mirror
     new = NewKey(name=name, type=key_type, scopes=scopes, networks=networks, expires_at=expires_at)
-    return await create_key(env, user_id, new, by)
+    return await create_key(env, user_id, new, by, told=told)
 
 
 async def _mirrored(env: Environment, by: By) -> By:

@@ -1,6 +1,6 @@
 """Use cases of API keys: make one, rotate it, end it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.letters import tell
 from portico.storage.listing import Page
 
 _INVALID = "This API key is not valid."
@@ -36,13 +37,17 @@ class Rotation(msgspec.Struct, frozen=True):
     previous_end: int
 
 
-async def create_key(env: Environment, user_id: int, new: NewKey, by: By) -> Made:
-    """Makes a key for a user. Raises `Invalid` with every fault, and `PermissionDenied` where the
-    caller may not make one for this user.
+async def create_key(
+    env: Environment, user_id: int, new: NewKey, by: By, *, told: bool = True
+) -> Made:
+    """Makes a key for a user, who is `told` so by mail. Raises `Invalid` with every fault, and
+    `PermissionDenied` where the caller may not make one for this user.
 
     A key makes none that may do more than itself, be used elsewhere, or outlive it.
     """
     permit(by, user_id)
+
+    user = await env.users.get(user_id)
 
     async def work(change: Change) -> Made:
         owner = await change.lock(env.users, user_id)
@@ -53,7 +58,16 @@ async def create_key(env: Environment, user_id: int, new: NewKey, by: By) -> Mad
         change.note(KeyCreated(key))
         return Made(key, secret)
 
-    return await env.change(by, work)
+    made = await env.change(by, work)
+    if told and user is not None:
+        tell(env, user, "new-key", by=by, **_facts(env, made.key))
+    return made
+
+
+def _facts(env: Environment, key: ApiKey) -> dict[str, Any]:
+    """What a mail says of a key."""
+    page = f"{env.addresses.dashboard}/keys"
+    return {"name": key.name, "hint": key.hint, "page": page}
 
 
 def permit(by: By, user_id: int) -> None:
@@ -114,6 +128,7 @@ async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
 async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
     """Issues a successor for a key, as `rotate_key` does. Raises `NotFound` and `Conflict`."""
     found = await _found(env, key_id)
+    owner = await env.users.get(found.user_id)
     secret = mint(found.type, env.random(32))
 
     async def work(change: Change) -> Rotation:
@@ -134,7 +149,12 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         change.note(KeyRotated(before, successor, end))
         return Rotation(successor, secret, end)
 
-    return await env.change(by, work)
+    rotation = await env.change(by, work)
+    # Told too: whoever has stolen a key may make another of it, and keep that.
+    facts = _facts(env, rotation.successor)
+    if owner is not None:
+        tell(env, owner, "rotated-key", by=by, until=rotation.previous_end, **facts)
+    return rotation
 
 
 async def list_keys(

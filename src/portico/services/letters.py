@@ -25,6 +25,7 @@ Kind = Literal[
     "sign-up",
     "signed-up-before",
     "invited-before",
+    "new-password",
     "email-changed",
     "app-added",
     "app-removed",
@@ -35,10 +36,16 @@ Kind = Literal[
     "provider-linked",
     "provider-unlinked",
     "suspended",
+    "new-key",
+    "rotated-key",
+    "new-role",
     "webhook-gone",
     "webhook-failing",
 ]
 """What a mail tells: the name of its text in every language."""
+
+SWITCHES: dict[Kind, str] = {"new-key": "keys", "rotated-key": "keys", "new-role": "roles"}
+"""Which of `MAILS` a kind belongs to; the others cannot be switched off."""
 
 LANGUAGES = ("en", "de")
 """What there are texts in; the first one is for whoever reads none of them."""
@@ -58,6 +65,12 @@ class Reader(NamedTuple):
 def reader(user: User, to: str | None = None) -> Reader:
     """A user, `to` another address than theirs where one is given."""
     return Reader(to or user.email, user.language, user.id)
+
+
+def whoever(by: By) -> By:
+    """The same, for what takes a link in a mail, or asks for one: whom the browser is signed in as
+    is no matter."""
+    return by.named(user_id=None)
 
 
 def letter(
@@ -104,13 +117,16 @@ def tell(
     to: str | None = None,
     **values: str | int,
 ) -> None:
-    """Tells a user by mail what has happened, `to` another address than theirs where one is given.
-    Where too many mails wait, the log has it instead: what has happened stays so.
+    """Tells a user by mail what has happened, unless they want no mails of this kind; `to` another
+    address than theirs where one is given. Where too many mails wait, the log has it instead: what
+    has happened stays so.
 
     In the sandbox only mirrors of accounts are people: the address of anybody else there is made
     up, and may be a stranger's.
     """
     if env.mirror is None and user.account_id is None:
+        return
+    if kind in SWITCHES and not user.wants(SWITCHES[kind]):
         return
     written = letter(env, kind, reader(user, to), by=by, **values)
 

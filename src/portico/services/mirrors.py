@@ -1,6 +1,7 @@
 """Mirror users: an account of one environment as it appears in the one that mirrors it.
 
-A mirror carries its account's role and plan, and is suspended with it. The two environments share
+A mirror carries its account's role and plan, and how its owner wants their mails; it is suspended
+with it. The two environments share
 no transaction, so a mirror that could not be reached is behind until `jobs.mirrors` finds it and
 brings it up.
 """
@@ -20,7 +21,7 @@ from portico.storage.database import UniqueViolation
 
 log = logging.getLogger(__name__)
 
-_SHARED = ("role", "plan")
+_SHARED = ("role", "plan", "language", "notifications", "muted")
 
 _AT_ONCE = 1_000
 """Mirrors that are compared by one read of either database."""
@@ -66,8 +67,8 @@ async def _make(env: Environment, account: User, by: By) -> User:
 
 
 async def follow(env: Environment, account_id: int) -> None:
-    """Brings the account's mirror, if it has one, to the account's role and plan, and suspends or
-    resumes it; removes it where the account is gone."""
+    """Brings the account's mirror, if it has one, to what it shares with the account, and suspends
+    or resumes it; removes it where the account is gone."""
     try:
         await bring(env, account_id)
     except Unavailable as error:

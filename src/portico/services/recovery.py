@@ -23,14 +23,14 @@ from portico.services.chosen_passwords import require_chosen
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
-from portico.services.letters import letter, reader
+from portico.services.letters import letter, reader, whoever
 from portico.services.users import (
     admins_only,
     missing_user,
     prove_password,
     store_change,
     taken,
-    tell_new_email,
+    tell_changed,
 )
 from portico.state.callers import MAIL
 from portico.storage.database import UniqueViolation
@@ -142,7 +142,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> None:
         before, after = await env.change(by.alone, work)
     except UniqueViolation as error:
         raise taken() from error
-    tell_new_email(env, before, after, by)
+    tell_changed(env, before, after, whoever(by))
 
 
 async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
@@ -159,7 +159,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
     require_chosen(password, name=owner.name, email=owner.email)
     password_hash = await env.passwords.hash(password)
 
-    async def work(change: Change) -> User:
+    async def work(change: Change) -> tuple[User, User]:
         user = await _use(env, change, token, found)
         verified_at = user.email_verified_at
         if _still_theirs(user, found):
@@ -174,10 +174,11 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         await end_sign_ins(env, change, user.id)
         await env.email_tokens.delete_of_user(change.tx, user.id, purpose=NEW_EMAIL.purpose)
         change.note(PasswordReset(changed))
-        return changed
+        return user, changed
 
-    user = await env.change(by.alone, work)
-    await forgive(env, user.email, by.address)
+    before, after = await env.change(by.alone, work)
+    tell_changed(env, before, after, whoever(by))
+    await forgive(env, after.email, by.address)
 
 
 async def verify_email(env: Environment, token: str, by: By) -> None:
@@ -263,7 +264,7 @@ async def _write(
         return None
     # Nothing in it was chosen by whoever asked, but for where from.
     page = _address(env, link, token)
-    return letter(env, link.purpose, reader(user, to), by=by, link=page, until=until)
+    return letter(env, link.purpose, reader(user, to), by=whoever(by), link=page, until=until)
 
 
 def _address(env: Environment, link: _Link, token: str) -> str:

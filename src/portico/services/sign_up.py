@@ -16,7 +16,7 @@ from portico.domain.users import email_key, mailbox
 from portico.mail.protocol import Letter
 from portico.services.environment import Environment
 from portico.services.invitations import put
-from portico.services.letters import Reader, letter, reader
+from portico.services.letters import Reader, letter, reader, whoever
 from portico.services.recovery import MAILS
 from portico.state.callers import MAIL, SIGN_UP, network_of
 
@@ -61,7 +61,7 @@ async def _write(env: Environment, email: str, by: By, language: str) -> Letter 
         if user.suspended_at is not None:
             return None
         sign_in = f"{env.addresses.dashboard}/sign-in"
-        return letter(env, "signed-up-before", reader(user, email), by=by, link=sign_in)
+        return letter(env, "signed-up-before", reader(user, email), by=whoever(by), link=sign_in)
     invitation = Invitation(
         id=0,
         email=email,
@@ -76,6 +76,6 @@ async def _write(env: Environment, email: str, by: By, language: str) -> Letter 
     made = await put(env, invitation, SignedUp, by.alone)
     to = Reader(email, language)
     if made is None:
-        return letter(env, "invited-before", to, by=by)
+        return letter(env, "invited-before", to, by=whoever(by))
     until = invitation.expires_at
-    return letter(env, "sign-up", to, by=by, link=made.link, until=until)
+    return letter(env, "sign-up", to, by=whoever(by), link=made.link, until=until)

@@ -125,7 +125,7 @@ async def change_user(
     if "password" in changes:
         changes["password_hash"] = await env.passwords.hash(changes.pop("password"))
 
-    async def work(change: Change) -> User:
+    async def work(change: Change) -> tuple[User, User]:
         user = await change.lock(env.users, user_id)
         if user is None:
             raise missing_user(user_id)
@@ -137,25 +137,30 @@ async def change_user(
         await _permit_change(env, change, caller, user, changes)
         changed = msgspec.structs.replace(user, **changes)
         if changed == user:
-            return user
+            return user, user
         session = caller.credential_id if own and caller.credential == "session" else 0
-        return await store_change(env, change, user, changed, but_session=session)
+        return user, await store_change(env, change, user, changed, but_session=session)
 
     try:
-        changed = await env.change(by, work)
+        before, changed = await env.change(by, work)
     except UniqueViolation as error:
         raise taken() from error
     await follow(env, changed.id)
-    tell_new_email(env, found, changed, by)
+    tell_changed(env, before, changed, by)
     return changed
 
 
-def tell_new_email(env: Environment, before: User, after: User, by: By) -> None:
-    """Tells a user whose e-mail has changed so by mail, at the old address and at the new one."""
-    if email_key(before.email) == email_key(after.email):
-        return
-    for address in (before.email, after.email):
-        tell(env, after, "email-changed", to=address, by=by, email=after.email)
+def tell_changed(env: Environment, before: User, after: User, by: By) -> None:
+    """Tells a user by mail that they have a new e-mail, at the old address and at the new one, a
+    new password, or a new role."""
+    if email_key(before.email) != email_key(after.email):
+        for address in (before.email, after.email):
+            tell(env, after, "email-changed", to=address, by=by, email=after.email)
+    if before.password_hash != after.password_hash:
+        page = f"{env.addresses.dashboard}/forgot"
+        tell(env, after, "new-password", by=by, page=page)
+    if before.role != after.role and after.account_id is None:  # whose account is told
+        tell(env, after, "new-role", by=by, role=after.role, before=before.role)
 
 
 async def store_change(

@@ -53,7 +53,10 @@ class UserChanged(OfUser, frozen=True):
 _TOLD_WHOLE: tuple[str, ...] = ("email", "role", "plan")
 
 
-_NAMED = ("name", "email", "role", "plan", "avatar_url", "theme", "language", "notifications")
+_NAMED = (
+    *("name", "email", "role", "plan", "avatar_url"),
+    *("theme", "language", "notifications", "muted"),
+)
 
 
 class UserDeleted(OfUser, frozen=True):

@@ -1,0 +1,198 @@
+"""What decides on access to an account is told by mail, and what can be switched off stays away."""
+
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+
+from driving import Api
+from mail.conftest import Post, link
+from pages.visiting import PASSWORD, signed_in
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.times import DAY
+from portico.domain.users import MAILS
+from portico.services.accounts import give_key, set_role
+from portico.services.recovery import ask_reset, reset_password
+
+HERE = By(Actor(address="192.0.2.7"))
+
+
+def words(message: EmailMessage) -> str:
+    body = message.get_body(["plain"])
+    assert body is not None
+    return str(body.get_content())
+
+
+async def test_a_new_password_is_told_whoever_chose_it(api: Api, post: Post) -> None:
+    user, browser = await signed_in(api)
+    admin = await api.caller("admin")
+    await browser.get("/password")
+    fields = {"current_password": PASSWORD, "password": "Chang3d-Word"}
+    assert (await browser.post("/password", **fields)).status_code == 303
+    (own,) = await post.new()
+    assert (own["To"], own["Subject"]) == (
+        user.email,
+        "Your Portico account has a new password",
+    )
+    assert "from the address 127.0.0.1 on 2026-03-15 at 12:00 UTC" in words(own)
+    assert link(own) == "https://localhost:8443/dashboard/forgot"
+    await admin.patch(f"/users/{user.id}", json={"password": "An0therWord"})
+    (by_admin,) = await post.new()
+    assert "by an administrator on 2026-03-15" in words(by_admin)
+    assert admin.user.name not in words(by_admin)
+    assert "127.0.0.1" not in words(by_admin)
+    await ask_reset(api.live, user.email, HERE)
+    await reset_password(api.live, await post.token(), "Y3tAnother", HERE)
+    (by_link,) = await post.new()
+    assert "from the address 192.0.2.7" in words(by_link)
+
+
+async def test_who_takes_a_link_while_signed_in_as_another_is_no_administrator(
+    api: Api, post: Post
+) -> None:
+    user, other = await api.account(), await api.account()
+    there = By(Actor(user_id=other.id, address="192.0.2.7"))
+    await ask_reset(api.live, user.email, there)
+    (asked,) = await post.new()
+    assert "from the address 192.0.2.7" in words(asked)
+    await reset_password(api.live, link(asked).partition("?token=")[2], "Y3tAnother", there)
+    (told,) = await post.new()
+    assert "from the address 192.0.2.7" in words(told)
+
+
+async def test_a_new_role_is_told_without_who_gave_it(api: Api, post: Post) -> None:
+    admin, user = await api.caller("admin"), await api.account("viewer")
+    await admin.patch(f"/users/{user.id}", json={"role": "editor"})
+    (message,) = await post.new()
+    assert (message["To"], message["Subject"]) == (
+        user.email,
+        "Your Portico account has a new role",
+    )
+    assert "the role editor instead of viewer" in words(message)
+    assert "by an administrator on 2026-03-15 at 12:00 UTC" in words(message)
+    for named in (admin.user.name, admin.user.email, "127.0.0.1"):
+        assert named not in words(message)
+    await set_role(api.live, user.email, "viewer", OPERATOR)
+    assert len(await post.new()) == 1
+    await set_role(api.live, user.email, "viewer", OPERATOR)
+    assert await post.new() == []
+
+
+async def test_a_role_that_reaches_the_sandbox_too_is_told_once(api: Api, post: Post) -> None:
+    user = (await api.caller("viewer", key_type="test")).user
+    await set_role(api.live, user.email, "editor", OPERATOR)
+    assert [message["To"] for message in await post.new()] == [user.email]
+
+
+@pytest.mark.parametrize("key_type", ["live", "test"])
+async def test_a_new_key_is_told_to_its_owner_by_its_hint(
+    api: Api, post: Post, key_type: Any
+) -> None:
+    user = await api.account()
+    by = HERE.named(user_id=user.id)
+    key, secret = await give_key(
+        api.live, user, name="Für <b>", key_type=key_type, expires_at=None, by=by
+    )
+    (message,) = await post.new()
+    assert (message["To"], message["Subject"]) == (
+        user.email,
+        "Your Portico account has a new API key",
+    )
+    assert f"Für <b> ({key.hint}) was made" in words(message)
+    assert "from the address 192.0.2.7 on" in words(message)
+    assert secret not in message.as_string()
+    place = "dashboard" if key_type == "live" else "dashboard/sandbox"
+    assert link(message) == f"https://localhost:8443/{place}/keys"
+    html = message.get_body(["html"])
+    assert html is not None
+    assert "Für &lt;b&gt;" in html.get_content()
+
+
+async def test_a_key_that_somebody_else_makes_is_told_to_its_owner(api: Api, post: Post) -> None:
+    user, admin = await api.account(), await api.caller("admin")
+    body = {"name": "CI", "type": "live", "user_id": user.id}
+    assert (await admin.post("/api-keys", json=body)).status_code == 201
+    await give_key(api.live, user, name="CLI", key_type="live", expires_at=None, by=OPERATOR)
+    messages = await post.new()
+    assert [message["To"] for message in messages] == [user.email] * 2
+    assert all("by an administrator" in words(message) for message in messages)
+
+
+async def test_a_refused_key_and_a_repeated_request_tell_nothing_more(api: Api, post: Post) -> None:
+    caller = await api.caller("admin")
+    body = {"name": "CI", "type": "live"}
+    for _ in range(2):
+        await caller.post("/api-keys", json=body, headers={"idempotency-key": "one"})
+    assert len(await post.new()) == 1
+    assert (await caller.post("/api-keys", json={**body, "type": "no"})).status_code == 422
+    assert await post.new() == []
+
+
+async def test_a_rotated_key_is_told_with_the_end_of_the_one_before(api: Api, post: Post) -> None:
+    caller = await api.caller("viewer", expires_at=api.clock() + 30 * DAY)
+    answer = await caller.post("/api-keys/rotate")
+    assert answer.status_code in (200, 201), answer.text
+    (message,) = await post.new()
+    assert message["Subject"] == "An API key of your Portico account was rotated"
+    assert "works until 2026-03-16 at 12:00 UTC" in words(message)
+    assert answer.json()["data"]["key"] not in message.as_string()
+
+
+async def test_what_is_switched_off_on_the_profile_page_is_not_mailed(api: Api, post: Post) -> None:
+    user, browser = await signed_in(api)
+    page = (await browser.get("/profile")).text
+    assert page.count('name="mails"') == page.count('name="mails" value') == len(MAILS)
+    assert page.count(" checked") == len(MAILS)
+    fields = {"name": user.name, "language": "en", "theme": "system", "avatar_url": ""}
+
+    async def told() -> list[str]:
+        now = await api.live.users.get(user.id)
+        assert now is not None
+        other = "editor" if now.role == "viewer" else "viewer"
+        await set_role(api.live, user.email, other, OPERATOR)
+        await give_key(api.live, user, name="k", key_type="live", expires_at=None, by=OPERATOR)
+        return sorted(message["Subject"].rpartition(" ")[2] for message in await post.new())
+
+    async def choose(*mails: str) -> None:
+        assert (await browser.post("/profile", **fields, mails=list(mails))).status_code == 303
+
+    assert await told() == ["key", "role"]
+    await choose("sign-ins", "roles")
+    assert (await browser.get("/profile")).text.count(" checked") == 2
+    assert await told() == ["role"]
+    caller = await api.caller(user=user)
+    for notifications, expected in ((False, []), (True, ["role"])):
+        body = {"preferences": {"notifications": notifications}}
+        answer = await caller.patch("/users/me", json=body)
+        assert answer.json()["data"]["preferences"]["notifications"] is notifications
+        assert await told() == expected
+    await choose()
+    me = (await caller.get("/users/me")).json()["data"]
+    assert me["preferences"]["notifications"] is False
+    assert await told() == []
+    await caller.patch("/users/me", json={"preferences": {"notifications": True}})
+    assert await told() == ["key", "role"]
+    assert (await browser.post("/profile", **fields, mails="others")).status_code == 400
+
+
+async def test_what_cannot_be_switched_off_is_mailed_all_the_same(api: Api, post: Post) -> None:
+    user = await api.account(notifications=False)
+    admin = await api.caller("admin")
+    await admin.patch(f"/users/{user.id}", json={"password": "An0therWord"})
+    await admin.patch(f"/users/{user.id}", json={"email": "new@example.com"})
+    assert len(await post.new()) == 3
+
+
+async def test_a_mirror_is_written_to_as_its_account_wishes(api: Api, post: Post) -> None:
+    user, browser = await signed_in(api)
+    await give_key(api.live, user, name="k", key_type="test", expires_at=None, by=OPERATOR)
+    await post.new()
+    await browser.get("/profile")
+    fields = {"name": user.name, "language": "de", "theme": "system", "avatar_url": ""}
+    for mails, subjects in (
+        (["keys"], ["Ihr Portico-Konto hat einen neuen API-Schlüssel"]),
+        ([], []),
+    ):
+        assert (await browser.post("/profile", **fields, mails=mails)).status_code == 303
+        await give_key(api.live, user, name="k", key_type="test", expires_at=None, by=OPERATOR)
+        assert [message["Subject"] for message in await post.new()] == subjects
