@@ -26,6 +26,8 @@ STRANGERS = (
 )
 EVERYBODYS = (
     "",
+    "products",
+    "products?search=nobody+has+this&min_price=cheap",
     "keys",
     "applications",
     "events",
@@ -36,10 +38,12 @@ EVERYBODYS = (
     "password",
     "email",
     "sandbox",
+    "sandbox/products",
     "sandbox/keys",
     "sandbox/events",
 )
 ADMINS = (
+    "products/{product}",
     "keys/all",
     "clients",
     "clients/new",
@@ -74,6 +78,18 @@ ADMINS = (
     "sandbox/webhooks",
     "sandbox/audit",
 )
+CROWDED = {
+    "name": "Lamp" * 50,
+    "category": "c" * 100,
+    "price": 999_999_999_999,
+    "description": "d" * 1_000,
+    "images": [
+        {"url": f"https://images.example.com/{'a' * 300}", "alt": "An alternative text " * 20},
+        {"url": "https://images.example.com/b.jpg"},
+    ],
+    "metadata": {"n" * 100: "v" * 1_000, "colour": "brass"},
+}
+"""A product whose words are as long as they may be."""
 
 
 def hook(row: Callable[..., int], now: int, disabled_reason: str | None) -> int:
@@ -137,6 +153,10 @@ def lived(desk: Desk) -> Iterator[dict[str, int]]:
                 now + 86_400_000 if answer is None else None, 500 if answer else None,
                 "it answered 500" if answer else None, answer, now,
             )  # fmt: skip
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        made = caller.post("/v1/products", json=CROWDED)
+        assert made.status_code == 201, made.text
+        ids["product"] = made.json()["data"]["id"]
     yield ids
     database.close()
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from driving import EXAMPLES, Api
 from portico.domain.products import Product
 from portico.domain.search import query_words, tokens
+from portico.storage.products import ProductFilter
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 WORDS = r"""
@@ -51,7 +52,8 @@ def rank(product: Product, words: list[str]) -> int | None:
 
 def expected(products: list[Product], query: str, filters: dict[str, Any]) -> list[int]:
     words = query_words(query)
-    chosen = [product for product in products if product.status == filters["status"]]
+    status = filters.get("status")
+    chosen = [product for product in products if status in (None, product.status)]
     if "in_stock" in filters:
         wanted = filters["in_stock"] == "true"
         chosen = [product for product in chosen if (product.stock_quantity > 0) == wanted]
@@ -99,6 +101,36 @@ async def test_both_engines_find_and_order_as_a_plain_loop_does(
             found += [item["id"] for item in answer.json()["data"]]
             assert answer.json()["pagination"]["total_items"] == len(wanted)
         assert found == wanted, query
+
+
+@EXAMPLES
+@given(values=PRODUCTS, queries=QUERIES, limit=st.integers(1, 6), in_stock=st.booleans())
+@example(
+    values=[{"name": name, "description": d, "status": status, "stock_quantity": 0}
+            for name in ("red", "reds", "blue") for d in ("", "red", "red blue")
+            for status in ("active", "draft")],
+    queries=["red", "blue red", "re", "red blue r", ""],
+    limit=2,
+    in_stock=False,
+)  # fmt: skip
+async def test_a_search_of_every_status_finds_and_orders_alike(
+    api: Api, *, values: list[dict[str, Any]], queries: list[str], limit: int, in_stock: bool
+) -> None:
+    async with api.live.db.transaction() as tx:
+        await api.live.products.delete_all(tx)
+    products = [await api.product(**one) for one in values]
+    for query in queries:
+        for filters in ({}, {"in_stock": str(in_stock).lower()}):
+            wanted = expected(products, query, filters)
+            chosen = ProductFilter(None, in_stock=in_stock if filters else None)
+            found: list[int] = []
+            for offset in range(0, len(wanted) + 1, limit):
+                page = await api.live.products.page(
+                    chosen, words=query_words(query), offset=offset, limit=limit
+                )
+                found += [product.id for product in page.rows]
+                assert page.total == len(wanted)
+            assert found == wanted, (query, filters)
 
 
 async def test_search_follows_every_change_of_a_product(api: Api) -> None:

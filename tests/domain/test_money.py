@@ -16,8 +16,10 @@ from portico.domain.money import (
     UNITS_PER_ONE,
     currency,
     price_bound,
+    price_shown,
     price_text,
     price_units,
+    price_written,
 )
 
 HIGHEST_BOUND = 10**16
@@ -166,3 +168,71 @@ def test_what_is_no_active_currency_is_refused(code: str) -> None:
 
 def test_every_currency_code_is_three_capital_letters() -> None:
     assert all(len(c) == 3 and c.isascii() and c.isalpha() and c.isupper() for c in CURRENCIES)
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("0", 0),
+        ("24.5", 245_000),
+        (" 24,50 ", 245_000),
+        ("0,125", 1_250),
+        ("1.234", 12_340),
+        ("1234,5", 12_345_000),
+        ("1,234.50", 12_345_000),
+        ("1.234,50", 12_345_000),
+        ("1,234,567", 12_345_670_000),
+        ("1.234.567", 12_345_670_000),
+        ("1 234 567,89", 12_345_678_900),
+        ("1\N{NARROW NO-BREAK SPACE}234.5", 12_345_000),
+        ("1'234.50", 12_345_000),
+        ("999999999999.9999", MAX_PRICE),
+    ],
+)
+def test_a_price_is_read_as_people_write_it(text: str, units: int) -> None:
+    assert price_written(text) == units
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1,234", "two ways: write 1234 or 1.234"),
+        ("-1", "negative"),
+        ("1.00001", "4 decimals"),
+        ("1000000000000", "less than"),
+        ("9" * 60_000, "less than"),
+        *((text, "must be a number") for text in (
+            "", "$5", "5 USD", "1e3", "1 2", "12 34", ".", "1.", "1,23,456", "1.2.3", "1,2.3.4",
+            "--1", "NaN", "\N{ARABIC-INDIC DIGIT FIVE}", "1,,2", "1234,567.8",
+        )),
+    ],
+)  # fmt: skip
+def test_what_is_no_price_or_could_be_two_is_refused(text: str, says: str) -> None:
+    with pytest.raises(BrokenRule, match=says):
+        price_written(text)
+
+
+@pytest.mark.parametrize(
+    ("units", "code", "text"),
+    [
+        (245_000, "USD", "24.50"),
+        (12_345_000, "EUR", "1,234.50"),
+        (12_350_000, "JPY", "1,235"),
+        (12_345_000, "JPY", "1,234.5"),
+        (10_000, "KWD", "1.000"),
+        (1_250, "USD", "0.125"),
+    ],
+)
+def test_a_price_is_shown_with_the_decimals_of_its_currency(
+    units: int, code: str, text: str
+) -> None:
+    assert price_shown(units, code) == text
+
+
+@given(units=st.integers(0, MAX_PRICE), code=st.sampled_from(sorted(CURRENCIES)), grouped=...)
+def test_what_a_form_shows_of_a_price_is_read_as_the_same(
+    *, units: int, code: str, grouped: bool
+) -> None:
+    shown = price_shown(units, code, grouped=grouped)
+    assume(not grouped or "." in shown or "," not in shown)  # by itself, 1,234 is asked about
+    assert price_written(shown) == units

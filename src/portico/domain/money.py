@@ -39,6 +39,26 @@ CURRENCIES = frozenset(
     """.split()  # noqa: SIM905 - ten lines of codes read better than 178 literals
 )
 
+# Of the currencies above, those whose smallest unit is not a hundredth; funds and metals aside.
+_DECIMALS = {
+    **dict.fromkeys(
+        "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(),  # noqa: SIM905 - as above
+        0,
+    ),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
+    **dict.fromkeys(("CLF", "UYW"), 4),
+}
+
+# As people write amounts, once the spaces and apostrophes in them are gone: 24.50 and 24,50, or
+# with their thousands in groups, 1,234.50 and 1.234,50.
+_SPACES = re.compile("(?<=[0-9])[ '\u00a0\u2009\u202f\u2019](?=[0-9]{3}(?![0-9]))")
+_WRITTEN = re.compile(
+    r"(-?[0-9]+)(?:[.,]([0-9]+))?"
+    r"|(-?[0-9]{1,3}(?:,[0-9]{3})+)(?:\.([0-9]+))?"
+    r"|(-?[0-9]{1,3}(?:\.[0-9]{3})+)(?:,([0-9]+))?"
+)
+_EITHER_WAY = re.compile("[1-9][0-9]{0,2},[0-9]{3}")
+
 
 def price_units(value: Decimal | int) -> int:
     """Turn a price, 0 <= price < 10^12 with at most 4 decimals, into units.
@@ -69,6 +89,29 @@ def price_text(units: int) -> str:
     """Write a price as the shortest plain decimal, a JSON number: "12", "12.5", "0.0001"."""
     whole, fraction = divmod(units, UNITS_PER_ONE)
     return str(whole) + _FRACTIONS[fraction]
+
+
+def price_written(text: str) -> int:
+    """Read a price as people write it, with a point or a comma before the decimals and with or
+    without groups of thousands, as units. Raises `BrokenRule`, also for what could mean either: in
+    1,234 the comma may stand before decimals or after thousands."""
+    plain = _SPACES.sub("", text.strip())
+    if _EITHER_WAY.fullmatch(plain):
+        whole, decimals = plain.split(",")
+        raise BrokenRule(f"can be read in two ways: write {whole}{decimals} or {whole}.{decimals}")
+    match = _WRITTEN.fullmatch(plain)
+    if match is None:
+        raise BrokenRule("must be a number, such as 24.50")
+    whole = re.sub("[.,]", "", match[1] or match[3] or match[5])
+    return price_units(Decimal(f"{whole}.{match[2] or match[4] or match[6] or 0}"))
+
+
+def price_shown(units: int, code: str, *, grouped: bool = True) -> str:
+    """Write a price in the currency of this code for people, with the decimals that it has or more:
+    "1,234.50" in USD, "1,235" in JPY."""
+    whole, fraction = divmod(units, UNITS_PER_ONE)
+    decimals = _FRACTIONS[fraction].removeprefix(".").ljust(_DECIMALS.get(code, 2), "0")
+    return (f"{whole:,}" if grouped else str(whole)) + (f".{decimals}" if decimals else "")
 
 
 def price_bound(text: str, *, up: bool) -> int:

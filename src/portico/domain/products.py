@@ -58,6 +58,11 @@ metadata_key = Measured(1, 100)
 metadata_value = Measured(0, 1_000)
 
 
+def next_statuses(status: str) -> tuple[str, ...]:
+    """The other statuses that a product of this status can have next."""
+    return _NEXT_STATUSES[status]
+
+
 def change_status(old: str, new: str) -> str:
     """Give the status after a change from `old` to `new`; to itself changes nothing."""
     if new != old and new not in _NEXT_STATUSES[old]:

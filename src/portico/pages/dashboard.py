@@ -16,6 +16,7 @@ from portico.pages import (
     keys,
     once,
     overview,
+    products,
     profile,
     recovery,
     security,
@@ -29,6 +30,7 @@ from portico.pages.site import Accounts, Dashboard, PageRoute, Site, routes
 
 SHOWING: tuple[PageRoute, ...] = (
     *overview.PAGES,
+    *products.PAGES,
     *keys.PAGES,
     *applications.PAGES,
     *events.PAGES,

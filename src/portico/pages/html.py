@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from portico.domain.money import price_shown
 from portico.pages import filters
 from portico.pages.files import asset_path
 
@@ -43,6 +44,7 @@ def _environment() -> "Environment":
             "when",
         )
     }
+    environment.filters["price"] = price_shown
     return environment
 
 

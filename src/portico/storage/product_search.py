@@ -109,18 +109,18 @@ class ProductSearch:
     async def page(
         self,
         words: list[str],
-        status: str,
+        status: str | None,
         further: str | None,
         params: Params,
         *,
         offset: int,
         limit: int,
     ) -> Page[Product]:
-        """One page of the products of this status that have all `words`.
+        """One page of the products of this status, or of every one, that have all `words`.
 
         `further` is a condition on `products` with its values in `params`, or None.
         """
-        tiers = self._tiers([_MARKS[status] + word for word in words])
+        tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
         rows: list[Row] = []
         total = 0
         async with self._db.snapshot() as reader:
@@ -170,28 +170,28 @@ class ProductSearch:
             " JOIN products ON products.id = page.id ORDER BY page.id DESC"
         )
 
-    def _all(self, words: list[str]) -> str:
-        """The engine's query for products that have every word anywhere, the last as a prefix."""
-        *whole, last = words
-        if self._engine == "sqlite":
-            return " AND ".join([*(f'"{word}"' for word in whole), f'"{last}"*'])
-        return " & ".join([*(f"'{word}'" for word in whole), f"'{last}':*"])
-
-    def _named(self, words: list[str], *, prefix: bool) -> str:
-        """The engine's query for products that have every word in their name."""
-        *whole, last = words
-        if self._engine == "sqlite":
-            star = "*" if prefix else ""
-            terms = " AND ".join([*(f'"{word}"' for word in whole), f'"{last}"{star}'])
-            return f"{{name}} : ({terms})"
-        star = ":*" if prefix else ""
-        return " & ".join([*(f"'={word}'" for word in whole), f"'={last}'{star}"])
-
-    def _tiers(self, words: list[str]) -> list[str]:
-        """Queries without overlap, most relevant first, that together match what `_all` does."""
-        exact = self._named(words, prefix=False)
-        prefix = self._named(words, prefix=True)
-        anywhere = self._all(words)
+    def _tiers(self, words: list[str], marks: Iterable[str]) -> list[str]:
+        """The engine's queries without overlap, most relevant first, that together match every
+        product with all words anywhere, the last as a prefix, under one of these marks."""
+        exact = self._every(words, marks, named=True, prefix=False)
+        prefix = self._every(words, marks, named=True, prefix=True)
+        anywhere = self._every(words, marks, named=False, prefix=True)
         if self._engine == "sqlite":
             return [exact, f"({prefix}) NOT ({exact})", f"({anywhere}) NOT ({prefix})"]
         return [exact, f"({prefix}) & !({exact})", f"({anywhere}) & !({prefix})"]
+
+    def _every(self, words: list[str], marks: Iterable[str], *, named: bool, prefix: bool) -> str:
+        """The engine's query for products that have every word, in their name where `named`, and
+        the last as a prefix where `prefix`."""
+        sqlite = self._engine == "sqlite"
+        quote, star = ('"', "*") if sqlite else ("'", ":*")
+        before = "=" if named and not sqlite else ""
+        either, both = (" OR ", " AND ") if sqlite else (" | ", " & ")
+        *whole, last = words
+        ends = [*((word, "") for word in whole), (last, star if prefix else "")]
+        terms = (
+            f"({either.join(f'{quote}{before}{mark}{word}{quote}{end}' for mark in marks)})"
+            for word, end in ends
+        )
+        query = both.join(terms)
+        return f"{{name}} : ({query})" if named and sqlite else query

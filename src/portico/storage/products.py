@@ -5,7 +5,7 @@ from typing import get_type_hints
 
 import msgspec
 
-from portico.domain.products import Product
+from portico.domain.products import STATUSES, Product
 from portico.storage.database import LOCKED, Database, Params, Rank, Transaction
 from portico.storage.listing import Listing, Order, Page
 from portico.storage.product_search import ProductSearch
@@ -42,12 +42,27 @@ _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
     (SELECT id FROM products WHERE id > :after ORDER BY id LIMIT {DELETE_BATCH}) AS batch"""
 _DELETE_BATCH = "DELETE FROM products WHERE id > :after AND id <= :last"
+# True of all products, and a way into the indexes, each of which begins with the status.
+_ANY_STATUS = f"status IN {STATUSES}"
+# Steps from one category to the next in the index, however many products each has.
+_CATEGORIES = f"""
+WITH RECURSIVE known (status, category, nth) AS (
+    SELECT status, (SELECT min(category) FROM products WHERE products.status = every.status), 1
+    FROM ({" UNION ALL ".join(f"SELECT '{status}' AS status" for status in STATUSES)}) AS every
+    UNION ALL
+    SELECT status, (
+        SELECT min(category) FROM products
+        WHERE products.status = known.status AND products.category > known.category
+    ), nth + 1 FROM known WHERE category IS NOT NULL AND nth < :most
+)
+SELECT DISTINCT category FROM known WHERE category IS NOT NULL ORDER BY category LIMIT :most"""
 
 
 class ProductFilter(msgspec.Struct, frozen=True):
-    """Which products a list shows. Prices are units; bounds are inclusive."""
+    """Which products a list shows: without a status, those of every one. Prices are units; bounds
+    are inclusive."""
 
-    status: str
+    status: str | None
     category: str | None = None
     min_price: int | None = None
     max_price: int | None = None
@@ -55,8 +70,11 @@ class ProductFilter(msgspec.Struct, frozen=True):
 
     def sql(self) -> tuple[str, Params]:
         """The condition and its values."""
-        terms = ["status = :status"]
-        params: dict[str, object] = {"status": self.status}
+        terms: list[str] = []
+        params: dict[str, object] = {}
+        if self.status is not None:
+            terms.append("status = :status")
+            params["status"] = self.status
         if self.category is not None:
             terms.append("category = :category")
             params["category"] = self.category
@@ -66,9 +84,16 @@ class ProductFilter(msgspec.Struct, frozen=True):
         if self.max_price is not None:
             terms.append("price <= :max_price")
             params["max_price"] = self.max_price
+        if terms and self.status is None:
+            terms.append(_ANY_STATUS)
         if self.in_stock is not None:
             terms.append("stock_quantity > 0" if self.in_stock else "stock_quantity = 0")
-        return " AND ".join(terms), params
+        return " AND ".join(terms) or "TRUE", params
+
+    @property
+    def by_status_alone(self) -> bool:
+        """Whether nothing but the status decides."""
+        return self == ProductFilter(self.status)
 
 
 class Products:
@@ -99,14 +124,19 @@ class Products:
         where, params = chosen.sql()
         if words:
             # The status is part of every indexed word, so it alone needs no look at the products.
-            further = where if len(params) > 1 or chosen.in_stock is not None else None
+            further = None if chosen.by_status_alone else where
             return await self._search.page(
                 words, chosen.status, further, params, offset=offset, limit=limit
             )
-        kept = "key = :status" if len(params) == 1 and chosen.in_stock is None else None
+        every = "TRUE" if chosen.status is None else "key = :status"
+        kept = every if chosen.by_status_alone else None
         return await self._listing.page(
             where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, kept=kept
         )
+
+    async def categories(self, most: int) -> list[str]:
+        """The categories that there are, in alphabetical order: the first ones, `most` at most."""
+        return [row[0] for row in await self._db.all(_CATEGORIES, {"most": most})]
 
     async def batches(self) -> AsyncIterator[list[Product]]:
         """Every product, oldest first, in batches of bounded size."""

@@ -1,0 +1,142 @@
+"""The catalogue: its list, and one product with what may be done to it."""
+
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from portico.domain import products
+from portico.domain.errors import BrokenRule, NotFound
+from portico.domain.money import price_written
+from portico.domain.products import STATUSES, Image, Product
+from portico.domain.search import query_words
+from portico.http.messages import Reply
+from portico.pages.site import PageRoute, Visit
+from portico.storage.listing import Page
+from portico.storage.products import ProductFilter
+
+PER_PAGE = 25
+MAX_CATEGORIES = 200
+"""How many of them a field offers; others can be typed."""
+
+_MAX_SEARCH = 200
+_STOCK = {"yes": True, "no": False}
+_FILTERS = ("search", "status", "category", "min_price", "max_price", "stock", "page")
+
+
+class _Asked(NamedTuple):
+    """What a list is asked for: its filter, the words, what the fields show, and what is wrong
+    with some of them."""
+
+    chosen: ProductFilter
+    search: str
+    shown: dict[str, str]
+    faults: dict[str, str]
+
+    def query(self, page: int) -> str:
+        """The address of a page of the same list, from its `?` on."""
+        shown = {name: text for name, text in self.shown.items() if text}
+        return urlencode(shown | ({"page": page} if page > 1 else {}))
+
+
+def back_to_list(text: str) -> dict[str, str]:
+    """The query of a list as a form has sent it, without what is none of a list's."""
+    return {name: value for name, value in parse_qsl(text) if name in _FILTERS}
+
+
+def _asked(visit: Visit) -> _Asked:
+    shown = {name: visit.sent(name).strip() for name in _FILTERS if name != "page"}
+    shown["search"] = shown["search"][:_MAX_SEARCH]
+    shown["status"] = shown["status"] if shown["status"] in STATUSES else ""
+    faults: dict[str, str] = {}
+
+    def read(name: str, rule: Any) -> Any:
+        try:
+            return rule(shown[name]) if shown[name] else None
+        except BrokenRule as fault:
+            faults[name] = f"{str(fault).capitalize()}."
+            return None
+
+    chosen = ProductFilter(
+        status=shown["status"] or None,
+        category=read("category", products.category),
+        min_price=read("min_price", price_written),
+        max_price=read("max_price", price_written),
+        in_stock=_STOCK.get(shown["stock"]),
+    )
+    return _Asked(chosen, shown["search"], shown, faults)
+
+
+async def _page(visit: Visit, asked: _Asked, number: int) -> Page[Product]:
+    return await visit.env.products.page(
+        asked.chosen,
+        words=query_words(asked.search),
+        offset=(number - 1) * PER_PAGE,
+        limit=PER_PAGE,
+    )
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /products: the newest first, or the most relevant; a page after the last is the last."""
+    asked = _asked(visit)
+    number = max(visit.sent_number("page") or 1, 1)
+    found = await _page(visit, asked, number)
+    last = -(-found.total // PER_PAGE)
+    if number > last > 0:
+        number, found = last, await _page(visit, asked, last)
+    return visit.page(
+        "products.html",
+        "Products",
+        products=found.rows,
+        total=found.total,
+        number=number,
+        last=last,
+        asked=asked,
+        filtered=any(asked.shown.values()),
+        narrow=any(asked.shown[name] for name in ("category", "min_price", "max_price", "stock")),
+        statuses=STATUSES,
+        categories=await visit.env.products.categories(MAX_CATEGORIES),
+        may_change=may_change(visit),
+    )
+
+
+def may_change(visit: Visit) -> bool:
+    """Whether whoever looks may change products."""
+    return "write:products" in visit.request.caller.scopes
+
+
+async def product_of(visit: Visit, product_id: int) -> Product:
+    """A product. Raises `NotFound`."""
+    product = await visit.env.products.get(product_id)
+    if product is None:
+        raise NotFound(f"There is no product {product_id}. It may have been deleted meanwhile.")
+    return product
+
+
+def images_of(product: Product) -> list[Image]:
+    """The images of a product."""
+    return msgspec.json.decode(product.images, type=list[Image])
+
+
+def metadata_of(product: Product) -> dict[str, str]:
+    """The metadata of a product."""
+    return msgspec.json.decode(product.metadata, type=dict[str, str])
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /products/{id}."""
+    product = await product_of(visit, visit.request.resource_id)
+    return visit.page(
+        "product.html",
+        product.name,
+        product=product,
+        images=images_of(product),
+        metadata=metadata_of(product),
+        may_change=may_change(visit),
+    )
+
+
+PAGES = (
+    PageRoute("GET", "/products", show_all, "read:products"),
+    PageRoute("GET", "/products/{id}", show, "read:products"),
+)

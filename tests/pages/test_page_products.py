@@ -1,0 +1,164 @@
+"""The catalogue on pages, as who may look at it sees it."""
+
+import re
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import Api
+from pages.visiting import signed_in
+
+LIST = re.compile(r'href="/dashboard(?:/sandbox)?/products/(\d+)">(.*?)</a>')
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    return each_database
+
+
+def listed(answer: httpx.Response) -> list[str]:
+    """The names in a list, in its order."""
+    assert answer.status_code == 200, answer.text
+    return [unescape(name) for _, name in LIST.findall(answer.text)]
+
+
+def counted(answer: httpx.Response) -> str:
+    """What a list says of its size."""
+    found = re.search(r'<p id="count" [^>]*>(.*?)</p>', answer.text)
+    assert found
+    return found[1]
+
+
+async def shop(api: Api, **values: Any) -> None:
+    """Five products that differ in what lists filter by."""
+    for name, status, category, price, stock in (
+        ("Desk lamp", "active", "lighting", 245_000, 3),
+        ("Lamp shade", "draft", "lighting", 99_900, 0),
+        ("Chair", "archived", "furniture", 12_000_000, 1),
+        ("Table & lamp", "active", "furniture", 30_000_000, 0),
+        ("Scarf", "active", "clothes", 1_250, 9),
+    ):
+        facts = {"name": name, "status": status, "category": category, "price": price}
+        await api.product(**{**facts, "stock_quantity": stock, **values})
+
+
+async def test_a_list_shows_products_of_every_status_the_newest_first(api: Api) -> None:
+    await shop(api)
+    _, viewer = await signed_in(api)
+    page = await viewer.get("/products")
+    assert listed(page) == ["Scarf", "Table & lamp", "Chair", "Lamp shade", "Desk lamp"]
+    assert counted(page) == "5 products"
+    for text in ("Draft", "Archived", "24.50", "1,200.00", "0.125", "furniture"):
+        assert text in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("status=active", ["Scarf", "Table & lamp", "Desk lamp"]),
+        ("status=draft", ["Lamp shade"]),
+        ("status=archived", ["Chair"]),
+        ("status=gone", ["Scarf", "Table & lamp", "Chair", "Lamp shade", "Desk lamp"]),
+        ("category=lighting", ["Lamp shade", "Desk lamp"]),
+        ("category=lighting&status=active", ["Desk lamp"]),
+        ("category=none", []),
+        ("min_price=24.50&max_price=1200,00", ["Chair", "Desk lamp"]),
+        ("stock=yes", ["Scarf", "Chair", "Desk lamp"]),
+        ("stock=no&status=active", ["Table & lamp"]),
+        ("search=lamp", ["Table & lamp", "Lamp shade", "Desk lamp"]),
+        ("search=LAM&status=active", ["Table & lamp", "Desk lamp"]),
+        ("search=lamp&category=lighting&stock=yes", ["Desk lamp"]),
+        ("search=desk+chair", []),
+        ("page=7", ["Scarf", "Table & lamp", "Chair", "Lamp shade", "Desk lamp"]),
+        ("page=0&search=", ["Scarf", "Table & lamp", "Chair", "Lamp shade", "Desk lamp"]),
+    ],
+)
+async def test_a_list_shows_what_its_filters_ask_for(
+    api: Api, query: str, names: list[str]
+) -> None:
+    await shop(api)
+    _, viewer = await signed_in(api)
+    page = await viewer.get(f"/products?{query}")
+    assert listed(page) == names
+    assert counted(page).startswith(f"{len(names)} product")
+
+
+async def test_a_price_that_is_none_is_told_and_filters_nothing(api: Api) -> None:
+    await shop(api)
+    _, viewer = await signed_in(api)
+    page = await viewer.get("/products?min_price=cheap&max_price=1,234")
+    assert len(listed(page)) == 5
+    assert 'id="min_price-fault">Must be a number, such as 24.50.<' in page.text
+    assert 'id="max_price-fault">Can be read in two ways' in page.text
+    assert 'value="cheap"' in page.text
+
+
+async def test_pages_of_a_list_keep_what_it_was_asked_for(api: Api) -> None:
+    for number in range(53):
+        await api.product(name=f"Lamp {number}", category="light & warm")
+    _, viewer = await signed_in(api)
+    page = await viewer.get("/products?category=light+%26+warm&status=active")
+    assert counted(page) == "53 products, page 1 of 3"
+    assert listed(page) == [f"Lamp {number}" for number in range(52, 27, -1)]
+    (following,) = re.findall(r'rel="next" href="/dashboard([^"]*)"', page.text)
+    assert "page=2" in following
+    page = await viewer.get(unescape(following))
+    assert listed(page) == [f"Lamp {number}" for number in range(27, 2, -1)]
+    assert "Previous" in page.text
+    last = await viewer.get("/products?category=light+%26+warm&page=3000")
+    assert listed(last) == ["Lamp 2", "Lamp 1", "Lamp 0"]
+    assert counted(last) == "53 products, page 3 of 3"
+    assert 'rel="next"' not in last.text
+
+
+async def test_the_field_of_a_category_offers_those_that_there_are(api: Api) -> None:
+    await shop(api)
+    await api.product(category='<b>"odd"', status="draft")
+    _, viewer = await signed_in(api)
+    page = await viewer.get("/products")
+    offered = re.findall(r'<option value="([^"]*)"></option>', page.text)
+    assert [unescape(name) for name in offered] == [
+        '<b>"odd"', "clothes", "furniture", "lighting"
+    ]  # fmt: skip
+    assert await api.live.products.categories(2) == ['<b>"odd"', "clothes"]
+
+
+async def test_a_product_shows_all_that_it_has(api: Api) -> None:
+    product = await api.product(
+        name="<i>Lamp</i>",
+        description="First line.\nSecond <line>.",
+        price=12_345_000,
+        stock_quantity=1_200,
+        images='[{"url":"https://img.example.com/a.jpg?b=1&c=2","alt":"Lit & warm"},'
+        '{"url":"http://img.example.com/b.jpg","alt":""}]',
+        metadata='{"colour":"brass","<b>":"a\\nb"}',
+    )
+    _, viewer = await signed_in(api)
+    page = await viewer.get(f"/products/{product.id}")
+    assert page.status_code == 200
+    for text in (
+        "&lt;i&gt;Lamp&lt;/i&gt;", "Second &lt;line&gt;.", "1,234.50 USD", "1,200", "light",
+        "15 Mar 2026, 12:00 UTC", "brass", "&lt;b&gt;", "a\nb", "Lit &amp; warm", "Image 2",
+    ):  # fmt: skip
+        assert text in page.text, text
+    for address in ("https://img.example.com/a.jpg?b=1&amp;c=2", "http://img.example.com/b.jpg"):
+        assert f'<a href="{address}" target="_blank" rel="noreferrer noopener">' in page.text
+    assert "<img" not in page.text.partition("<main")[2], "nothing is loaded from another host"
+
+
+async def test_a_product_that_is_not_there_is_told(api: Api) -> None:
+    _, viewer = await signed_in(api)
+    for path in ("/products/9", "/products/0", "/products/x", "/products/99999999999999999999"):
+        assert (await viewer.get(path)).status_code == 404
+
+
+async def test_each_environment_shows_its_own_products(api: Api) -> None:
+    await api.product(name="For sale")
+    await api.product(api.sandbox, name="To try")
+    _, viewer = await signed_in(api)
+    assert listed(await viewer.get("/products")) == ["For sale"]
+    assert "To try" in listed(await viewer.get("/sandbox/products"))
+    assert "For sale" not in listed(await viewer.get("/sandbox/products"))
+    assert 'href="/dashboard/sandbox/products"' in (await viewer.get("/sandbox")).text
