@@ -23,7 +23,7 @@ from portico.domain.times import Clock
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, session_cookie
-from portico.http.cors import PUBLISHED, Sharings, sharings
+from portico.http.cors import Sharings, sharings
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.open_responder import OpenResponder, PlainHttpResponder
@@ -45,7 +45,7 @@ from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
-from portico.pages.docs import docs_routes
+from portico.pages.docs import docs_mounts
 from portico.pages.files import PAGE_ASSETS, asset_routes
 from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
@@ -373,8 +373,7 @@ def _served(
 def _files(served: _Served, settings: Settings, responder: Responder) -> Iterator[Mount]:
     """The reference of each version, and what pages need."""
     for mount in served.bases:
-        docs = docs_routes(mount, AUTH, settings.plans)
-        yield replace(mount, routes=docs, responder=responder, cors=PUBLISHED)
+        yield from docs_mounts(mount, AUTH, settings.plans, responder)
     for mount in served.pages:
         yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
 

@@ -16,7 +16,9 @@ from portico.app import AUTH, V1
 from portico.contract.reading import decode
 from portico.domain import errors
 from portico.domain.limits import DEFAULT_PLANS
+from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.published import EVENT_TYPES
+from portico.domain.scopes import SCOPES
 from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
 from portico.domain.webhooks import PING
 from portico.http.openapi import TAGS, Part, document
@@ -84,7 +86,7 @@ def test_every_error_of_a_route_is_in_it_with_its_code(
     for error in possible_errors(route):
         answer = resolved(described, answers[str(STATUS[error])])
         schema = answer["content"]["application/json"]["schema"]
-        codes = schema["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"]
+        codes = schema["properties"]["error"]["allOf"][1]["properties"]["code"]["enum"]
         assert error.code in codes
     assert {"400", "406", "429", "500", "503"} <= answers.keys()
     anyone = route.access is Access.ANYONE
@@ -126,7 +128,6 @@ def test_headers_of_errors_are_those_that_they_are_answered_with(
         "AuthenticationRequired": {"WWW-Authenticate"},
         "PermissionDenied": {"WWW-Authenticate"},
         "ClientUnknown": {"WWW-Authenticate"},
-        "MethodNotAllowed": {"Allow"},
         "RateLimited": {"Retry-After"},
         "Unavailable": {"Retry-After"},
     }
@@ -193,13 +194,18 @@ def test_the_headers_of_deliveries_are_those_that_sign_them(described: dict[str,
 
 def test_credentials_and_scopes_are_named_where_they_are_needed(described: dict[str, Any]) -> None:
     paths = described["paths"]
-    either = [{"bearer": ["write:users"]}, {"cookie": ["write:users"]}]
-    assert paths["/users"]["post"]["security"] == either
+    any_of = [{"bearer": []}, {"oauth": ["write:users"]}, {"cookie": []}]
+    assert paths["/users"]["post"]["security"] == any_of
     assert "security" not in paths["/users/me"]["get"]
-    assert described["security"] == [{"bearer": []}, {"cookie": []}]
+    assert described["security"] == [{"bearer": []}, {"oauth": []}, {"cookie": []}]
+    schemes = described["components"]["securitySchemes"]
+    assert schemes.keys() == {"bearer", "oauth", "cookie", "client"}
+    code = schemes["oauth"]["flows"]["authorizationCode"]
+    assert code["tokenUrl"] == f"{AUTH_ADDRESS}/token"
+    assert code["scopes"].keys() == {*OPENID_SCOPES, *SCOPES}
     assert paths["/sessions"]["post"]["security"] == paths["/login"]["post"]["security"] == []
     assert paths["/sessions"]["delete"]["security"] == [{"cookie": []}]
-    assert paths["/userinfo"]["get"]["security"] == [{"bearer": ["openid"]}]
+    assert paths["/userinfo"]["get"]["security"] == [{"oauth": ["openid"]}]
     assert paths["/token"]["post"]["security"] == [{"client": []}, {}]
 
 
@@ -245,22 +251,32 @@ def test_the_present_version_is_not_deprecated(described: dict[str, Any]) -> Non
     assert not any("deprecated" in operation for _, _, operation in operations(described))
 
 
-async def test_both_environments_serve_their_document_to_anyone(
+async def test_both_environments_serve_their_documents_to_anyone(
     api: Api, described: dict[str, Any]
 ) -> None:
     stranger = api.stranger()
-    live = await stranger.get("/openapi.json")
-    sandbox = await stranger.get("https://localhost:8443/sandbox/v1/openapi.json")
-    assert live.status_code == sandbox.status_code == 200
-    assert live.headers["content-type"] == "application/json"
-    assert "x-ratelimit-limit" not in live.headers
-    assert live.json()["paths"] == described["paths"]
-    assert sandbox.json()["paths"].keys() == described["paths"].keys()
-    token = sandbox.json()["paths"]["/token"]["post"]
-    assert token["servers"] == [{"url": "https://localhost:8443/sandbox/auth"}]
-    assert sandbox.json()["servers"] == [{"url": "https://localhost:8443/sandbox/v1"}]
-    again = await stranger.get("/openapi.json", headers={"if-none-match": live.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
+    base, sandbox = "https://localhost:8443/v1", "https://localhost:8443/sandbox/v1"
+    auth, sandbox_auth = "https://localhost:8443/auth", "https://localhost:8443/sandbox/auth"
+    told = {}
+    for address in (base, sandbox, auth, sandbox_auth):
+        answer = await stranger.get(f"{address}/openapi.json")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+        assert "x-ratelimit-limit" not in answer.headers
+        OpenAPIV31SpecValidator(answer.json()).validate()
+        assert answer.json()["servers"] == [{"url": address}]
+        told[address] = answer.text
+        again = {"if-none-match": answer.headers["etag"]}
+        again_answer = await stranger.get(f"{address}/openapi.json", headers=again)
+        assert (again_answer.status_code, again_answer.content) == (304, b"")
+    for one, other in ((base, sandbox), (auth, sandbox_auth)):
+        assert told[other].replace(sandbox_auth, auth).replace(sandbox, base) == told[one]
+    whole = {**json.loads(told[base])["paths"], **json.loads(told[auth])["paths"]}
+    for path, method, operation in operations(described):
+        alone = whole[path].pop(method.lower())
+        assert alone == {name: one for name, one in operation.items() if name != "servers"}
+    assert not any(whole.values()), "nothing stands twice, and nothing in one of them alone"
+    assert json.loads(told[base])["externalDocs"]["url"] == f"{auth}/openapi.json"
 
 
 async def test_the_document_can_be_read_and_not_be_written(api: Api) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from operating import Installation
 
 
-def test_it_prints_the_document_of_either_environment_without_preparing_anything(
+def test_it_prints_both_documents_of_either_environment_without_preparing_anything(
     tmp_path: Path,
 ) -> None:
     installation = Installation(tmp_path)
@@ -17,9 +17,13 @@ def test_it_prints_the_document_of_either_environment_without_preparing_anything
     assert sandbox["servers"] == [{"url": f"https://localhost:{port}/sandbox/v1"}]
     assert live["paths"]["/users"] == sandbox["paths"]["/users"]
     assert live["paths"].keys() == sandbox["paths"].keys()
-    for described, auth in ((live, "auth"), (sandbox, "sandbox/auth")):
-        servers = described["paths"]["/token"]["post"]["servers"]
-        assert servers == [{"url": f"https://localhost:{port}/{auth}"}]
+    auth, sandbox_auth = (
+        installation.told("openapi", "--auth", *more) for more in ((), ("--sandbox",))
+    )
+    assert auth["servers"] == [{"url": f"https://localhost:{port}/auth"}]
+    assert sandbox_auth["servers"] == [{"url": f"https://localhost:{port}/sandbox/auth"}]
+    assert auth["paths"].keys() == sandbox_auth["paths"].keys()
+    assert "/token" in auth["paths"].keys() - live["paths"].keys()
     assert not installation.data.exists()
 
 

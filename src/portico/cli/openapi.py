@@ -1,4 +1,4 @@
-"""`portico openapi`: the document that the server serves at `openapi.json`."""
+"""`portico openapi`: the documents that the server serves at `openapi.json`."""
 
 from argparse import Namespace
 
@@ -6,7 +6,7 @@ import msgspec
 
 from portico.app import AUTH, V1
 from portico.cli.output import say
-from portico.http.openapi import Part, document
+from portico.http.openapi import Part, auth_document, document
 from portico.settings import Settings
 
 
@@ -15,6 +15,10 @@ def run(settings: Settings, chosen: Namespace) -> None:
     addresses = (settings.base_url, settings.auth_url)
     if chosen.sandbox:
         addresses = (settings.sandbox_url, settings.sandbox_auth_url)
-    version_part, auth_part = Part(addresses[0], V1), Part(addresses[1], AUTH)
-    text = msgspec.json.encode(document(version_part, auth_part, settings.plans))
+    base, auth = addresses
+    if chosen.auth:
+        described = auth_document(Part(auth, AUTH), base, settings.plans)
+    else:
+        described = document(Part(base, V1), Part(auth, ()), settings.plans)
+    text = msgspec.json.encode(described)
     say((text if chosen.json else msgspec.json.format(text)).decode())

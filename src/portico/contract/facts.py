@@ -57,7 +57,6 @@ _FACTS: dict[Rule, Facts] = {
     price_units: {
         "minimum": 0,
         "exclusiveMaximum": (MAX_PRICE + 1) // UNITS_PER_ONE,
-        "multipleOf": 1 / UNITS_PER_ONE,
         "description": "Kept exactly; at most four decimals.",
     },
 }

@@ -215,13 +215,14 @@ class Texts:
 
 
 def object_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a shape that is read."""
+    """The JSON Schema of a shape that is read. What a field has by default is told in words: of
+    fields with `default`, some generators believe that they must be sent."""
     properties = {name: kind.schema() for name, kind in fields_of(shape).items()}
     for item in msgspec.structs.fields(shape):
-        if item.default_factory is not msgspec.NODEFAULT:
-            properties[item.name]["default"] = item.default_factory()
-        elif item.default not in (msgspec.NODEFAULT, msgspec.UNSET):
-            properties[item.name]["default"] = item.default
+        if item.default not in (msgspec.NODEFAULT, msgspec.UNSET, None, ""):
+            told = properties[item.name].get("description", "")
+            by_default = f"Where it is left out: `{item.default}`."
+            properties[item.name]["description"] = f"{told} {by_default}".strip()
     schema: dict[str, Any] = {
         "type": "object",
         "properties": properties,

@@ -20,7 +20,14 @@ ACCESS_SECONDS = 3_600
 REFRESH_SECONDS = 30 * 86_400
 CODE_SECONDS = 60
 
-OPENID_SCOPES = ("openid", "profile", "email")
+OPENID_WORDS = {
+    "openid": "Know who you are",
+    "profile": "See your name and picture",
+    "email": "See your e-mail address",
+}
+"""What the scopes of OpenID let a client do."""
+
+OPENID_SCOPES = tuple(OPENID_WORDS)
 """Open to every client; they give no access to the API."""
 
 client_name = Trimmed(1, 100)

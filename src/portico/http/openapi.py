@@ -1,5 +1,5 @@
-"""The OpenAPI 3.1 document of one version in one environment, made of its route declarations,
-with the authorization server's endpoints beside them."""
+"""The OpenAPI 3.1 documents of one environment, made of the route declarations: of a version, with
+or without the authorization server's endpoints beside it, and of that server alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -14,7 +14,6 @@ from portico.contract.reading import fields
 from portico.domain.idempotency import HEADER, KEY_LENGTH
 from portico.domain.ids import MAX_ID
 from portico.domain.limits import Plan
-from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.resources import RESOURCES
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.http.messages import JSON
@@ -26,13 +25,15 @@ from portico.http.openapi_responses import (
     meaning,
     responses,
 )
-from portico.http.openapi_schemas import SCHEMAS, shown
+from portico.http.openapi_schemas import SCHEMAS, only_used, shown
+from portico.http.openapi_security import OF_API, needed, security_schemes
 from portico.http.openapi_webhooks import webhooks
 from portico.http.problems import STATUS
 from portico.http.routing import ID, Access, AnyRoute
 from portico.http.sse import EVENT_STREAM, LAST_EVENT_ID
 
 GUIDE = Path(__file__).with_name("guide.md")
+AUTH_GUIDE = Path(__file__).with_name("auth_guide.md")
 
 AUTH = "auth"
 
@@ -41,25 +42,6 @@ TAGS: Mapping[str, tuple[str, str]] = {
     AUTH: ("Sign-in and OAuth", "The authorization server: logins, tokens, keys, metadata."),
 }
 """Title and description of what stands first in a path, and of the authorization server."""
-
-_SECURITY = {
-    "bearer": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "An API key, the JSON Web Token of a login, or an access token of OAuth.",
-    },
-    "cookie": {
-        "type": "apiKey",
-        "in": "cookie",
-        "name": "__Host-session",
-        "description": "A session; `__Secure-session` where a domain shares it.",
-    },
-    "client": {
-        "type": "http",
-        "scheme": "basic",
-        "description": "An OAuth client's id and secret.",
-    },
-}
 
 _ID = {
     "in": "path",
@@ -117,43 +99,96 @@ def document(
     plans: Mapping[str, Plan],
     extra_headers: Sequence[tuple[str, str]] = (),
 ) -> Json:
-    """The document of a version and of the authorization server beside it, as JSON values.
+    """The document of a version, with what `auth_part` has of the authorization server beside it,
+    as JSON values.
 
     `extra_headers` are those of the version's mount: they stand on every response of its own, and
-    one named `Deprecation` marks it as deprecated. A superseded version is told of alone, without
-    routes of the authorization server.
+    one named `Deprecation` marks it as deprecated.
     """
     extra = {name.title(): value for name, value in extra_headers}
-    address, routes = version_part
-    everything = [*routes, *auth_part.routes]
+    everything = [*version_part.routes, *auth_part.routes]
     answers, schemas = shown(everything, [EventBody, *EVENT_DATA.values()])
+    about = {
+        "title": "Portico API",
+        "summary": "Users and products, over HTTPS.",
+        "description": _guide(version_part.address),
+    }
+    beside = {
+        "description": "The authorization server has a document of its own.",
+        "url": f"{auth_part.address}/openapi.json",
+    }
+    paths = _paths(version_part, answers, list(extra))
+    for path, item in _paths(auth_part, answers, ()).items():
+        for operation in item.values():
+            operation["servers"] = [{"url": auth_part.address}]
+        paths[path] = item
+    return only_used(
+        {
+            **_head(about, version_part.address, everything),
+            "externalDocs": beside,
+            "security": OF_API,
+            "paths": paths,
+            "webhooks": webhooks(schemas),
+            "components": _components(everything, auth_part.address, schemas, extra),
+            **_tables(plans),
+        }
+    )
+
+
+def auth_document(auth_part: Part, version_address: str, plans: Mapping[str, Plan]) -> Json:
+    """The document of the authorization server alone; `version_address` is where the API is that
+    its tokens open."""
+    answers, schemas = shown(auth_part.routes, ())
+    about = {
+        "title": "Portico authorization server",
+        "summary": "Logins, tokens, keys and metadata.",
+        "description": Template(AUTH_GUIDE.read_text("utf-8")).substitute(
+            auth=auth_part.address, base=version_address
+        ),
+    }
+    beside = {"description": "The reference of the API.", "url": f"{version_address}/docs"}
+    return only_used(
+        {
+            **_head(about, auth_part.address, auth_part.routes),
+            "externalDocs": beside,
+            "paths": _paths(auth_part, answers, ()),
+            "components": _components(auth_part.routes, auth_part.address, schemas, {}),
+            **_tables(plans),
+        }
+    )
+
+
+def _head(about: Json, address: str, routes: Sequence[AnyRoute]) -> Json:
+    info = {
+        **about,
+        "version": version("portico"),
+        "contact": {"name": "The administrators of this server"},
+        "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+    }
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Portico API",
-            "version": version("portico"),
-            "summary": "Users and products, over HTTPS.",
-            "description": _guide(address),
-        },
+        "info": info,
         "servers": [{"url": address}],
-        "security": [{"bearer": []}, {"cookie": []}],
-        "tags": [*map(_described, dict.fromkeys(map(_tag, everything)))],
-        "paths": _paths(version_part, auth_part, answers, list(extra)),
-        "webhooks": webhooks(schemas),
-        "components": {
-            "securitySchemes": _SECURITY,
-            "headers": {
-                **HEADERS,
-                **{name: _constant_header(value) for name, value in extra.items()},
-            },
-            "responses": {
-                **error_components(
-                    [route for route in everything if not _is_oauth(route)], list(extra)
-                ),
-                **oauth_components(),
-            },
-            "schemas": schemas,
-        },
+        "tags": [*map(_described, dict.fromkeys(map(_tag, routes)))],
+    }
+
+
+def _components(
+    routes: Sequence[AnyRoute], auth_address: str, schemas: Json, extra: Mapping[str, str]
+) -> Json:
+    api_routes = [route for route in routes if not _is_oauth(route)]
+    constant = {name: _constant_header(value) for name, value in extra.items()}
+    return {
+        "securitySchemes": security_schemes(auth_address),
+        "headers": {**HEADERS, **constant},
+        "responses": {**error_components(api_routes, list(extra)), **oauth_components()},
+        "schemas": schemas,
+    }
+
+
+def _tables(plans: Mapping[str, Plan]) -> Json:
+    """The errors and the plans, for those who show them."""
+    return {
         "x-errors": [
             {"status": status, "code": error.code, "meaning": meaning(error)}
             for error, status in STATUS.items()
@@ -165,21 +200,18 @@ def document(
     }
 
 
-def _paths(
-    version_part: Part, auth_part: Part, answers: Mapping[Any, Json], extra: Sequence[str]
-) -> Json:
+def _paths(part: Part, answers: Mapping[Any, Json], extra: Sequence[str]) -> Json:
     paths: Json = {}
-    for route in version_part.routes:
-        operation = _operation(route, responses(route, answers.get(route.answer), extra))
-        if links := _links(route, version_part.routes):
-            operation["responses"][str(route.status)]["links"] = links
+    for route in part.routes:
+        answer = answers.get(route.answer)
+        made = (
+            oauth_responses(route, answer) if _is_oauth(route) else responses(route, answer, extra)
+        )
+        operation = _operation(route, made)
+        if links := _links(route, part.routes):
+            made[str(route.status)]["links"] = links
         if "Deprecation" in extra:
             operation["deprecated"] = True
-        paths.setdefault(route.path, {})[route.method.lower()] = operation
-    for route in auth_part.routes:
-        answer = answers.get(route.answer)
-        made = oauth_responses(route, answer) if _is_oauth(route) else responses(route, answer, ())
-        operation = {**_operation(route, made), "servers": [{"url": auth_part.address}]}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return paths
 
@@ -239,16 +271,9 @@ def _operation(route: AnyRoute, made: Json) -> Json:
         operation["requestBody"] = {"required": required, "content": {JSON: media}}
     if route.form is not None:
         operation["requestBody"] = oauth_body(route.form)
-    if _is_oauth(route):
-        operation["security"] = [{"client": []}, {}]
-    elif route.access is Access.ANYONE:
-        operation["security"] = [{"bearer": []}, {}] if route.bearer_instead else []
-    elif route.scope in OPENID_SCOPES:
-        operation["security"] = [{"bearer": [route.scope]}]
-    elif route.sets_cookie:
-        operation["security"] = [{"cookie": []}]
-    elif route.scope:
-        operation["security"] = [{"bearer": [route.scope]}, {"cookie": [route.scope]}]
+    security = needed(route)
+    if security is not None:
+        operation["security"] = security
     return operation
 
 

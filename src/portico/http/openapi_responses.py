@@ -184,9 +184,8 @@ def component_name(kinds: Sequence[type[PorticoError]]) -> str:
 
 
 def error_components(routes: Sequence[AnyRoute], extra: Sequence[str]) -> Json:
-    """Every error response of the routes, and of paths that none of them serves."""
+    """Every error response of the routes."""
     wanted = {kinds for route in routes for kinds in by_status(route).values()}
-    wanted |= {(errors.MethodNotAllowed,), (errors.NotFound,)}
     ordered = sorted(wanted, key=lambda kinds: (status_of(kinds[0]), component_name(kinds)))
     return {component_name(kinds): _error_component(kinds, extra) for kinds in ordered}
 
@@ -201,11 +200,11 @@ def _error_component(kinds: Sequence[type[PorticoError]], extra: Sequence[str]) 
     if errors.PermissionDenied in kinds:
         headers["WWW-Authenticate"] = {**HEADERS["WWW-Authenticate"], "required": False}
     codes = sorted({kind.code for kind in kinds})
+    facts = {"$ref": "#/components/schemas/ErrorFacts"}
     schema = {
-        "allOf": [
-            {"$ref": "#/components/schemas/ErrorBody"},
-            {"properties": {"error": {"properties": {"code": {"enum": codes}}}}},
-        ]
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {"allOf": [facts, {"properties": {"code": {"enum": codes}}}]}},
     }
     examples = {
         kind.__name__: {"value": msgspec.json.decode(reply.body)} for kind, reply in replies.items()

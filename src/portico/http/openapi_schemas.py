@@ -43,6 +43,31 @@ def shown(
     return media, schemas
 
 
+def only_used(document: Json) -> Json:
+    """The document without the components that nothing in it refers to."""
+    components = document["components"]
+    waiting: list[Any] = [value for name, value in document.items() if name != "components"]
+    used: set[str] = set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            named = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+            for way in value.get("security", ()):
+                named += [f"#/components/securitySchemes/{name}" for name in way]
+            for ref in {*named} - used:
+                _, _, kind, name = ref.split("/")
+                used.add(ref)
+                waiting.append(components[kind][name])
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    kept = {
+        kind: {name: one for name, one in group.items() if f"#/components/{kind}/{name}" in used}
+        for kind, group in components.items()
+    }
+    return {**document, "components": kept}
+
+
 def _renamed(value: Any) -> Any:
     """Names of generic shapes without their brackets: `Single[UserBody]` as `SingleUserBody`."""
     if isinstance(value, dict):

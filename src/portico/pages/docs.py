@@ -1,48 +1,57 @@
-"""What a reader needs: the OpenAPI document of every mounted version, and a page made of it."""
+"""What a reader needs: the OpenAPI documents of every mounted version and of the authorization
+server beside it, and a page made of both."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from portico.domain.limits import Plan
-from portico.http.cors import Sharing
+from portico.http.cors import PUBLISHED, Sharing
 from portico.http.messages import JSON
-from portico.http.openapi import Part, document
-from portico.http.routing import AnyRoute, Mount
+from portico.http.openapi import Part, auth_document, document
+from portico.http.routing import AnyRoute, Mount, Responder
 from portico.pages.files import HTML, REVALIDATED, File, asset_routes, file_route
 from portico.pages.reference import page
 
 DOCS_ASSETS = ("docs.css", "icon.svg")
 
 
-def docs_routes(
-    mount: Mount, auth_routes: Sequence[AnyRoute], plans: Mapping[str, Plan]
-) -> tuple[AnyRoute, ...]:
-    """The routes of `openapi.json`, `docs` and what the page needs, below a mount of the API.
+def docs_mounts(
+    mount: Mount, auth_routes: Sequence[AnyRoute], plans: Mapping[str, Plan], responder: Responder
+) -> Iterator[Mount]:
+    """For a mount of the API: its `openapi.json`, `docs` and what that page needs, and the
+    `openapi.json` of the authorization server, unless the version is superseded.
 
     `auth_routes` are the authorization server's, `plans` what the limits allow.
     """
-    made = cache(partial(_document, mount, auth_routes, plans))
-    return (
-        file_route("openapi.json", partial(_json, made), Sharing.ALL),
-        file_route("docs", partial(_page, made)),
-        *asset_routes(DOCS_ASSETS),
-    )
-
-
-def _document(
-    mount: Mount, auth_routes: Sequence[AnyRoute], plans: Mapping[str, Plan]
-) -> dict[str, object]:
     addresses = mount.environment.addresses
-    version_part = Part(addresses.base, mount.routes)
-    auth_part = Part(addresses.auth, () if mount.extra_headers else auth_routes)
-    return document(version_part, auth_part, plans, mount.extra_headers)
+    own = Part(addresses.base, mount.routes)
+    auth = Part(addresses.auth, () if mount.extra_headers else auth_routes)
+    alone = partial(document, own, Part(addresses.auth, ()), plans, mount.extra_headers)
+    together = partial(document, own, auth, plans, mount.extra_headers)
+    below = replace(mount, responder=responder, cors=PUBLISHED)
+    yield replace(
+        below,
+        routes=(
+            _json_route(alone),
+            file_route("docs", lambda: File(HTML, page(together()).encode(), REVALIDATED)),
+            *asset_routes(DOCS_ASSETS),
+        ),
+    )
+    if auth.routes:
+        at = urlsplit(auth.address)
+        beside = partial(auth_document, auth, own.address, plans)
+        yield replace(
+            below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(beside),)
+        )
 
 
-def _json(made: Callable[[], dict[str, object]]) -> File:
-    return File(JSON, msgspec.json.encode(made()), REVALIDATED)
-
-
-def _page(made: Callable[[], dict[str, object]]) -> File:
-    return File(HTML, page(made()).encode(), REVALIDATED)
+def _json_route(make: Callable[[], dict[str, object]]) -> AnyRoute:
+    return file_route(
+        "openapi.json",
+        lambda: File(JSON, msgspec.json.encode(make()), REVALIDATED),
+        Sharing.ALL,
+    )

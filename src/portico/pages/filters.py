@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup, escape
 
+from portico.domain.oauth import OPENID_WORDS
 from portico.domain.scopes import SCOPE_WORDS
 from portico.domain.times import SECOND
 
@@ -89,12 +90,7 @@ def duration(seconds: int) -> str:
     return f"{seconds} second{'s' if seconds != 1 else ''}"
 
 
-_SCOPES = {
-    "openid": "Know who you are",
-    "profile": "See your name and picture",
-    "email": "See your e-mail address",
-    **SCOPE_WORDS,
-}
+_SCOPES = {**OPENID_WORDS, **SCOPE_WORDS}
 
 
 def scope_words(scope: str) -> str:

@@ -5,6 +5,8 @@ from portico.cli.arguments import Commands, take_sandbox
 
 def add_to(commands: Commands) -> None:
     """Declares `portico openapi`."""
-    take_sandbox(
-        commands.verb("openapi", "portico.cli.openapi:run", "print the API's OpenAPI document")
+    parser = commands.verb("openapi", "portico.cli.openapi:run", "print the API's OpenAPI document")
+    take_sandbox(parser)
+    parser.add_argument(
+        "--auth", action="store_true", help="the authorization server's document instead"
     )

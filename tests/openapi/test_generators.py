@@ -1,0 +1,57 @@
+"""Other people's programs take the documents as they are: linters find nothing, and types made of
+them say what the API takes and answers."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from portico.app import AUTH, V1
+from portico.domain.limits import DEFAULT_PLANS
+from portico.http.openapi import Part, auth_document, document
+
+TOOLS = Path(__file__).parent / "node"
+BASE, AUTH_BASE = "https://portico.test/v1", "https://portico.test/auth"
+"""No localhost, which Redocly finds odd in a server's address."""
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with both documents, as the server serves them."""
+    missing = "run script/dependencies: it says how to get Node, and installs the packages"
+    assert shutil.which("node"), missing
+    assert (TOOLS / "node_modules").is_dir(), missing
+    directory = tmp_path_factory.mktemp("documents")
+    for name, described in (
+        ("api", document(Part(BASE, V1), Part(AUTH_BASE, ()), DEFAULT_PLANS)),
+        ("auth", auth_document(Part(AUTH_BASE, AUTH), BASE, DEFAULT_PLANS)),
+    ):
+        (directory / f"{name}.json").write_text(json.dumps(described))
+    return directory
+
+
+def run(directory: Path, program: Path, *arguments: str) -> str:
+    """What a program for Node prints."""
+    done = subprocess.run(
+        ["node", program, *arguments], cwd=directory, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_spectral_and_redocly_find_nothing_by_the_rules_that_they_recommend(
+    documents: Path,
+) -> None:
+    assert json.loads(run(documents, TOOLS / "lint.js", "api.json", "auth.json")) == []
+
+
+def test_openapi_typescript_makes_types_of_what_is_needed_and_answered(documents: Path) -> None:
+    modules = TOOLS / "node_modules"
+    for name in ("api", "auth"):
+        generator = modules / "openapi-typescript" / "bin" / "cli.js"
+        run(documents, generator, f"{name}.json", "-o", f"{name}.ts")
+    shutil.copy(TOOLS / "usages.ts", documents)
+    compiler = modules / "typescript" / "bin" / "tsc"
+    run(documents, compiler, "--noEmit", "--strict", "--lib", "es2022", "usages.ts")
