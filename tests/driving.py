@@ -71,6 +71,7 @@ TABLES = {
     "tokens": "id",
     "sessions": "id",
     "known_addresses": "user_id, address",
+    "known_devices": "user_id, token_hash",
     "email_tokens": "token_hash",
     "authenticators": "id",
     "recovery_codes": "user_id, code_hash",

@@ -68,6 +68,7 @@ ROWS: dict[Aging, tuple[str, int]] = {
         "INSERT INTO known_addresses VALUES (:user, :name, :at)",
         NOON - 365 * DAY,
     ),
+    Aging.KNOWN_DEVICES: ("INSERT INTO known_devices VALUES (:user, :hash, :at)", NOON - 365 * DAY),
     Aging.IDEMPOTENCY_KEYS: (
         (
             "INSERT INTO idempotency_keys VALUES (:user, 'POST /', :hash, :hash, 201, '[]', :hash,"

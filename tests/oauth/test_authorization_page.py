@@ -322,7 +322,7 @@ def test_who_wants_another_account_comes_back_to_the_same_request(
     consent = browser.arrive(authority.asking(web_app))
     stranger = browser.submit(consent, next=consent.url.removeprefix(authority.origin))
     assert is_sign_in(stranger)
-    assert not browser.cookies
+    assert browser.cookies.keys() == {"__Host-device"}, "which opens nothing"
     assert is_consent(browser.sign_in(stranger))
 
 

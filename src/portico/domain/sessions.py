@@ -7,6 +7,8 @@ from portico.domain.times import SECOND
 
 IDLE_SECONDS = 1_800
 MAX_SECONDS = 86_400
+DEVICE_SECONDS = 365 * 86_400
+"""How long an account knows a device, or an address, after the last sign-in from there."""
 PENDING_SECONDS = 600
 """How long a sign-in waits for the second factor."""
 

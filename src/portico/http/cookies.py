@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from portico.domain.errors import PermissionDenied
 from portico.domain.providers import VISIT_SECONDS
-from portico.domain.sessions import MAX_SECONDS, PENDING_SECONDS
+from portico.domain.sessions import DEVICE_SECONDS, MAX_SECONDS, PENDING_SECONDS
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 
@@ -61,6 +61,9 @@ def session_cookie(domain: str | None) -> SecretCookie:
 
 SECOND_STEP = SecretCookie("second-step", PENDING_SECONDS)
 """The cookie between the password and the second factor. Nothing but the second step takes it."""
+
+DEVICE = SecretCookie("device", DEVICE_SECONDS)
+"""The cookie that tells a browser from others in which people sign in. It opens nothing."""
 
 PROVIDER = SecretCookie("provider", VISIT_SECONDS, same_site="Lax")
 """The cookie of somebody who is away at another provider, or has come back and waits to be linked.

@@ -7,6 +7,7 @@ from functools import partial
 from portico.domain.idempotency import KEPT_SECONDS
 from portico.domain.invitations import KEPT
 from portico.domain.oauth import ACCESS_SECONDS
+from portico.domain.sessions import DEVICE_SECONDS
 from portico.domain.times import DAY, SECOND
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
@@ -41,7 +42,8 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.EMAIL_TOKENS: now,
         Aging.INVITATIONS: now - KEPT,
         Aging.SHOWN_ONCE: now,
-        Aging.KNOWN_ADDRESSES: now - 365 * DAY,
+        Aging.KNOWN_ADDRESSES: now - DEVICE_SECONDS * SECOND,
+        Aging.KNOWN_DEVICES: now - DEVICE_SECONDS * SECOND,
         Aging.IDEMPOTENCY_KEYS: now - KEPT_SECONDS * SECOND,
         Aging.DAILY_USE: today - KEPT_DAYS,
         # Yesterday's stay, for a clock that is set back over midnight.

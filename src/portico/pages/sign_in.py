@@ -5,8 +5,9 @@ import re
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.factors import factor_name
 from portico.domain.proofs import BY_PASSWORD, BY_PROVIDER
+from portico.domain.secrets import RANDOM_BYTES, mint
 from portico.domain.users import User
-from portico.http.cookies import PROVIDER, SECOND_STEP
+from portico.http.cookies import DEVICE, PROVIDER, SECOND_STEP
 from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
@@ -78,22 +79,26 @@ async def enter(visit: Visit, user: User, target: str, provider: str | None = No
         reply.headers.append(SECOND_STEP.set(waits))
         return reply
     amr = BY_PASSWORD if provider is None else BY_PROVIDER
-    opened = await open_session(env, Proven(user, amr, provider=provider), by, _browser(visit))
-    return await _signed_in(visit, opened, see_other(target))
+    browser = _browser(visit)
+    opened = await open_session(env, Proven(user, amr, provider=provider), by, browser)
+    return await _signed_in(visit, opened, browser, see_other(target))
 
 
 def _browser(visit: Visit) -> Browser:
     return Browser(
         visit.request.header("user-agent") or "",
         visit.site.accounts.cookie.read(visit.request.headers),
+        DEVICE.read(visit.request.headers) or mint("", visit.env.random(RANDOM_BYTES)),
     )
 
 
-async def _signed_in(visit: Visit, opened: Opened, reply: Reply) -> Reply:
-    """The reply, with the session; whoever came from a provider before is linked to it now."""
+async def _signed_in(visit: Visit, opened: Opened, browser: Browser, reply: Reply) -> Reply:
+    """The reply, with the session and the browser's own cookie; whoever came from a provider before
+    is linked to it now."""
     secret = PROVIDER.read(visit.request.headers)
     await link_awaited(visit.site.accounts.environment, opened.user, secret, visit.request.by)
     reply.headers.append(visit.site.accounts.cookie.set(opened.secret))
+    reply.headers.append(DEVICE.set(browser.device or ""))
     return reply
 
 
@@ -134,32 +139,32 @@ async def send_code(visit: Visit) -> Reply:
     if waits is None:
         return _start_again(visit)
     env, by, form = visit.site.accounts.environment, visit.request.by, visit.form
-    target = local(visit.site, visit.sent("next"))
+    target, browser = local(visit.site, visit.sent("next")), _browser(visit)
     try:
         if waits.factors:
             code = form.read("otp", str.strip)
             form.check()
-            opened = await finish_by_code(env, waits, code, by, _browser(visit))
+            opened = await finish_by_code(env, waits, code, by, browser)
             reply = see_other(target)
         else:
             name, code = form.read("name", factor_name), form.read("otp", str.strip)
             form.check()
             enrolment = read_enrolment(env, waits.user.id, form.text("secret"), code, name)
-            opened = await finish_by_enrolling(env, waits, enrolment, by, _browser(visit))
+            opened = await finish_by_enrolling(env, waits, enrolment, by, browser)
             reply = recovery_codes_page(visit, enrolment.recovery_codes, target)
     except StepGone:
         return _start_again(visit)
     reply.headers.append(SECOND_STEP.clear())
-    return await _signed_in(visit, opened, reply)
+    return await _signed_in(visit, opened, browser, reply)
 
 
 async def by_passkey(visit: Visit) -> Reply:
     """POST /sign-in/passkey."""
-    env, by = visit.site.accounts.environment, visit.request.by
-    opened = await sign_in_by_passkey(env, visit.form.text("credential"), by, _browser(visit))
+    env, by, browser = visit.site.accounts.environment, visit.request.by, _browser(visit)
+    opened = await sign_in_by_passkey(env, visit.form.text("credential"), by, browser)
     reply = see_other(local(visit.site, visit.sent("next")))
     reply.headers.append(SECOND_STEP.clear())
-    return await _signed_in(visit, opened, reply)
+    return await _signed_in(visit, opened, browser, reply)
 
 
 async def sign_out(visit: Visit) -> Reply:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from ipaddress import ip_address
 from typing import Literal, NamedTuple
 
+from portico.domain.agents import Agent
 from portico.domain.audit import By
 from portico.domain.errors import Unavailable
 from portico.domain.times import SECOND
@@ -36,6 +37,7 @@ Kind = Literal[
     "provider-linked",
     "provider-unlinked",
     "suspended",
+    "new-device",
     "new-key",
     "rotated-key",
     "new-role",
@@ -44,13 +46,22 @@ Kind = Literal[
 ]
 """What a mail tells: the name of its text in every language."""
 
-SWITCHES: dict[Kind, str] = {"new-key": "keys", "rotated-key": "keys", "new-role": "roles"}
+SWITCHES: dict[Kind, str] = {
+    "new-device": "sign-ins",
+    "new-key": "keys",
+    "rotated-key": "keys",
+    "new-role": "roles",
+}
 """Which of `MAILS` a kind belongs to; the others cannot be switched off."""
 
 LANGUAGES = ("en", "de")
 """What there are texts in; the first one is for whoever reads none of them."""
 
 log = logging.getLogger(__name__)
+
+
+Value = str | int | Agent
+"""What a text is filled with: an integer is a time in epoch milliseconds."""
 
 
 class Reader(NamedTuple):
@@ -74,20 +85,17 @@ def whoever(by: By) -> By:
 
 
 def letter(
-    env: Environment, kind: Kind, to: Reader, *, by: By | None = None, **values: str | int
+    env: Environment, kind: Kind, to: Reader, *, by: By | None = None, **values: Value
 ) -> Letter:
-    """A letter that tells of what happens now, and of `by` where it came from. A number is a time
-    in epoch milliseconds, and a paragraph that is an address of a page becomes a link."""
+    """A letter that tells of what happens now, and of `by` where it came from. A paragraph that is
+    an address of a page becomes a link."""
     language = _spoken(to.language)
     texts = _texts(language)
     words, now = texts["words"], env.clock()
-    told: dict[str, str | int] = {**words, "at": now, **values}
+    told = {"at": now, **values}
+    spelled = {**words, **{name: _spelled(words, value) for name, value in told.items()}}
     if by is not None:
-        told["where"] = _where(words, by, to.user_id)
-    spelled = {
-        name: _moment(words["moment"], value) if isinstance(value, int) else value
-        for name, value in told.items()
-    }
+        spelled["where"] = _where(words, by, to.user_id)
     subject = texts[kind]["subject"].format_map(spelled)
     body = [_one_line(part).format_map(spelled) for part in texts[kind]["body"].split("\n\n")]
     paragraphs = (words["hello"], *body, "Portico")
@@ -115,7 +123,7 @@ def tell(
     *,
     by: By | None = None,
     to: str | None = None,
-    **values: str | int,
+    **values: Value,
 ) -> None:
     """Tells a user by mail what has happened, unless they want no mails of this kind; `to` another
     address than theirs where one is given. Where too many mails wait, the log has it instead: what
@@ -157,8 +165,15 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _moment(form: str, milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds // SECOND, UTC).strftime(form)
+def _spelled(words: dict[str, str], value: Value) -> str:
+    if isinstance(value, int):
+        return datetime.fromtimestamp(value // SECOND, UTC).strftime(words["moment"])
+    if isinstance(value, str):
+        return value
+    if value.program is not None:
+        return value.program or words["a_program"]
+    browser, system = value.browser or words["a_browser"], value.system or words["a_system"]
+    return words["browser_on_system"].format(browser=browser, system=system)
 
 
 def _where(words: dict[str, str], by: By, user_id: int) -> str:

@@ -9,6 +9,7 @@ from portico.domain.sessions import MAX_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.change import Change
+from portico.services.devices import tell_new_device
 from portico.services.environment import Environment
 from portico.services.sign_in import Proven, lock_proven_user, note_sign_in
 
@@ -16,10 +17,12 @@ USER_AGENT_LENGTH = 300
 
 
 class Browser(NamedTuple):
-    """What signs in, and the cookie of the session that it has already, if it has one."""
+    """What signs in, the cookie of the session that it has already, if it has one, and the one that
+    tells it from other browsers, if it keeps any."""
 
     agent: str
     cookie: str | None
+    device: str | None = None
 
 
 class Opened(NamedTuple):
@@ -36,7 +39,7 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
     secret = mint("", env.random(32))
     replaced = await env.sessions.by_hash(digest(browser.cookie)) if browser.cookie else None
 
-    async def work(change: Change) -> Opened:
+    async def work(change: Change) -> tuple[Opened, bool]:
         current = await lock_proven_user(env, change, proven)
         if replaced is not None:
             await env.sessions.delete(change.tx, replaced.session.id)
@@ -50,12 +53,21 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
             now=change.now,
             expires_at=change.now + MAX_SECONDS * SECOND,
         )
-        user = await note_sign_in(
-            env, change, current, "session", session.id, provider=proven.provider
+        user, is_new_device = await note_sign_in(
+            env,
+            change,
+            current,
+            "session",
+            session.id,
+            provider=proven.provider,
+            device=browser.device,
         )
-        return Opened(session, secret, user)
+        return Opened(session, secret, user), is_new_device
 
-    return await env.change(by.alone, work)
+    opened, is_new_device = await env.change(by.alone, work)
+    if is_new_device:
+        tell_new_device(env, opened.user, by, browser.agent)
+    return opened
 
 
 async def close_session(env: Environment, by: By) -> None:

@@ -14,6 +14,7 @@ from portico.domain.factors import Factors
 from portico.domain.proofs import BY_CODE, BY_PASSWORD, Methods
 from portico.domain.users import PASSWORD_LENGTH, User
 from portico.services.change import Change
+from portico.services.devices import meet_device
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 from portico.services.passkeys import Assertion, use_assertion
@@ -64,6 +65,13 @@ class Proven(NamedTuple):
     shown: Code | Enrolment | Assertion | None = None
     pending: bytes | None = None
     provider: str | None = None
+
+
+class Entered(NamedTuple):
+    """Who has signed in, as they now are, and whether that is to be told, once it is stored."""
+
+    user: User
+    is_new_device: bool
 
 
 class StepGone(AuthenticationRequired):
@@ -164,17 +172,18 @@ async def note_sign_in(
     credential: str,
     row_id: int,
     provider: str | None = None,
-) -> User:
-    """Moves `last_login_at`, remembers the address and notes it, in the change that stores the
-    credential (its kind and id). Returns the user as it now is."""
+    device: str | None = None,
+) -> Entered:
+    """Moves `last_login_at`, remembers the address and the `device`'s cookie, and notes it, in the
+    change that stores the credential (its kind and id)."""
+    is_new_device = await meet_device(env, change, user, device)
     user = msgspec.structs.replace(user, last_login_at=change.now)
     await env.users.update(change.tx, user)
-    await env.sessions.know_address(change.tx, user.id, change.by.address, change.now)
     by = change.by.named(
         user_id=user.id, email=user.email, credential=credential, credential_id=row_id
     )
     change.note(SignedIn(user, provider), by)
-    return user
+    return Entered(user, is_new_device)
 
 
 async def _note_refusal(env: Environment, attempt: Attempt, user: User | None) -> None:

@@ -22,9 +22,10 @@ from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
 from portico.domain.times import DAY, SECOND
 from portico.services.change import Change
+from portico.services.devices import tell_new_device
 from portico.services.environment import Environment
 from portico.services.sessions import USER_AGENT_LENGTH
-from portico.services.sign_in import Attempt, lock_proven_user, note_sign_in, prove
+from portico.services.sign_in import Attempt, Entered, lock_proven_user, note_sign_in, prove
 from portico.storage.grants import Grant, OwnedToken
 
 USED = "This refresh token is not valid, has expired or was used before."
@@ -44,7 +45,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
     user = proven.user
     await env.signer.ready()
 
-    async def work(change: Change) -> Pair:
+    async def work(change: Change) -> tuple[Pair, Entered]:
         current = await lock_proven_user(env, change, proven)
         grant = await env.grants.insert(
             change.tx,
@@ -57,11 +58,14 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
             now=change.now,
             expires_at=change.now + REFRESH_SECONDS * SECOND,
         )
-        await note_sign_in(env, change, current, "jwt", grant.id)
+        entered = await note_sign_in(env, change, current, "jwt", grant.id)
         access_token = login_token(env, user.id, current.name, current.role, change.now)
-        return await issue(env, change, grant, access_token, frozenset())
+        return await issue(env, change, grant, access_token, frozenset()), entered
 
-    return await env.change(attempt.by.alone, work)
+    pair, entered = await env.change(attempt.by.alone, work)
+    if entered.is_new_device:
+        tell_new_device(env, entered.user, attempt.by, user_agent)
+    return pair
 
 
 async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:

@@ -43,6 +43,7 @@ class Aging(Enum):
     INVITATIONS = ("invitations", "expires_at")
     SHOWN_ONCE = ("shown_once", "expires_at", "token_hash")
     KNOWN_ADDRESSES = ("known_addresses", "last_at", "user_id, address")
+    KNOWN_DEVICES = ("known_devices", "last_at", "user_id, token_hash")
     IDEMPOTENCY_KEYS = ("idempotency_keys", "created_at")
     DAILY_USE = ("daily_use", "day", "user_id, day")
     RATE_COUNTERS = ("rate_counters", "day", "caller")

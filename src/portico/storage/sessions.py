@@ -1,4 +1,4 @@
-"""Cookie sessions, and the addresses that accounts have signed in from."""
+"""Cookie sessions, and the addresses and devices that accounts have signed in from."""
 
 from portico.domain.proofs import Methods
 from portico.domain.sessions import IDLE_SECONDS, Session
@@ -39,6 +39,10 @@ UPDATE sessions SET amr = :amr, proved_at = :now WHERE id = :id AND user_id = :u
 _DELETE = "DELETE FROM sessions WHERE id = :id RETURNING id"
 _DELETE_OF_USER = "DELETE FROM sessions WHERE user_id = :user_id AND id <> :except RETURNING id"
 _KNOWN = "SELECT 1 FROM known_addresses WHERE user_id = :user_id AND address = :address"
+_KNOWN_DEVICE = "SELECT 1 FROM known_devices WHERE user_id = :user_id AND token_hash = :hash"
+_KNOW_DEVICE = """
+INSERT INTO known_devices (user_id, token_hash, last_at) VALUES (:user_id, :hash, :now)
+ON CONFLICT (user_id, token_hash) DO UPDATE SET last_at = excluded.last_at"""
 _KNOW = """
 INSERT INTO known_addresses (user_id, address, last_at) VALUES (:user_id, :address, :now)
 ON CONFLICT (user_id, address) DO UPDATE SET last_at = excluded.last_at"""
@@ -124,9 +128,20 @@ class Sessions:
         """Ends a user's sessions, but for one; tells how many there were."""
         return len(await tx.all(_DELETE_OF_USER, {"user_id": user_id, "except": but}))
 
-    async def knows_address(self, user_id: int, address: str) -> bool:
+    async def knows_address(
+        self, user_id: int, address: str, tx: Transaction | None = None
+    ) -> bool:
         """Whether the user has signed in from this address before."""
-        return await self._db.one(_KNOWN, {"user_id": user_id, "address": address}) is not None
+        known = await (tx or self._db).one(_KNOWN, {"user_id": user_id, "address": address})
+        return known is not None
+
+    async def knows_device(self, tx: Transaction, user_id: int, token_hash: bytes) -> bool:
+        """Whether the user has signed in with the browser that has the cookie of this digest."""
+        return await tx.one(_KNOWN_DEVICE, {"user_id": user_id, "hash": token_hash}) is not None
+
+    async def know_device(self, tx: Transaction, user_id: int, token_hash: bytes, now: int) -> None:
+        """Remembers that the user signed in with it."""
+        await tx.run(_KNOW_DEVICE, {"user_id": user_id, "hash": token_hash, "now": now})
 
     async def know_address(self, tx: Transaction, user_id: int, address: str, now: int) -> None:
         """Remembers that the user signed in from this address."""

@@ -1,0 +1,178 @@
+"""A sign-in on a new device is told by mail; one from where the account has been is not."""
+
+import asyncio
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+
+from auth.test_second_factor import code_of, factored
+from driving import Api
+from mail.conftest import Post, link
+from pages.visiting import Visitor as Browser
+from portico.domain.users import User
+from signing_in import PASSWORD, Visitor
+
+FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0"
+HOME, AWAY, FARTHER = "192.0.2.1:1000", "198.51.100.2:1000", "203.0.113.3:1000"
+
+
+def words(message: EmailMessage) -> str:
+    body = message.get_body(["plain"])
+    assert body is not None
+    return str(body.get_content())
+
+
+async def someone(api: Api, **values: Any) -> User:
+    """Somebody who has signed in from `HOME`, long ago."""
+    user = await api.account(password=PASSWORD, **values)
+    assert (await Visitor(api, HOME.partition(":")[0]).log_in(user.email)).status_code == 200
+    return user
+
+
+async def sign_in(user: User, browser: Browser) -> None:
+    answer = await browser.send("/sign-in", {"email": user.email, "password": PASSWORD})
+    assert answer.status_code == 303, answer.text
+
+
+def browser(api: Api, place: str) -> Browser:
+    """One without cookies."""
+    return Browser(api.stranger(place, **{"user-agent": FIREFOX}))
+
+
+async def test_the_first_sign_in_of_an_account_tells_nothing(api: Api, post: Post) -> None:
+    user = await api.account(password=PASSWORD)
+    await sign_in(user, browser(api, AWAY))
+    assert await post.new() == []
+
+
+async def test_another_browser_somewhere_else_is_told_with_what_it_says_it_is(
+    api: Api, post: Post
+) -> None:
+    user = await someone(api)
+    api.clock.advance(seconds=60)
+    await sign_in(user, browser(api, AWAY))
+    (message,) = await post.new()
+    assert (message["To"], message["Subject"]) == (
+        user.email,
+        "A new device signed in to your Portico account",
+    )
+    assert "with Firefox on Windows from the address 198.51.100.2" in words(message)
+    assert "on 2026-03-15 at 12:01 UTC" in words(message)
+    assert link(message) == "https://localhost:8443/dashboard/devices"
+
+
+async def test_where_the_account_has_been_another_browser_is_nothing_new(
+    api: Api, post: Post
+) -> None:
+    user = await someone(api)
+    await sign_in(user, browser(api, HOME))
+    await sign_in(user, browser(api, HOME))
+    assert await post.new() == []
+
+
+async def test_a_phone_whose_address_changes_is_known_by_its_cookie(api: Api, post: Post) -> None:
+    user, other = await someone(api), await someone(api)
+    phone = browser(api, AWAY)
+    await sign_in(user, phone)
+    assert len(await post.new()) == 1
+    moved = browser(api, FARTHER)
+    moved.client.cookies = phone.client.cookies
+    await sign_in(user, moved)
+    assert await post.new() == []
+    (cookie,) = (one for one in moved.client.cookies.jar if one.name == "__Host-device")
+    assert cookie.value is not None
+    assert len(cookie.value) == 43
+    assert cookie.value not in str(await api.state())
+    await sign_in(other, moved)  # whom the phone's cookie tells nothing of
+    assert [message["To"] for message in await post.new()] == [other.email]
+
+
+@pytest.mark.parametrize("way", ["/login", "/sessions"])
+async def test_a_program_is_known_by_its_address_alone(api: Api, post: Post, way: str) -> None:
+    user = await someone(api)
+    program = Visitor(api, "198.51.100.2")
+
+    async def enter() -> None:
+        if way == "/login":
+            answer = await program.log_in(user.email, user_agent="curl/8.5.0")
+        else:
+            answer = await program.open_session(user.email, user_agent="curl/8.5.0")
+        assert answer.status_code < 300, answer.text
+
+    await enter()
+    (message,) = await post.new()
+    assert "with curl from the address 198.51.100.2" in words(message)
+    await enter()
+    assert await post.new() == []
+
+
+async def test_the_second_step_tells_too_and_the_password_alone_does_not(
+    api: Api, post: Post
+) -> None:
+    user = await factored(api, last_login_at=api.clock())
+    stranger = browser(api, AWAY)
+    await sign_in(user, stranger)
+    assert await post.new() == []
+    answer = await stranger.send("/sign-in/code", {"otp": code_of(api)})
+    assert answer.status_code == 303, answer.text
+    assert len(await post.new()) == 1
+
+
+async def test_a_wrong_password_tells_nothing(api: Api, post: Post) -> None:
+    user = await someone(api)
+    answer = await Visitor(api, "198.51.100.2").log_in(user.email, "wrong")
+    assert answer.status_code == 401
+    assert await post.new() == []
+
+
+async def test_an_ipv6_address_is_known_by_its_network(api: Api, post: Post) -> None:
+    user = await someone(api)
+    for address, told in (
+        ("2001:db8:1:1::1", 1),
+        ("2001:db8:1:2::2", 0),
+        ("2001:db8:2:1::1", 1),
+    ):
+        assert (await Visitor(api, f"[{address}]").log_in(user.email)).status_code == 200
+        assert len(await post.new()) == told, address
+
+
+async def test_of_two_sign_ins_at_once_one_is_told(api: Api, post: Post) -> None:
+    user = await someone(api)
+    visitor = Visitor(api, "198.51.100.2")
+    answers = await asyncio.gather(*(visitor.log_in(user.email) for _ in range(4)))
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert len(await post.new()) == 1
+
+
+async def test_who_wants_no_such_mails_gets_none(api: Api, post: Post) -> None:
+    user = await someone(api, muted="sign-ins")
+    await sign_in(user, browser(api, AWAY))
+    assert await post.new() == []
+
+
+async def test_who_signs_in_over_another_account_is_no_administrator(api: Api, post: Post) -> None:
+    one, user = await someone(api), await someone(api)
+    shared = browser(api, AWAY)
+    await sign_in(one, shared)
+    await sign_in(user, shared)
+    assert all("from the address" in words(message) for message in await post.new())
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        (FIREFOX, "Mit Firefox unter Windows hat sich von der Adresse 198.51.100.2 aus"),
+        ("Mozilla/5.0", "Mit einem unbekannten Browser unter einem unbekannten System"),
+        ("curl/8.5.0", "Mit curl hat sich"),
+        ("", "Mit einem unbekannten Programm"),
+    ],
+)
+async def test_the_device_is_named_in_the_language_of_the_mail(
+    api: Api, post: Post, agent: str, said: str
+) -> None:
+    user = await someone(api, language="de")
+    await Visitor(api, "198.51.100.2").log_in(user.email, user_agent=agent)
+    (message,) = await post.new()
+    assert said in words(message)
+    assert message["Subject"] == "Anmeldung bei Ihrem Portico-Konto von einem neuen Gerät"
