@@ -36,6 +36,7 @@ from portico.http.throttle import Throttle
 from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
+from portico.jobs.reminders import REMIND_PERIOD, Remind
 from portico.jobs.runner import Job, Runner
 from portico.jobs.tidy import TIDY_PERIOD, Tidy
 from portico.mail.files import FileOutlet
@@ -309,6 +310,7 @@ class Server:
             yield Job(env.name, "deliveries", 0, deliver.run)
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
+            yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
             yield Job(env.name, "feed", 0, env.feed.run)
             yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)

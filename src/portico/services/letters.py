@@ -40,6 +40,7 @@ Kind = Literal[
     "new-device",
     "new-key",
     "rotated-key",
+    "key-ends",
     "new-role",
     "webhook-gone",
     "webhook-failing",
@@ -50,6 +51,7 @@ SWITCHES: dict[Kind, str] = {
     "new-device": "sign-ins",
     "new-key": "keys",
     "rotated-key": "keys",
+    "key-ends": "expiring-keys",
     "new-role": "roles",
 }
 """Which of `MAILS` a kind belongs to; the others cannot be switched off."""

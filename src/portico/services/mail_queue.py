@@ -48,6 +48,11 @@ class MailQueue:
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether there is room for more than a few, for what can wait."""
+        return len(self._waiting) < QUEUE // 2
+
     async def close(self) -> None:
         """Makes the attempts that are left at once, and gives up what takes longer than a few
         seconds."""

@@ -56,6 +56,17 @@ UPDATE api_keys SET rotated_at = :now,
 WHERE id = :id AND rotated_at IS NULL AND revoked_at IS NULL
 RETURNING expires_at"""
 _REVOKE = "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL"
+# As the index of migration 0021 has it, so that it is used.
+_TO_REMIND = """
+reminded_at IS NULL AND revoked_at IS NULL AND rotated_at IS NULL
+    AND expires_at - created_at > 604800000"""
+_ENDING = f"""
+SELECT {API_KEYS.columns} FROM api_keys
+WHERE expires_at > :now AND expires_at <= :before AND {_TO_REMIND}
+ORDER BY expires_at LIMIT :limit"""
+# Of any number of reminders of one key exactly one finds `reminded_at` empty.
+_REMIND = f"""
+UPDATE api_keys SET reminded_at = :now WHERE id = :id AND {_TO_REMIND} RETURNING id"""
 # Whoever holds a row that this wants may want another that this holds; so it waits for none.
 _USED = {
     "sqlite": """
@@ -140,6 +151,17 @@ class ApiKeys:
     async def revoke(self, tx: Transaction, key_id: int, *, now: int) -> None:
         """Ends a key at once; a second time changes nothing."""
         await tx.run(_REVOKE, {"id": key_id, "now": now})
+
+    async def ending(self, now: int, before: int, limit: int) -> list[ApiKey]:
+        """The next keys that end in this time, held longer than seven days, and whose owner was
+        not reminded of it."""
+        values = {"now": now, "before": before, "limit": limit}
+        return API_KEYS.read_all(await self._db.all(_ENDING, values))
+
+    async def remind(self, tx: Transaction, key_id: int, now: int) -> bool:
+        """Notes that a key's owner is reminded of its end; False where that was done before, or
+        needs not be done any more."""
+        return await tx.one(_REMIND, {"id": key_id, "now": now}) is not None
 
     async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
         """Moves the last-used times of keys forward: key id to milliseconds."""

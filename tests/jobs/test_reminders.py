@@ -1,0 +1,146 @@
+"""Whoever has an API key that ends within seven days is told so by mail, once."""
+
+import re
+
+import pytest
+
+from driving import Api
+from mail.conftest import Post, link, post
+from portico.domain.audit import OPERATOR
+from portico.domain.times import DAY
+from portico.jobs.lease import Lease
+from portico.jobs.reminders import BATCH, Remind
+from portico.services import mail_queue
+from portico.services.accounts import give_key
+from portico.services.api_keys import renew_key, revoke_key
+from portico.storage.api_keys import _ENDING
+
+__all__ = ["post"]
+
+
+async def at_once(_seconds: float) -> None:
+    """Lets no time pass."""
+
+
+def remind(api: Api, holder: str = "here") -> Remind:
+    return Remind(api.live, holder, at_once)
+
+
+async def test_an_owner_is_told_seven_days_ahead_and_once(api: Api, post: Post) -> None:
+    end = api.clock() + 30 * DAY
+    caller = await api.caller("viewer", expires_at=end)
+    api.clock.advance(days=23, milliseconds=-1)
+    await remind(api).run()
+    assert await post.new() == []
+    api.clock.advance(milliseconds=1)
+    await remind(api).run()
+    (message,) = await post.new()
+    assert (message["To"], message["Subject"]) == (
+        caller.user.email,
+        "An API key of your Portico account ends soon",
+    )
+    body = message.get_body(["plain"])
+    assert body is not None
+    assert f"A key ({caller.record.hint}) ends on 2026-04-14 at 12:00 UTC" in body.get_content()
+    assert caller.key not in message.as_string()
+    assert link(message) == "https://localhost:8443/dashboard/keys"
+    for holder in ("here", "elsewhere"):
+        api.clock.advance(days=1)
+        await remind(api, holder).run()
+    assert await post.new() == []
+
+
+async def test_nothing_is_told_of_what_ends_anyway_or_did_not_hold_longer(
+    api: Api, post: Post
+) -> None:
+    end = api.clock() + 30 * DAY
+    keys = [(await api.caller("viewer", expires_at=end)).record for _ in range(2)]
+    await revoke_key(api.live, keys[0].id, OPERATOR)
+    await renew_key(api.live, keys[1].id, OPERATOR)
+    await api.caller("viewer")
+    await post.new()
+    api.clock.advance(days=24)
+    await remind(api).run()
+    assert len(await post.new()) == 1  # of the successor
+    await api.caller("viewer", expires_at=api.clock() + 7 * DAY)
+    await remind(api).run()
+    assert await post.new() == []
+
+
+async def test_nothing_is_told_of_what_has_ended(api: Api, post: Post) -> None:
+    await api.caller("viewer", expires_at=api.clock() + 30 * DAY)
+    api.clock.advance(days=30)
+    await remind(api).run()
+    assert await post.new() == []
+
+
+async def test_one_process_at_a_time_reminds(api: Api, post: Post) -> None:
+    await api.caller("viewer", expires_at=api.clock() + 30 * DAY)
+    api.clock.advance(days=24)
+    async with Lease(api.live, "reminders", "elsewhere").held():
+        await remind(api).run()
+    assert await post.new() == []
+    await remind(api).run()
+    assert len(await post.new()) == 1
+
+
+async def test_of_two_who_both_believe_to_have_the_lease_one_tells_of_a_key(api: Api) -> None:
+    key = (await api.caller("viewer", expires_at=api.clock() + 30 * DAY)).record
+    async with api.live.db.transaction() as tx:
+        assert await api.live.api_keys.remind(tx, key.id, api.clock())
+    async with api.live.db.transaction() as tx:
+        assert not await api.live.api_keys.remind(tx, key.id, api.clock())
+
+
+@pytest.fixture
+def small_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that is half full with one batch."""
+    monkeypatch.setattr(mail_queue, "QUEUE", 2 * BATCH)
+
+
+@pytest.mark.usefixtures("small_queue")
+async def test_where_many_mails_wait_the_other_keys_do_too_and_none_is_lost(
+    api: Api, post: Post
+) -> None:
+    user = await api.account()
+    for number in range(BATCH + 5):
+        await give_key(
+            api.live,
+            user,
+            name=f"key {number}",
+            key_type="live",
+            expires_at=api.clock() + 30 * DAY,
+            by=OPERATOR,
+            told=False,
+        )
+    api.clock.advance(days=24)
+    await remind(api).run()
+    assert len(await post.new()) == BATCH
+    await remind(api).run()
+    assert len(await post.new()) == 5
+
+
+async def test_a_switch_of_the_profile_keeps_them_away_and_mirrors_get_theirs(
+    api: Api, post: Post
+) -> None:
+    end = api.clock() + 30 * DAY
+    await api.caller("viewer", expires_at=end, muted="expiring-keys")
+    other = await api.caller("viewer", "test", expires_at=end)
+    api.clock.advance(days=24)
+    for env in (api.live, api.sandbox):
+        await Remind(env, "here", at_once).run()
+    (message,) = await post.new()
+    assert message["To"] == other.user.email
+    assert link(message) == "https://localhost:8443/dashboard/sandbox/keys"
+
+
+async def test_a_look_for_what_is_due_reads_its_index_alone(api: Api) -> None:
+    db = api.live.db
+    look = re.sub(r":\w+", "1", _ENDING)
+    async with db.transaction() as tx:
+        if db.engine == "sqlite":
+            plan = str(await tx.all(f"EXPLAIN QUERY PLAN {look}"))
+            assert "USING INDEX api_keys_to_remind (expires_at>? AND expires_at<?)" in plan
+        else:
+            await tx.run("SET LOCAL enable_seqscan = off")  # which a small table is cheaper by
+            assert "Index Scan using api_keys_to_remind" in str(await tx.all(f"EXPLAIN {look}"))
