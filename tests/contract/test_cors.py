@@ -1,6 +1,7 @@
 """Pages of other origins: who may call, what a preflight answers, and what of an answer they may
 read (decisions §14)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,6 +23,9 @@ EXPOSED = (
 AUTH = "https://localhost:8443/auth"
 DASHBOARD = "https://localhost:8443/dashboard"
 CLIENT_PATHS = ("/token", "/revoke", "/userinfo")
+A_SECOND = 2.5
+"""In which what is kept of a database is read again, on a machine with much else to do."""
+
 LAMP = {"name": "Lamp", "category": "light", "price": 1}
 
 
@@ -240,8 +244,11 @@ async def test_public_clients_pages_get_and_end_tokens(api: Api) -> None:
     sandbox = "https://localhost:8443/sandbox/auth/token"
     assert (await preflight(api, sandbox, SHOP)).status_code == 403
     await delete_client(api.live, shop, by=OPERATOR)
-    api.portico.live.db.version = lambda: -2  # type: ignore[method-assign]  # a notice came
-    assert (await preflight(api, f"{AUTH}/token", SHOP)).status_code == 403
+    async with asyncio.timeout(A_SECOND):
+        while True:
+            if (await preflight(api, f"{AUTH}/token", SHOP)).status_code == 403:
+                break
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(
