@@ -26,13 +26,34 @@ async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) 
     refused = await guest.send("/invitation", fields)
     assert refused.status_code == 422
     assert "guessed first" in faults(refused)["password"]
-    done = await guest.send("/invitation", {**fields, "password": "Hell0-World"})
+    done = await guest.send(
+        "/invitation", {**fields, "password": "Hell0-World"}, accept_language="de-AT,de;q=0.9"
+    )
     assert done.headers["location"] == "/dashboard/sign-in?done=account-made"
+    made = await api.live.users.by_email("grace@example.com")
+    assert made is not None
+    assert made.language == "de-AT", "that of the browser"
     again = await guest.send("/invitation", {**fields, "password": "Hell0-World"})
     assert again.status_code == 422
     assert "was used" in said(again)
     assert (await guest.get(f"/invitation?token={token}")).status_code == 410
     assert "Nobody is invited" in (await admin.get("/users/invitations")).text
+
+
+@pytest.mark.parametrize("languages", ["", "*", "de_DE", "x" * 99])
+async def test_a_browser_that_names_no_language_makes_an_account_in_english(
+    api: Api, languages: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.made("/users/invitations", **FORM)
+    fields = {"token": page.text.partition("/invitation?token=")[2][:43], "name": "Grace"}
+    guest = await visitor(api)
+    fields["password"] = "Hell0-World"
+    done = await guest.send("/invitation", fields, accept_language=languages)
+    assert done.status_code == 303, done.text
+    made = await api.live.users.by_email("grace@example.com")
+    assert made is not None
+    assert made.language == "en"
 
 
 async def test_with_a_mail_server_no_page_shows_the_link(api: Api) -> None:

@@ -67,6 +67,7 @@ def new_user(
     now: int,
     account_id: int | None = None,
     email_verified_at: int | None = None,
+    language: str = "en",
 ) -> User:
     """A user as all begin, who has no id yet."""
     return User(
@@ -77,7 +78,7 @@ def new_user(
         plan=plan,
         avatar_url=None,
         theme="system",
-        language="en",
+        language=language,
         notifications=True,
         account_id=account_id,
         password_hash=password_hash,

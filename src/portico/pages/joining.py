@@ -1,12 +1,21 @@
 """How people get an account: by an invitation, or by signing up."""
 
 from portico.domain import users
-from portico.domain.errors import Invalid, NotFound
+from portico.domain.errors import BrokenRule, Invalid, NotFound
 from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.site import PageRoute, Visit
 from portico.services.invitations import accept, find
 from portico.services.sign_up import ask_sign_up
+
+
+def _language(visit: Visit) -> str:
+    """The language tag that the browser names first; English where it names none."""
+    languages = visit.request.header("accept-language") or ""
+    try:
+        return users.language(languages.partition(",")[0].partition(";")[0].strip())
+    except BrokenRule:
+        return "en"
 
 
 async def show_invitation(visit: Visit) -> Reply:
@@ -32,7 +41,14 @@ async def accept_invitation(visit: Visit) -> Reply:
     form = visit.form
     name, password = form.read("name", users.name), form.read("password", users.password)
     form.check()
-    await accept(visit.env, visit.sent("token"), name=name, password=password, by=visit.request.by)
+    await accept(
+        visit.env,
+        visit.sent("token"),
+        name=name,
+        password=password,
+        by=visit.request.by,
+        language=_language(visit),
+    )
     return visit.go("/sign-in", done="account-made")
 
 
@@ -47,9 +63,7 @@ async def sign_up(visit: Visit) -> Reply:
     """POST /sign-up: one answer, whoever it is."""
     address = visit.form.read("email", lambda text: users.email(text.strip()))
     visit.form.check()
-    languages = visit.request.header("accept-language") or ""
-    first = languages.partition(",")[0].partition(";")[0].strip()
-    await ask_sign_up(visit.env, address, visit.request.by, first)
+    await ask_sign_up(visit.env, address, visit.request.by, _language(visit))
     return visit.go("/sign-up/sent")
 
 

@@ -110,8 +110,11 @@ async def find(env: Environment, token: str) -> Invitation:
     return found
 
 
-async def accept(env: Environment, token: str, *, name: str, password: str, by: By) -> User:
-    """Makes the account of whoever has the link, who chooses name and password.
+async def accept(
+    env: Environment, token: str, *, name: str, password: str, by: By, language: str = "en"
+) -> User:
+    """Makes the account of whoever has the link, who chooses name and password. `language` is the
+    tag of the one that they read.
 
     Raises `Invalid` where the link is of no use or the password easy to guess, `Duplicate` where
     the e-mail has an account by now, and `Unavailable` where too many passwords wait to be hashed.
@@ -132,6 +135,7 @@ async def accept(env: Environment, token: str, *, name: str, password: str, by: 
             password_hash=password_hash,
             now=change.now,
             email_verified_at=change.now if used.mailed else None,
+            language=language,
         )
         user = await env.users.insert(change.tx, user)
         themselves = by.alone.named(user_id=user.id, email=user.email)

@@ -24,7 +24,7 @@ PEOPLE = Plan("sign-ups from an address", 10, 10)
 """Counted by the hour, as `MAILS` are: nobody sends mails to strangers by the hundred from here."""
 
 
-async def ask_sign_up(env: Environment, email: str, by: By, language: str = "") -> None:
+async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en") -> None:
     """Sends a normalised e-mail a link to an account of its own, as a viewer on Free, in the
     language of this tag; whoever has one or is invited already is told so there.
 
