@@ -2,15 +2,12 @@
 
 import re
 
-import pytest
-
 from driving import Api
 from mail.conftest import Post, link, post
 from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.jobs.lease import Lease
 from portico.jobs.reminders import BATCH, Remind
-from portico.services import mail_queue
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key, revoke_key
 from portico.storage.api_keys import _ENDING
@@ -92,14 +89,7 @@ async def test_of_two_who_both_believe_to_have_the_lease_one_tells_of_a_key(api:
         assert not await api.live.api_keys.remind(tx, key.id, api.clock())
 
 
-@pytest.fixture
-def small_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A queue that is half full with one batch."""
-    monkeypatch.setattr(mail_queue, "QUEUE", 2 * BATCH)
-
-
-@pytest.mark.usefixtures("small_queue")
-async def test_where_many_mails_wait_the_other_keys_do_too_and_none_is_lost(
+async def test_where_some_mails_wait_the_other_keys_do_too_and_none_is_lost(
     api: Api, post: Post
 ) -> None:
     user = await api.account()

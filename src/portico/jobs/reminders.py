@@ -8,7 +8,7 @@ from portico.jobs.runner import Wait
 from portico.services.environment import Environment
 from portico.services.letters import tell
 
-REMIND_PERIOD = 60.0
+REMIND_PERIOD = 10.0
 
 AHEAD = 7 * DAY
 """How long before a key's end its owner is reminded, in milliseconds."""
@@ -23,7 +23,7 @@ class Remind:
     """One environment's reminders, by one process at a time; each key has one.
 
     It is noted before the mail is written, so that no key has two, whoever is killed when. Where
-    many mails wait, the other keys do too.
+    some mails wait, the other keys do too: a stop has three seconds to send what it holds.
     """
 
     def __init__(self, env: Environment, holder: str, wait: Wait = asyncio.sleep) -> None:
@@ -39,7 +39,7 @@ class Remind:
         if not await self._env.api_keys.ending(now, now + AHEAD, 1):
             return
         async with self._lease.held() as mine:
-            while mine and self._env.mail_queue.has_room and await self._batch():
+            while mine and self._env.mail_queue.is_short and await self._batch():
                 await self._wait(BREATH_SECONDS)
 
     async def _batch(self) -> bool:

@@ -15,6 +15,9 @@ from portico.mail.protocol import Letter, Outlet, Undelivered
 QUEUE = 1_000
 """Letters that may wait at once."""
 
+FEW = 50
+"""Letters that may wait where others are yet to be posted that can wait."""
+
 AT_ONCE = 4
 """Letters that are handed over at the same time."""
 
@@ -49,9 +52,9 @@ class MailQueue:
         task.add_done_callback(self._waiting.discard)
 
     @property
-    def has_room(self) -> bool:
-        """Whether there is room for more than a few, for what can wait."""
-        return len(self._waiting) < QUEUE // 2
+    def is_short(self) -> bool:
+        """Whether so few wait that what can wait may be posted: a stop sends few."""
+        return len(self._waiting) < FEW
 
     async def close(self) -> None:
         """Makes the attempts that are left at once, and gives up what takes longer than a few
