@@ -43,7 +43,11 @@ EVERYBODYS = (
     "sandbox/events",
 )
 ADMINS = (
+    "products/new",
     "products/{product}",
+    "products/{product}/edit",
+    "products/delete?id={product}",
+    "products/several?do=delete&id={product}",
     "keys/all",
     "clients",
     "clients/new",

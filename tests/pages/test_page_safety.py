@@ -11,6 +11,7 @@ from portico.domain.errors import Unavailable
 from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.http.routing import Access
 from portico.pages.dashboard import ACCOUNT, SHOWING
+from portico.pages.forms import BODY_LIMIT, MAX_FIELDS
 from portico.pages.site import PageRoute
 from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
@@ -259,11 +260,11 @@ async def test_nobody_touches_what_belongs_to_others(api: Api) -> None:
     [
         ("application/json", b"{}", 415),
         ("multipart/form-data; boundary=a", b"--a--", 415),
-        ("application/x-www-form-urlencoded", b"a=" + b"x" * 65_536, 413),
+        ("application/x-www-form-urlencoded", b"a=" + b"x" * BODY_LIMIT, 413),
         ("application/x-www-form-urlencoded", b"name=%ff", 400),
         ("application/x-www-form-urlencoded", b"name=\xff", 400),
         ("application/x-www-form-urlencoded", b"name=a%00b", 400),
-        ("application/x-www-form-urlencoded", b"&".join([b"a=1"] * 201), 400),
+        ("application/x-www-form-urlencoded", b"&".join([b"a=1"] * (MAX_FIELDS + 1)), 400),
         ("application/x-www-form-urlencoded", b"csrf={csrf}&name=a&name=b", 400),
         ("application/x-www-form-urlencoded", b"csrf={csrf}&csrf={csrf}", 400),
     ],

@@ -16,6 +16,8 @@ from portico.pages import (
     keys,
     once,
     overview,
+    product_changes,
+    product_forms,
     products,
     profile,
     recovery,
@@ -31,6 +33,8 @@ from portico.pages.site import Accounts, Dashboard, PageRoute, Site, routes
 SHOWING: tuple[PageRoute, ...] = (
     *overview.PAGES,
     *products.PAGES,
+    *product_forms.PAGES,
+    *product_changes.PAGES,
     *keys.PAGES,
     *applications.PAGES,
     *events.PAGES,

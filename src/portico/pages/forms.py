@@ -17,8 +17,9 @@ from portico.domain.text import text_fault
 T = TypeVar("T")
 
 CONTENT_TYPE = "application/x-www-form-urlencoded"
-BODY_LIMIT = 65_536
-MAX_FIELDS = 200
+BODY_LIMIT = 1 << 20
+MAX_FIELDS = 250
+"""So that a product fits with all the images and metadata that it may have."""
 
 _LOOK = "Something is not right yet: see below."
 
@@ -43,6 +44,10 @@ class Form:
         if len(values) != 1:
             raise Unreadable(f"The field {name} was sent more than once.")
         return values[0]
+
+    def has(self, name: str) -> bool:
+        """Whether a field was sent, empty or not."""
+        return name in (self._sent or {})
 
     def pairs(self, *, but: Collection[str]) -> list[tuple[str, str]]:
         """Every field that was sent and its values, `but` for these."""
@@ -126,5 +131,6 @@ def read_form(content_type: str | None, body: bytes) -> Form:
     for name, value in pairs:
         if text_fault(name) or text_fault(value):
             raise Unreadable("The form holds a character that cannot be text.")
-        sent.setdefault(name, []).append(value)
+        # Browsers send the lines of a field with CR LF, whatever it held.
+        sent.setdefault(name, []).append(value.replace("\r\n", "\n"))
     return Form(sent)

@@ -11,6 +11,7 @@ from portico.domain.money import price_written
 from portico.domain.products import STATUSES, Image, Product
 from portico.domain.search import query_words
 from portico.http.messages import Reply
+from portico.pages.product_verbs import VERBS, verbs_for
 from portico.pages.site import PageRoute, Visit
 from portico.storage.listing import Page
 from portico.storage.products import ProductFilter
@@ -95,6 +96,7 @@ async def show_all(visit: Visit) -> Reply:
         filtered=any(asked.shown.values()),
         narrow=any(asked.shown[name] for name in ("category", "min_price", "max_price", "stock")),
         statuses=STATUSES,
+        verbs=VERBS.values(),
         categories=await visit.env.products.categories(MAX_CATEGORIES),
         may_change=may_change(visit),
     )
@@ -132,6 +134,7 @@ async def show(visit: Visit) -> Reply:
         product=product,
         images=images_of(product),
         metadata=metadata_of(product),
+        verbs=verbs_for(product.status),
         may_change=may_change(visit),
     )
 

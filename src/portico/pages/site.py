@@ -123,7 +123,8 @@ class Visit:
         self.form = request.body
         self._user = user
         pairs = parse_qsl(request.query_string)
-        self._query = {name: value for name, value in pairs if not text_fault(value)}
+        self._pairs = [(name, value) for name, value in pairs if not text_fault(value)]
+        self._query = dict(self._pairs)
 
     @property
     def user(self) -> User:
@@ -168,6 +169,10 @@ class Visit:
     def sent(self, name: str) -> str:
         """A value from the form, or else from the address; empty where there is none."""
         return self.form.text(name) or self._query.get(name, "")
+
+    def sent_all(self, name: str) -> list[str]:
+        """Every value of this name in the address."""
+        return [value for key, value in self._pairs if key == name]
 
     def sent_number(self, name: str) -> int | None:
         """A number from the form or the address; None where there is none."""

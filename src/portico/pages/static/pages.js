@@ -30,6 +30,18 @@ dialog?.addEventListener("click", (event) => {
   }
 });
 
+// A box that chooses all the others of its form shows only where that can work.
+function offerAll() {
+  for (const all of document.querySelectorAll("[data-all]")) all.hidden = false;
+}
+offerAll();
+document.body.addEventListener("htmx:afterSwap", offerAll);
+document.addEventListener("change", (event) => {
+  const { form, dataset, checked } = event.target;
+  if (!dataset.all) return;
+  for (const box of form.querySelectorAll(`[name="${dataset.all}"]`)) box.checked = checked;
+});
+
 // What signing out, or the end of the session, has left in the browser's memory is not shown again.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();

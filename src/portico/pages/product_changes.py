@@ -1,0 +1,161 @@
+"""What is done to products with one button: to one, or to several of a list at once."""
+
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from portico.domain.errors import (
+    Conflict,
+    Invalid,
+    NotFound,
+    PorticoError,
+    Unavailable,
+    Unreadable,
+)
+from portico.domain.ids import parse_id
+from portico.http.messages import Reply
+from portico.pages.product_verbs import VERBS, Verb, check_of
+from portico.pages.products import PER_PAGE, back_to_list, product_of
+from portico.pages.site import PageRoute, Visit
+from portico.services.products import change_product, delete_product
+
+DELETE = "delete"
+
+
+async def _carry_out(visit: Visit, product_id: int, verb: Verb | None) -> None:
+    """Changes the status of a product, or deletes it where no verb is given."""
+    by = await visit.by()
+    if verb is None:
+        await delete_product(visit.env, product_id, lambda _product: None, by)
+    else:
+        values = {"status": verb.status}
+        await change_product(visit.env, product_id, values, check_of(verb), by)
+
+
+async def change_status(visit: Visit) -> Reply:
+    """POST /products/{id}."""
+    verb = VERBS.get(visit.form.text("do"))
+    if verb is None:
+        raise Unreadable("The page offers no such change.")
+    product_id = visit.request.resource_id
+    await _carry_out(visit, product_id, verb)
+    return visit.go(f"/products/{product_id}", done=f"product-{verb.done}")
+
+
+async def ask_delete(visit: Visit) -> Reply:
+    """GET /products/delete."""
+    product = await product_of(visit, visit.sent_id())
+    return visit.asks(
+        f"Delete {product.name}?",
+        "It goes for good, with its images' addresses and its metadata. It cannot be undone.",
+        words="Delete product",
+        danger=True,
+        action="/products/delete",
+        back=(f"/products/{product.id}", product.name),
+        id=product.id,
+    )
+
+
+async def delete(visit: Visit) -> Reply:
+    """POST /products/delete."""
+    await _carry_out(visit, visit.sent_id(), None)
+    return visit.go("/products", done="product-deleted")
+
+
+class _Chosen(NamedTuple):
+    """What is to be done to which products, and the list that they are chosen from."""
+
+    verb: Verb | None
+    words: str
+    done: str
+    ids: list[int]
+    back: dict[str, str]
+
+
+def _chosen(visit: Visit) -> _Chosen:
+    """Raises `Unreadable` for no choice, or more than a page of a list has."""
+    name = visit.sent("do")
+    verb = VERBS.get(name)
+    if verb is None and name != DELETE:
+        raise Unreadable("The page offers no such change.")
+    texts = visit.sent("ids").split(",") if visit.sent("ids") else visit.sent_all("id")
+    ids = list(dict.fromkeys(parse_id(text) for text in texts))
+    if not 0 < len(ids) <= PER_PAGE:
+        raise Unreadable(f"Choose at least one product and at most {PER_PAGE}.")
+    words, done = (verb.words, verb.done) if verb else ("Delete", "deleted")
+    return _Chosen(verb, words, done, ids, back_to_list(visit.sent("list")))
+
+
+def _counted(count: int) -> str:
+    return f"{count} product{'s' if count != 1 else ''}"
+
+
+async def ask_several(visit: Visit) -> Reply:
+    """GET /products/several."""
+    chosen = _chosen(visit)
+    what = _counted(len(chosen.ids))
+    means = f"For each, {chosen.verb.means}" if chosen.verb else "They go for good."
+    undone = "What this is not possible for stays as it is, and is told." if chosen.verb else ""
+    query = urlencode(chosen.back)
+    return visit.asks(
+        f"{chosen.words} {what}?",
+        means,
+        undone or "It cannot be undone.",
+        words=f"{chosen.words} {what}",
+        danger=chosen.verb is None,
+        action="/products/several",
+        back=(f"/products?{query}" if query else "/products", "Products"),
+        do=visit.sent("do"),
+        ids=",".join(map(str, chosen.ids)),
+        list=query,
+    )
+
+
+class _Outcome(NamedTuple):
+    """What became of one of several products: `why` nothing did, empty where it is done."""
+
+    id: int
+    name: str
+    why: str = ""
+    gone: bool = False
+
+
+async def _outcome(visit: Visit, product_id: int, verb: Verb | None) -> _Outcome:
+    product = await visit.env.products.get(product_id)
+    name = product.name if product else f"Product {product_id}"
+    try:
+        await _carry_out(visit, product_id, verb)
+    except NotFound:
+        return _Outcome(product_id, name, "It was deleted meanwhile.", gone=True)
+    except (Conflict, Invalid, Unavailable) as error:
+        return _Outcome(product_id, name, _reason(error))
+    return _Outcome(product_id, name, gone=verb is None)
+
+
+def _reason(error: PorticoError) -> str:
+    return error.details[0].message if error.details else error.message
+
+
+async def change_several(visit: Visit) -> Reply:
+    """POST /products/several: each by itself. What cannot be done is told, the rest is done."""
+    chosen = _chosen(visit)
+    outcomes = [await _outcome(visit, product_id, chosen.verb) for product_id in chosen.ids]
+    done = sum(not one.why for one in outcomes)
+    if done == len(outcomes):
+        return visit.go("/products", **chosen.back, done=f"products-{chosen.done}")
+    return visit.page(
+        "products_told.html",
+        f"{done} of {_counted(len(outcomes))} {'was' if len(outcomes) == 1 else 'were'} "
+        f"{chosen.done}",
+        outcomes=outcomes,
+        done_words=chosen.done.capitalize(),
+        back=urlencode(chosen.back),
+    )
+
+
+PAGES = (
+    PageRoute("POST", "/products/{id}", change_status, "write:products"),
+    PageRoute("GET", "/products/delete", ask_delete, "write:products"),
+    PageRoute("POST", "/products/delete", delete, "write:products"),
+    PageRoute("GET", "/products/several", ask_several, "write:products"),
+    PageRoute("POST", "/products/several", change_several, "write:products"),
+)

@@ -1,0 +1,234 @@
+"""Forms that create and change products."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from portico.contract.envelope import Single, encode
+from portico.contract.products import product_body
+from portico.domain import products
+from portico.domain.errors import BrokenRule, NotFound, PreconditionFailed, Unreadable
+from portico.domain.money import CURRENCIES, currency, price_shown, price_written
+from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
+from portico.http.conditions import entity_tag, require_match
+from portico.http.messages import Reply
+from portico.pages.forms import Form
+from portico.pages.products import MAX_CATEGORIES, images_of, metadata_of, product_of
+from portico.pages.sent_once import ONCE, fresh_key, sent_once
+from portico.pages.site import PageRoute, Visit
+from portico.services.products import change_product, create_product
+
+_IMAGE, _METADATA = "image", "metadata"
+_MOST = {_IMAGE: MAX_IMAGES, _METADATA: MAX_METADATA_KEYS}
+_FIRST_FIELD = {_IMAGE: "url", _METADATA: "name"}
+_WHOLE = re.compile("-?[0-9]{1,18}")
+
+_GONE = (
+    "This product was deleted meanwhile, and nothing was saved. What you typed is still here:"
+    " with it you can create a new one."
+)
+
+
+def _whole(text: str) -> int:
+    plain = text.strip()
+    if not _WHOLE.fullmatch(plain):
+        raise BrokenRule("must be a whole number, such as 12")
+    return products.stock_quantity(int(plain))
+
+
+def _values(form: Form) -> dict[str, Any]:
+    """The values that create and change share. A row that is empty is none."""
+    return {
+        "name": form.read("name", products.name),
+        "category": form.read("category", products.category),
+        "price": form.read("price", price_written),
+        "currency": form.read("currency", currency),
+        "stock_quantity": form.read("stock_quantity", _whole),
+        "description": form.optional("description", products.description) or "",
+        "images": _images(form),
+        "metadata": _metadata(form),
+    }
+
+
+def _images(form: Form) -> list[dict[str, str]]:
+    images = []
+    for url, alt in _rows_of(form, _IMAGE, "url", "alt"):
+        image = {"url": form.read(url, products.image_url)}
+        images.append({**image, "alt": form.optional(alt, products.image_alt) or ""})
+    return images
+
+
+def _metadata(form: Form) -> dict[str, str]:
+    metadata: dict[str, str] = {}
+
+    def new_name(text: str) -> str:
+        if text in metadata:
+            raise BrokenRule("stands twice: each name has one value")
+        return products.metadata_key(text)
+
+    for name, value in _rows_of(form, _METADATA, "name", "value"):
+        key = form.read(name, new_name)
+        metadata[key] = form.optional(value, products.metadata_value) or ""
+    return metadata
+
+
+def _rows_of(form: Form, kind: str, *parts: str) -> list[list[str]]:
+    """The names of the fields of each row that is not empty."""
+    rows = [[f"{kind}_{n}_{part}" for part in parts] for n in range(1, _MOST[kind] + 1)]
+    return [row for row in rows if any(form.text(name) for name in row)]
+
+
+def _rows(visit: Visit, kind: str, stored: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What the rows of a kind show where the form does not say: what is stored, with one more, or
+    as many as were sent, with one more where that was asked for."""
+    sent = sum(
+        visit.form.has(f"{kind}_{n}_{_FIRST_FIELD[kind]}") for n in range(1, _MOST[kind] + 1)
+    )
+    count = sent + (visit.form.text("add") == kind) if sent else len(stored) + 1
+    return [*stored, *[("", "")] * _MOST[kind]][: min(count, _MOST[kind])]
+
+
+async def _page(
+    visit: Visit, title: str, product: Product | None, *, status: int = 200, **context: Any
+) -> Reply:
+    images = [(one.url, one.alt) for one in images_of(product)] if product else []
+    metadata = list(metadata_of(product).items()) if product else []
+    return visit.page(
+        "product_form.html",
+        title,
+        status=status,
+        **{
+            "product": product,
+            "price": price_shown(product.price, product.currency, grouped=False) if product else "",
+            "images": _rows(visit, _IMAGE, images),
+            "metadata": _rows(visit, _METADATA, metadata),
+            "most": _MOST,
+            "added": visit.form.text("add"),
+            "currencies": [(code, code) for code in sorted(CURRENCIES)],
+            "categories": await visit.env.products.categories(MAX_CATEGORIES),
+            "statuses": [(name, name.capitalize()) for name in ("draft", "active", "archived")],
+            "hidden": {},
+            "told": "",
+            "theirs": None,
+            **context,
+        },
+    )
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /products/new."""
+    key = visit.form.shown(ONCE, fresh_key(visit))
+    return await _page(visit, "New product", None, hidden={ONCE: key})
+
+
+async def create(visit: Visit) -> Reply:
+    """POST /products/new. A button that adds a row saves nothing."""
+    form = visit.form
+    if form.text("add"):
+        return await show_new(visit)
+    values = {**_values(form), "status": form.read("status", products.status)}
+    form.check()
+    if not form.text(ONCE):
+        raise Unreadable("This form is not whole: load the page again.")
+    return await sent_once(
+        visit,
+        lambda by: create_product(visit.env, values, by),
+        lambda product: visit.go(f"/products/{product.id}", done="product-created"),
+    )
+
+
+def _tag(product: Product) -> str:
+    """The entity tag that the API gives this version of a product."""
+    return entity_tag(encode(Single(product_body(product))))
+
+
+async def show_edit(visit: Visit) -> Reply:
+    """GET /products/{id}/edit. A form that is refused keeps the version that it began with."""
+    try:
+        product = await product_of(visit, visit.request.resource_id)
+    except NotFound:
+        if not visit.form.text("version"):
+            raise
+        return await _gone(visit)
+    version = visit.form.shown("version", _tag(product))
+    return await _page(visit, "Edit the product", product, hidden={"version": version})
+
+
+async def edit(visit: Visit) -> Reply:
+    """POST /products/{id}/edit. A button that adds a row saves nothing."""
+    form, product_id = visit.form, visit.request.resource_id
+    if form.text("add"):
+        return await show_edit(visit)
+    values = _values(form)
+    form.check()
+
+    def check(product: Product) -> None:
+        require_match(form.text("version"), encode(Single(product_body(product))))
+
+    try:
+        await change_product(visit.env, product_id, values, check, await visit.by())
+    except PreconditionFailed:
+        product = await visit.env.products.get(product_id)
+        return await (_gone(visit) if product is None else _meanwhile(visit, product, values))
+    except NotFound:
+        return await _gone(visit)
+    return visit.go(f"/products/{product_id}", done="product-changed")
+
+
+class _Difference(NamedTuple):
+    """A field of which two versions are not alike."""
+
+    words: str
+    theirs: str
+    mine: str
+
+
+def _differences(product: Product, mine: dict[str, Any]) -> list[_Difference]:
+    images = [{"url": one.url, "alt": one.alt} for one in images_of(product)]
+    stored = {name: getattr(product, name) for name in mine}
+    theirs = _told(stored | {"images": images, "metadata": metadata_of(product)})
+    return [
+        _Difference(words, theirs[words], text)
+        for words, text in _told(mine).items()
+        if text != theirs[words]
+    ]
+
+
+def _told(values: dict[str, Any]) -> dict[str, str]:
+    """Values as people compare them, by the names of their fields."""
+    return {
+        "Name": values["name"],
+        "Category": values["category"],
+        "Price": f"{price_shown(values['price'], values['currency'])} {values['currency']}",
+        "Stock": f"{values['stock_quantity']:,}",
+        "Description": values["description"],
+        "Images": "\n".join(f"{one['url']} {one['alt']}".rstrip() for one in values["images"]),
+        "Metadata": "\n".join(f"{name}: {text}" for name, text in values["metadata"].items()),
+    }
+
+
+async def _meanwhile(visit: Visit, product: Product, mine: dict[str, Any]) -> Reply:
+    """The form again, with what is stored by now beside it: sent once more, it is saved on top."""
+    return await _page(
+        visit,
+        "Edit the product",
+        product,
+        status=412,
+        hidden={"version": _tag(product)},
+        theirs=product,
+        differences=_differences(product, mine),
+    )
+
+
+async def _gone(visit: Visit) -> Reply:
+    """The form of a new product, with what was typed for one that is not there any more."""
+    hidden = {ONCE: fresh_key(visit)}
+    return await _page(visit, "New product", None, status=404, hidden=hidden, told=_GONE)
+
+
+PAGES = (
+    PageRoute("GET", "/products/new", show_new, "write:products"),
+    PageRoute("POST", "/products/new", create, "write:products"),
+    PageRoute("GET", "/products/{id}/edit", show_edit, "write:products"),
+    PageRoute("POST", "/products/{id}/edit", edit, "write:products"),
+)

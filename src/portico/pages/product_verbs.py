@@ -1,0 +1,56 @@
+"""The changes of status that pages offer, by the words of their buttons."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from portico.domain.errors import Conflict
+from portico.domain.products import STATUSES, Product, next_statuses
+
+
+class Verb(NamedTuple):
+    """A change of status: what its button says, what has happened then, and what follows of it."""
+
+    name: str
+    words: str
+    done: str
+    status: str
+    means: str
+
+
+_SHOWN = "it becomes active, and lists of the API show it."
+PUBLISH = Verb("publish", "Publish", "published", "active", _SHOWN)
+ACTIVATE = Verb("activate", "Activate", "activated", "active", _SHOWN)
+ARCHIVE = Verb(
+    "archive", "Archive", "archived", "archived",
+    "lists of the API show it only where they ask for archived products. Nothing is lost.",
+)  # fmt: skip
+VERBS = {verb.name: verb for verb in (PUBLISH, ACTIVATE, ARCHIVE)}
+
+
+def _verb(old: str, new: str) -> Verb:
+    """What the change from one status to another is called."""
+    if new == "archived":
+        return ARCHIVE
+    return PUBLISH if old == "draft" else ACTIVATE
+
+
+_FROM = {
+    verb: [old for old in STATUSES for new in next_statuses(old) if _verb(old, new) is verb]
+    for verb in VERBS.values()
+}
+
+
+def verbs_for(status: str) -> list[Verb]:
+    """The changes of status that a product of this one allows."""
+    return [verb for verb in VERBS.values() if status in _FROM[verb]]
+
+
+def check_of(verb: Verb) -> Callable[[Product], None]:
+    """Refuses another change than the button says: a product may have moved on meanwhile."""
+
+    def check(product: Product) -> None:
+        if product.status != verb.status and product.status not in _FROM[verb]:
+            others = " or ".join(one.words for one in verbs_for(product.status))
+            raise Conflict(f"It is {product.status}: {verb.words} is not for that, {others} is.")
+
+    return check

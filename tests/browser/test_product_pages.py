@@ -1,0 +1,61 @@
+"""The catalogue in a browser: by keyboard alone, and without JavaScript."""
+
+import secrets
+
+import pytest
+from playwright.async_api import expect
+
+from browser.looking import PHONE, Desk
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+async def test_products_are_created_without_javascript_on_a_phone(desk: Desk) -> None:
+    editor = desk.person("editor")
+    name = f"Lamp {secrets.token_hex(4)}"
+    async with desk.looking(editor, script=False, size=PHONE, expected=("status of 422",)) as page:
+        await page.goto("products")
+        await page.get_by_role("link", name="New product").click()
+        await page.get_by_label("Category").fill("lighting")
+        await page.get_by_label("Price").fill("24,50")
+        await page.get_by_role("button", name="Add a row").click()
+        await expect(page.locator("#metadata_2_name")).to_be_focused()
+        await page.locator("#metadata_2_name").fill("colour")
+        await page.locator("#metadata_2_value").fill("brass")
+        await page.get_by_role("button", name="Create product").click()
+        await expect(page.locator("#name")).to_be_focused()
+        await expect(page.get_by_text("Must not be empty.")).to_be_visible()
+        await page.locator("#name").fill(name)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name=name)).to_be_visible()
+        await expect(page.get_by_text("brass")).to_be_visible()
+        await page.get_by_role("button", name="Publish").click()
+        await expect(page.get_by_text("The product is active.")).to_be_visible()
+        await page.get_by_role("link", name="Delete").click()
+        await page.get_by_role("button", name="Delete product").click()
+        await expect(page.get_by_text("The product was deleted.")).to_be_visible()
+
+
+async def test_products_are_found_while_one_types_and_archived_together_by_keyboard(
+    desk: Desk,
+) -> None:
+    editor = desk.person("editor")
+    word = f"w{secrets.token_hex(4)}"
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        for name in (f"{word} 0", f"{word} 1", f"{word} 2", "Something else"):
+            product = {"name": name, "category": "light", "price": 1}
+            assert caller.post("/v1/products", json=product).status_code == 201
+    async with desk.looking(editor) as page:
+        await page.goto("products")
+        await expect(page.get_by_role("button", name="Archive")).to_be_hidden()
+        await page.get_by_label("Name or description").press_sequentially(word)
+        await expect(page.locator("#count")).to_have_text("3 products")
+        await expect(page.locator("tbody tr")).to_have_count(3)
+        await page.get_by_role("checkbox", name="Choose all on this page").press("Space")
+        await page.get_by_role("checkbox", name=f"Choose {word} 1").press("Space")
+        await page.get_by_role("button", name="Archive").press("Enter")
+        await expect(page.get_by_role("dialog")).to_contain_text("Archive 2 products?")
+        await page.get_by_role("button", name="Archive 2 products").press("Enter")
+        await expect(page.get_by_text("The products are archived.")).to_be_visible()
+        await expect(page.locator("#search")).to_have_value(word)
+        await expect(page.locator("tbody .badge").get_by_text("Archived")).to_have_count(2)

@@ -1,0 +1,182 @@
+"""What buttons do to one product or to several, and who has them."""
+
+import re
+from html import unescape
+from urllib.parse import parse_qsl
+
+import pytest
+
+from driving import Api
+from pages.visiting import said, signed_in
+from portico.domain.products import STATUSES, next_statuses
+from portico.pages.dashboard import SHOWING
+from portico.pages.product_verbs import VERBS, verbs_for
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    return each_database
+
+
+async def statuses(api: Api, *ids: int) -> list[str | None]:
+    found = [await api.live.products.get(product_id) for product_id in ids]
+    return [product.status if product else None for product in found]
+
+
+def test_buttons_offer_every_change_of_status_that_there_is_and_no_other() -> None:
+    for status in STATUSES:
+        assert {verb.status for verb in verbs_for(status)} == set(next_statuses(status))
+    assert [verb.words for verb in verbs_for("draft")] == ["Publish", "Archive"]
+    assert [verb.words for verb in verbs_for("active")] == ["Archive"]
+    assert [verb.words for verb in verbs_for("archived")] == ["Activate"]
+
+
+async def test_a_product_has_the_buttons_that_its_status_allows(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    product = await api.product(status="draft")
+    for verb, status in (("publish", "active"), ("archive", "archived"), ("activate", "active")):
+        page = await editor.get(f"/products/{product.id}")
+        assert f'name="do" value="{verb}"' in page.text
+        done = await editor.post(f"/products/{product.id}", do=verb)
+        assert done.status_code == 303
+        assert said(await editor.client.get(f"https://localhost:8443{done.headers['location']}"),
+                    "status")  # fmt: skip
+        assert await statuses(api, product.id) == [status]
+        async with api.unchanged():  # sent twice
+            assert (await editor.post(f"/products/{product.id}", do=verb)).status_code == 303
+
+
+async def test_a_button_does_no_other_change_than_it_says(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    archived, draft = await api.product(status="archived"), await api.product(status="draft")
+    async with api.unchanged():
+        answer = await editor.post(f"/products/{archived.id}", do="publish")
+        assert answer.status_code == 409
+        assert said(answer) == "It is archived: Publish is not for that, Activate is."
+        assert (await editor.post(f"/products/{draft.id}", do="activate")).status_code == 409
+        assert (await editor.post(f"/products/{draft.id}", do="delete")).status_code == 400
+        assert (await editor.post("/products/99", do="archive")).status_code == 404
+
+
+async def test_a_product_is_deleted_after_a_question(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    product = await api.product(name="Old lamp")
+    asked = await editor.get(f"/products/delete?id={product.id}")
+    assert "Delete Old lamp?" in asked.text
+    done = await editor.post("/products/delete", id=product.id)
+    assert done.headers["location"] == "/dashboard/products?done=product-deleted"
+    assert await statuses(api, product.id) == [None]
+    for answer in (
+        await editor.get(f"/products/delete?id={product.id}"),
+        await editor.post("/products/delete", id=product.id),
+    ):
+        assert answer.status_code == 404
+        assert f"no product {product.id}" in answer.text
+
+
+async def test_several_are_changed_at_once_each_told_by_itself(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    ids = [(await api.product(status=status)).id for status in ("draft", "active", "active")]
+    address = "&".join(f"id={one}" for one in ids)
+    listed = "status=draft&page=2"
+    query = f"/products/several?do=archive&{address}&list={listed.replace('&', '%26')}"
+    asked = await editor.get(query)
+    assert "Archive 3 products?" in asked.text
+    fields = {
+        name: unescape(value)
+        for name, value in re.findall(r'name="(do|ids|list)" value="([^"]*)"', asked.text)
+    }
+    done = await editor.post("/products/several", **fields)
+    assert done.status_code == 303
+    path, _, sent = done.headers["location"].partition("?")
+    assert path == "/dashboard/products"
+    assert dict(parse_qsl(sent)) == {"status": "draft", "page": "2", "done": "products-archived"}
+    assert await statuses(api, *ids) == ["archived"] * 3
+    entries = await api.live.audit.page(
+        before=None, user_id=user.id, action="product.changed", limit=9
+    )
+    assert sorted(int(entry.target_id or 0) for entry in entries) == ids
+    events = await api.live.db.all("SELECT type FROM events WHERE type = 'product.updated'")
+    assert len(events) == 3
+
+
+async def test_of_several_what_cannot_be_done_is_told_and_the_rest_is_done(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    draft = await api.product(name="New <lamp>", status="draft")
+    archived = await api.product(name="Old lamp", status="archived")
+    ids = f"{draft.id},{archived.id},999"
+    answer = await editor.post("/products/several", do="publish", ids=ids)
+    assert answer.status_code == 200
+    assert "1 of 3 products were published" in answer.text
+    assert "New &lt;lamp&gt;" in answer.text
+    assert "It is archived: Publish is not for that" in answer.text
+    assert "It was deleted meanwhile" in answer.text
+    assert await statuses(api, draft.id, archived.id) == ["active", "archived"]
+    answer = await editor.post("/products/several", do="delete", ids=ids)
+    assert "2 of 3 products were deleted" in answer.text
+    assert await statuses(api, draft.id, archived.id) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"do": "delete"}, 400),
+        ({"do": "delete", "ids": ","}, 404),
+        ({"do": "delete", "ids": "1,x"}, 404),
+        ({"do": "delete", "ids": ",".join(map(str, range(1, 27)))}, 400),
+        ({"do": "burn", "ids": "1"}, 400),
+        ({"ids": "1"}, 400),
+    ],
+    ids=str,
+)
+async def test_a_choice_that_no_list_offers_is_refused(
+    api: Api, fields: dict[str, str], status: int
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    await api.product()
+    async with api.unchanged():
+        assert (await editor.post("/products/several", **fields)).status_code == status
+
+
+async def test_a_list_leads_back_to_no_other_place(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    product = await api.product()
+    fields = {"do": "archive", "ids": str(product.id), "list": "done=x&next=//evil\r\nA: b&page=2"}
+    done = await editor.post("/products/several", **fields)
+    assert done.headers["location"] == "/dashboard/products?page=2&done=products-archived"
+
+
+async def test_viewers_see_no_button_that_changes_and_send_none(api: Api) -> None:
+    _, viewer = await signed_in(api, "viewer")
+    product, sample = await api.product(status="draft"), await api.product(api.sandbox)
+    changing = [page for page in SHOWING if page.access == "write:products"]
+    assert len(changing) == 9
+    for base, shown in (("", product), ("/sandbox", sample)):
+        for path in (f"{base}/products", f"{base}/products/{shown.id}"):
+            page = await viewer.get(path)
+            assert page.status_code == 200
+            main = page.text.partition("<main")[2]
+            for words in ("New product", "Edit", "Delete", "Publish", "Archive</", "<form method"):
+                assert words not in main, words
+        async with api.unchanged():
+            for route in changing:
+                path = base + route.path.replace("{id}", str(shown.id))
+                fields = {"id": shown.id, "ids": shown.id, "do": "archive"}
+                if route.method == "GET":
+                    answer = await viewer.get(f"{path}?id={shown.id}&do=archive")
+                else:
+                    answer = await viewer.post(path, **fields)
+                assert answer.status_code == 403, (route.method, path)
+
+
+@pytest.mark.parametrize("role", ["editor", "admin"])
+async def test_editors_and_admins_have_the_buttons(api: Api, role: str) -> None:
+    _, somebody = await signed_in(api, role)
+    product = await api.product(status="draft")
+    page = (await somebody.get("/products")).text
+    for words in ("New product", "Publish", "Activate", "Archive", "Delete"):
+        assert re.search(rf">{words}</", page), words
+    page = (await somebody.get(f"/products/{product.id}")).text
+    for words in ("Edit", "Delete", "Publish", "Archive"):
+        assert re.search(rf">{words}</", page), words
+    assert set(VERBS) == {"publish", "activate", "archive"}
