@@ -20,15 +20,12 @@ _CACHED_TOTALS = 1_000
 _RARE = 5_000
 """Up to so many matches PostgreSQL sorts them all; its planner would walk the primary key."""
 
-TIERS = ("exact", "prefix", "anywhere")
-"""What a product's relevance can be, most relevant first."""
-
 _VERSION = (
     "SELECT CAST(coalesce(sum(version), 0) AS BIGINT) FROM list_counts WHERE list = 'products'"
 )
 _MATCH = {
-    "sqlite": "product_words MATCH :{query}",
-    "postgres": "words @@ CAST(CAST(:{query} AS TEXT) AS tsquery)",
+    "sqlite": "product_words MATCH :query",
+    "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
 }
 _ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
 _ADD = {
@@ -71,7 +68,7 @@ class ProductSearch:
         self._db = db
         self._engine = db.engine
         self._listed = listed
-        self._totals: dict[object, Row | None] = {}
+        self._totals: dict[object, int] = {}
         self._totals_version = -1
 
     async def add(self, tx: Transaction, product: Product) -> None:
@@ -120,39 +117,49 @@ class ProductSearch:
 
         `further` is a condition on `products` with its values in `params`, or None.
         """
-        tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
+        within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
         rows: list[Row] = []
-        total = 0
+        skip, before = offset, 0
         async with self._db.snapshot() as reader:
-            totals = await self._tier_totals(reader, tiers, further, params)
-            for query, matches in zip(tiers, totals, strict=True):
-                skip = max(offset - total, 0)
-                if skip < matches and len(rows) < limit:
-                    bounds = {"query": query, "limit": limit - len(rows), "offset": skip}
-                    select = self._select(further, rare=matches <= _RARE)
-                    rows += await reader.all(select, {**params, **bounds})
-                total += matches
+            await self._follow(reader)
+            total = await self._count(reader, within[-1], further, params)
+            for query, reached in zip(tiers, within, strict=True):
+                if len(rows) == limit or total == 0:
+                    break
+                rare = False
+                # SQLite needs no count to read the first of a tier, and to count takes longest.
+                if skip or self._engine == "postgres":
+                    most = await self._count(reader, reached, further, params)
+                    matches, before = most - before, most
+                    rare = matches <= _RARE
+                    if matches <= skip:
+                        skip -= matches
+                        continue
+                bounds = {"query": query, "limit": limit - len(rows), "offset": skip}
+                rows += await reader.all(self._select(further, rare=rare), {**params, **bounds})
+                skip = 0
         return Page(self._listed.read_all(rows), total)
 
-    async def _tier_totals(
-        self, reader: Reader, tiers: Sequence[str], further: str | None, params: Params
-    ) -> Sequence[int]:
-        """How many products each tier has; counted once a version of the products."""
+    async def _follow(self, reader: Reader) -> None:
+        """Forgets what was counted of another version of the products."""
         row = await reader.one(_VERSION)
         if row is None or self._totals_version != row[0] or len(self._totals) >= _CACHED_TOTALS:
             self._totals = {}
             self._totals_version = row[0] if row else -1
-        totals = self._totals
-        key = (*tiers, *params.items(), further)
-        if key not in totals:
-            counts = [f"(SELECT count(*) FROM {self._matches(further, name)})" for name in TIERS]
-            queries = dict(zip(TIERS, tiers, strict=True))
-            totals[key] = await reader.one(f"SELECT {', '.join(counts)}", {**params, **queries})
-        return totals[key] or ()
 
-    def _matches(self, further: str | None, query: str = "query") -> str:
-        """What products match the parameter called `query`, as the end of a SELECT."""
-        match = _MATCH[self._engine].format(query=query)
+    async def _count(self, reader: Reader, query: str, further: str | None, params: Params) -> int:
+        """How many products match a query; counted once a version of the products."""
+        totals = self._totals
+        key = (query, *params.items(), further)
+        if key not in totals:
+            count = f"SELECT count(*) FROM {self._matches(further)}"
+            row = await reader.one(count, {**params, "query": query})
+            totals[key] = row[0] if row else 0
+        return totals[key]
+
+    def _matches(self, further: str | None) -> str:
+        """What products match the parameter `query`, as the end of a SELECT."""
+        match = _MATCH[self._engine]
         if further is None:
             return f"product_words WHERE {match}"
         joined = f"JOIN products ON products.id = {_ID[self._engine]}"
@@ -170,15 +177,18 @@ class ProductSearch:
             " JOIN products ON products.id = page.id ORDER BY page.id DESC"
         )
 
-    def _tiers(self, words: list[str], marks: Iterable[str]) -> list[str]:
-        """The engine's queries without overlap, most relevant first, that together match every
-        product with all words anywhere, the last as a prefix, under one of these marks."""
+    def _tiers(
+        self, words: list[str], marks: Iterable[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The engine's queries for products under one of these marks: all words in the name, the
+        last as a prefix there, anywhere, each of them within the next; and without overlap."""
         exact = self._every(words, marks, named=True, prefix=False)
         prefix = self._every(words, marks, named=True, prefix=True)
         anywhere = self._every(words, marks, named=False, prefix=True)
+        within = exact, prefix, anywhere
         if self._engine == "sqlite":
-            return [exact, f"({prefix}) NOT ({exact})", f"({anywhere}) NOT ({prefix})"]
-        return [exact, f"({prefix}) & !({exact})", f"({anywhere}) & !({prefix})"]
+            return within, (exact, f"({prefix}) NOT ({exact})", f"({anywhere}) NOT ({prefix})")
+        return within, (exact, f"({prefix}) & !({exact})", f"({anywhere}) & !({prefix})")
 
     def _every(self, words: list[str], marks: Iterable[str], *, named: bool, prefix: bool) -> str:
         """The engine's query for products that have every word, in their name where `named`, and
