@@ -21,11 +21,11 @@ async def test_a_profile_is_saved_and_the_theme_holds_at_once(desk: Desk) -> Non
         await page.get_by_label("Picture").fill("no address")
         await page.get_by_label("Language").fill("pt-BR")
         await page.get_by_label("Theme").select_option("Dark")
-        await page.get_by_label("Applications may write").uncheck()
+        await page.get_by_label("My account has a new role").uncheck()
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_label("Picture")).to_be_focused()
         await expect(page.get_by_text("Must be an absolute http or https URL")).to_be_visible()
-        await expect(page.get_by_label("Applications may write")).not_to_be_checked()
+        await expect(page.get_by_label("My account has a new role")).not_to_be_checked()
         await page.get_by_label("Picture").fill("https://example.com/grace.png")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("status")).to_have_text("Your profile was saved.")
@@ -34,7 +34,7 @@ async def test_a_profile_is_saved_and_the_theme_holds_at_once(desk: Desk) -> Non
         assert ground == "rgb(16, 22, 21)", "the chosen theme wins over the system's"
         await expect(page.get_by_role("strong", include_hidden=True)).to_have_text("Grace Hopper")
         await expect(page.get_by_label("Language")).to_have_value("pt-BR")
-        await expect(page.get_by_label("Applications may write")).not_to_be_checked()
+        await expect(page.get_by_label("My account has a new role")).not_to_be_checked()
 
 
 async def test_a_new_password_ends_other_sessions_and_spares_this_one(desk: Desk) -> None:
