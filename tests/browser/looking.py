@@ -17,7 +17,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from operating import Installation
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = "/usr/bin/chromium-headless-shell"
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -29,6 +29,9 @@ FLAGS = (
 )
 PATIENCE_MILLISECONDS = 15_000
 AXE = axe_playwright_python.base.AXE_FILE_PATH.read_text()
+FAULTS = """axe.run({resultTypes: ['violations']}).then(found => found.violations.flatMap(
+    ({id, help, nodes}) => nodes.map(node => `${id}: ${help}: ${node.html} ${node.failureSummary}`)
+))"""
 WIDE = (1280, 900)
 PHONE = (390, 844)
 
@@ -183,12 +186,7 @@ async def faults(page: Page) -> list[str]:
     """What axe-core finds wrong with a page."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE)
-    found = await page.evaluate("axe.run({resultTypes: ['violations']})")
-    return [
-        f"{fault['id']}: {fault['help']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-        for fault in found["violations"]
-        for node in fault["nodes"]
-    ]
+    return list(await page.evaluate(FAULTS))
 
 
 async def overflow(page: Page) -> int:

@@ -22,7 +22,7 @@ PLANS = "".join(
 STREAM = "/events/stream"
 """An answer without an end, for which Schemathesis would wait."""
 
-EXAMPLES = {"sqlite": 50, "postgres": 15}
+EXAMPLES = {"sqlite": 25, "postgres": 8}
 """Cases of each operation in the random phases: the second engine's are for what differs in it,
 which the boundary values of the coverage phase meet. `schemathesis run` by hand tries more."""
 
