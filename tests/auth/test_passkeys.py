@@ -6,6 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
 from html import unescape
+from os import urandom
 from typing import Any
 
 import cbor2
@@ -53,12 +54,13 @@ class Authenticator:
         self.flags = PRESENT | VERIFIED
         self.origin = HERE
         self.rp = "localhost"
+        self.attested: tuple[str, Any] = ("none", {})
         self.sign: Callable[[bytes], bytes]
         if algorithm == "ES256":
             key = ec.generate_private_key(ec.SECP256R1())
             point = key.public_key().public_numbers()
             x, y = point.x.to_bytes(32, "big"), point.y.to_bytes(32, "big")
-            self.cose: dict[int, Any] = {1: 2, 3: -7, -1: 1, -2: x, -3: y}
+            self.cose: Any = {1: 2, 3: -7, -1: 1, -2: x, -3: y}
             self.sign = lambda data: key.sign(data, ec.ECDSA(SHA256()))
         elif algorithm == "EdDSA":
             own = ed25519.Ed25519PrivateKey.generate()
@@ -80,8 +82,8 @@ class Authenticator:
         """The answer of `navigator.credentials.create`."""
         credential = bytes(16) + len(self.id).to_bytes(2) + self.id + cbor2.dumps(self.cose)
         attestation = {
-            "fmt": "none",
-            "attStmt": {},
+            "fmt": self.attested[0],
+            "attStmt": self.attested[1],
             "authData": self._data(self.flags | ATTESTED, credential),
         }
         return self._answer(
@@ -280,6 +282,33 @@ async def test_a_passkey_is_kept_by_the_session_that_asked_for_it(api: Api) -> N
     assert (await register(one, device)).status_code == 303
     async with api.unchanged():
         assert (await register(one, device)).status_code == 409, "known already"
+
+
+NO_PASSKEYS: list[dict[str, Any]] = [
+    {"id": bytes(1024)},
+    {"id": urandom(8_000)},
+    {"attested": ("android-safetynet", {"ver": "1", "response": 5})},
+    {"attested": ("android-safetynet", {"ver": "1", "response": b"bnVsbA.bnVsbA.e30"})},
+    {"attested": ("tpm", {"ver": "2.0", "alg": -257, "sig": b"", "certInfo": b"", "x5c": [b""]})},
+    {"cose": {1: [], 3: []}},
+    {"cose": 5},
+]
+
+
+async def test_what_is_no_passkey_is_not_kept(api: Api) -> None:
+    person = Person(api, DASHBOARD)
+    await person.password(await api.account(password=PASSWORD))
+    async with api.unchanged():
+        for change in NO_PASSKEYS:
+            device = Authenticator()
+            vars(device).update(change)
+            answer = await register(person, device)
+            assert answer.status_code == 422, change
+            assert "did not work" in answer.text
+    longest = Authenticator()
+    longest.id = urandom(1023)
+    assert (await register(person, longest)).status_code == 303
+    assert session_in(await sign_in_by(api, longest))
 
 
 async def test_passkeys_are_renamed_and_removed(api: Api) -> None:

@@ -509,6 +509,18 @@ async def test_what_is_linked_to_another_account_stays_there(
 
 
 @ON_ONE
+async def test_a_link_that_another_account_has_by_now_keeps_nobody_from_signing_in(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    ada = Traveller(api, provider)
+    await ada.arrive()
+    await join(api, await api.account())
+    assert session_in(await ada.sign_in(user))
+    assert await api.live.providers.links_of(user.id) == []
+
+
+@ON_ONE
 async def test_only_who_began_to_link_ends_it(api: Api, provider: OpenIdProvider) -> None:
     ada = Traveller(api, provider)
     await ada.sign_in(await api.account(password=PASSWORD))

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from auth.test_second_factor import (
+    CODES,
     HERE,
+    KEY,
     SITES,
     Person,
     Way,
@@ -15,6 +17,12 @@ from auth.test_second_factor import (
     session_in,
 )
 from driving import Api
+from portico.domain.audit import OPERATOR
+from portico.domain.factors import Passkey, step_of
+from portico.services.second_factor import Enrolment
+from portico.services.second_step import begin_second_step, finish_by_enrolling, waiting
+from portico.services.sessions import Browser
+from portico.services.sign_in import StepGone
 from signing_in import PASSWORD
 
 
@@ -73,3 +81,17 @@ async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) ->
 async def enrolled_twice(person: Person) -> int:
     """What becomes of the form when it is sent once more."""
     return (await person.post("/sign-in/code", secret="", otp="000000", name="Phone")).status_code
+
+
+async def test_a_passkey_that_was_added_meanwhile_is_wanted_after_all(api: Api) -> None:
+    api.live.require_second_factor = "all"
+    user = await api.account(password=PASSWORD)
+    waits = await waiting(api.live, await begin_second_step(api.live, user, OPERATOR))
+    assert waits
+    key = Passkey(0, user.id, "Key", b"id", b"key", 0, api.clock(), None)
+    async with api.live.db.transaction() as tx:
+        await api.live.factors.add_passkey(tx, key)
+    app = Enrolment(KEY, step_of(api.clock()), "Phone", CODES)
+    async with api.unchanged():
+        with pytest.raises(StepGone):
+            await finish_by_enrolling(api.live, waits, app, OPERATOR, Browser("", None))

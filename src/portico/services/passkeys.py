@@ -47,6 +47,9 @@ HOLDS = 10 * MINUTE
 _ALGORITHMS = (-8, -7, -257)
 """EdDSA, ES256 and RS256, as COSE numbers them."""
 
+_LONGEST_ID = 1023
+"""WebAuthn §7.1: the longest id of a passkey, in bytes."""
+
 _TIME_BYTES, _RANDOM_BYTES = 8, 16
 _REFUSED = "This passkey did not work here, or it took too long: try again."
 
@@ -316,14 +319,15 @@ async def _verified(
     }
     try:
         if passkey is None:
-            return webauthn.verify_registration_response(**expected)
+            made = webauthn.verify_registration_response(**expected)
+            return made if len(made.credential_id) <= _LONGEST_ID else None
         return webauthn.verify_authentication_response(
             **expected,
             credential_public_key=passkey.public_key,
             credential_current_sign_count=0,  # judged by whoever asks, who notes it
         )
-    except (webauthn.helpers.exceptions.WebAuthnException, ValueError, LookupError, TypeError):
-        return None  # of some malformed keys and fields it raises the last two
+    except Exception:  # noqa: BLE001 - of malformed keys and statements it raises almost anything
+        return None
 
 
 def _gone() -> NotFound:

@@ -5,6 +5,7 @@ the subject that it has given somebody for good. It is made by whoever is signed
 once as before; an e-mail alone makes none.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from portico.domain.audit import By
@@ -126,7 +127,8 @@ async def awaited_link(env: Environment, secret: str | None) -> ProviderVisit | 
 
 
 async def link_awaited(env: Environment, user: User, secret: str | None, by: By) -> None:
-    """Links the account that has just signed in to what waits for it, if its e-mail is the same."""
+    """Links the account that has just signed in to what waits for it, if its e-mail is the same. A
+    subject that is another account's by now stays there; it keeps nobody from signing in."""
     waits = await awaited_link(env, secret)
     if waits is None or secret is None or email_key(waits.email) != email_key(user.email):
         return
@@ -134,7 +136,8 @@ async def link_awaited(env: Environment, user: User, secret: str | None, by: By)
     if visit is not None and visit.subject is not None:
         person = Person(visit.subject, visit.email, email_verified=False, name="")
         named = by.alone.named(user_id=user.id, email=user.email)
-        await link(env, env.sign_in_by[visit.provider], person, user.id, named)
+        with suppress(Conflict):
+            await link(env, env.sign_in_by[visit.provider], person, user.id, named)
 
 
 async def link(env: Environment, provider: Provider, person: Person, user_id: int, by: By) -> None:

@@ -134,7 +134,7 @@ async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> 
     """The user who has proved themselves, as `lock_user`; uses up what they did it by.
 
     Raises `AuthenticationRequired` also where that was used up, or more is wanted, meanwhile, and
-    `StepGone` where the sign-in no longer waits.
+    `StepGone` where the sign-in no longer waits, or no longer for a first factor.
     """
     current = await lock_user(env, change, proven.user)
     if proven.pending and not await env.factors.take_pending(change.tx, proven.pending, change.now):
@@ -142,6 +142,8 @@ async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> 
     if isinstance(proven.shown, Code):
         await use_code(env, change, current, proven.shown)
     elif isinstance(proven.shown, Enrolment):
+        if await env.factors.of_user(current.id, change.tx):
+            raise StepGone
         await add_authenticator(env, change, current, proven.shown)
     elif isinstance(proven.shown, Assertion):
         await use_assertion(env, change, proven.shown)
