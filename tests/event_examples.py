@@ -14,13 +14,14 @@ from documents import ROOT
 from driving import Api, Caller, settings_for
 from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR
+from portico.domain.imports import FileRow
 from portico.domain.published import EVENT_SCOPES
 from portico.domain.users import User
 from portico.domain.webhooks import PING
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key, revoke_key
 from portico.services.environment import Environment
-from portico.services.imports import insert_in_batches
+from portico.services.imports import store_in_batches
 from portico.services.sandbox import reset
 
 TARGET = ROOT / "docs/events.md"
@@ -64,7 +65,7 @@ async def _products(api: Api, admin: Caller) -> None:
     await admin.patch(f"/products/{made}", json={"price": 19.95, "stock_quantity": 0})
     api.clock.advance(seconds=61)
     await admin.delete(f"/products/{made}")
-    async for _ in insert_in_batches(api.live, [_ROW] * 250, OPERATOR):
+    async for _ in store_in_batches(api.live, [FileRow(1, 0, _ROW, [])] * 250, OPERATOR):
         pass
 
 

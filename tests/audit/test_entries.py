@@ -11,10 +11,10 @@ from audit.conftest import Noted
 from driving import Api, Caller
 from portico.domain.api_keys import KEY_TYPES
 from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.imports import FileRow
 from portico.services.accounts import give_key, set_plan
 from portico.services.api_keys import revoke_key
-from portico.services.imports import Spool, insert_at_once, insert_in_batches
-from portico.services.products import new_product
+from portico.services.imports import Spool, store_at_once, store_in_batches
 from portico.services.sandbox import reset
 
 PERSON = {
@@ -33,6 +33,8 @@ VALUES: dict[str, Any] = {
     "images": [],
     "metadata": {},
 }
+
+ROW = FileRow(1, 0, VALUES, [])
 
 Step = Callable[[Api, Caller], Awaitable[Any]]
 
@@ -104,7 +106,7 @@ async def delete_product(api: Api, admin: Caller) -> Any:
 
 
 async def import_products(api: Api, _admin: Caller) -> Any:
-    async for _ in insert_in_batches(api.live, [VALUES] * 2_001, OPERATOR):
+    async for _ in store_in_batches(api.live, [ROW] * 2_001, OPERATOR):
         pass
 
 
@@ -115,15 +117,15 @@ def nobody(_count: int) -> None:
 async def import_all_products_at_once(api: Api, _admin: Caller) -> Any:
     with Spool(None) as spool:
         for _ in range(3):
-            spool.add(new_product(VALUES, api.clock()))
-        await insert_at_once(api.live, spool, OPERATOR, nobody)
+            spool.add(ROW)
+        await store_at_once(api.live, spool, OPERATOR, nobody)
 
 
 async def import_nothing(api: Api, _admin: Caller) -> Any:
-    async for _ in insert_in_batches(api.live, [], OPERATOR):
+    async for _ in store_in_batches(api.live, [], OPERATOR):
         pass
     with Spool(None) as spool:
-        await insert_at_once(api.live, spool, OPERATOR, nobody)
+        await store_at_once(api.live, spool, OPERATOR, nobody)
 
 
 MADE = {"email": "grace@example.com", "role": "editor", "plan": "free"}
@@ -171,10 +173,13 @@ LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
         [("product.changed", "product", {"fields": ["stock_quantity", "metadata"]})],
     ),
     "a deleted product": (delete_product, [("product.deleted", "product", {"name": "Lamp"})]),
-    "an import": (import_products, [("products.imported", "product", {"inserted": 2_001})]),
+    "an import": (
+        import_products,
+        [("products.imported", "product", {"inserted": 2_001, "updated": 0})],
+    ),
     "a strict import": (
         import_all_products_at_once,
-        [("products.imported", "product", {"inserted": 3})],
+        [("products.imported", "product", {"inserted": 3, "updated": 0})],
     ),
     "an empty import": (import_nothing, []),
 }
@@ -235,22 +240,24 @@ async def test_an_import_that_is_broken_off_notes_what_it_has_stored(
     api: Api, noted: Noted
 ) -> None:
     def rows() -> Any:
-        yield from [VALUES] * 2_000
+        yield from [ROW] * 2_000
         raise ValueError
 
     with pytest.raises(ValueError):  # noqa: PT011 - raised here
-        async for _ in insert_in_batches(api.live, rows(), OPERATOR):
+        async for _ in store_in_batches(api.live, rows(), OPERATOR):
             pass
-    assert await noted() == [("products.imported", "product", None, {"inserted": 2_000})]
+    assert await noted() == [
+        ("products.imported", "product", None, {"inserted": 2_000, "updated": 0})
+    ]
 
     with Spool(None) as spool:
-        spool.add(new_product(VALUES, api.clock()))
+        spool.add(ROW)
 
         def stop(_count: int) -> None:
             raise KeyError
 
         with pytest.raises(KeyError):
-            await insert_at_once(api.live, spool, OPERATOR, stop)
+            await store_at_once(api.live, spool, OPERATOR, stop)
     assert await noted() == []
 
 

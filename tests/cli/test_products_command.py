@@ -90,7 +90,7 @@ def test_imported_products_are_there_for_the_next_request(on_each: Running, tmp_
 
     told = on_each.installation.told("products", "import", written(tmp_path, "a.ndjson", FULL))
 
-    assert told == {"inserted": 1, "faulty": 0, "rejected": []}
+    assert told == {"inserted": 1, "updated": 0, "faulty": 0, "rejected": []}
     found = on_each.get("/products?search=lampe%20ete").json
     assert found["pagination"]["total_items"] == before + 1
     product = on_each.get(f"/products/{found['data'][0]['id']}").json["data"]
@@ -99,25 +99,68 @@ def test_imported_products_are_there_for_the_next_request(on_each: Running, tmp_
 
 
 @pytest.mark.parametrize("ending", ["ndjson", "csv"])
-def test_what_was_exported_imports_as_the_same(
+def test_what_was_exported_and_stored_again_changes_nothing(
     on_each: Running, tmp_path: Path, ending: str
 ) -> None:
     installation = on_each.installation
-    installation.told("sandbox", "reset")
     installation.told("products", "import", written(tmp_path, "f.ndjson", FULL), "--sandbox")
     first, second = tmp_path / f"first.{ending}", tmp_path / f"second.{ending}"
+    exported = installation.told("products", "export", str(first), "--sandbox")["exported"]
+    events = installation.told("events", "list", "--sandbox")
+    tagged = on_each.get_sandbox("/products?status=active").headers["etag"]
 
-    told = installation.told("products", "export", str(first), "--sandbox")
-    installation.told("sandbox", "reset")
-    imported = installation.told("products", "import", str(first), "--sandbox")
+    told = installation.told("products", "import", str(first), "--update", "--sandbox")
     installation.told("products", "export", str(second), "--sandbox")
 
-    assert told == {"exported": 61}
-    assert imported == {"inserted": 61, "faulty": 0, "rejected": []}
-    head = ending == "csv"
-    records = first.read_bytes().splitlines(keepends=True)
-    samples = b"".join(records[head : 60 + head])
-    assert second.read_bytes() == b"".join(records[:head]) + samples + b"".join(records[head:])
+    assert exported > 0
+    assert told == {"inserted": 0, "updated": 0, "faulty": 0, "rejected": []}
+    assert second.read_bytes() == first.read_bytes()
+    assert installation.told("events", "list", "--sandbox") == events
+    assert on_each.get_sandbox("/products?status=active").headers["etag"] == tagged
+    refused = installation.run("products", "import", str(first), "--sandbox", "--json")
+    assert json.loads(refused.stdout)["faulty"] == exported
+
+
+@pytest.mark.parametrize("strict", [[], ["--strict"]])
+def test_rows_with_ids_change_products_and_the_faulty_ones_are_told(
+    on_each: Running, tmp_path: Path, strict: list[str]
+) -> None:
+    installation = on_each.installation
+    installation.told("products", "import", written(tmp_path, "f.ndjson", FULL, FULL))
+    last, before, *_ = on_each.get("/products?search=lampe%20ete").json["data"]
+    path = tmp_path / "changes.csv"
+    path.write_text(
+        "id,name,category,price,description,status\n"
+        f"{before['id']},Lampion,light,2,,active\n"
+        f"{last['id']},{last['name']},light,12.3456,x,draft\n"
+        "9007199254740991,Gone,light,1,,active\n"
+        ",Lantern,light,1,,active\n"
+    )
+
+    done = installation.run("products", "import", str(path), "--update", *strict)
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "line 3: status cannot change from active to draft\n"
+        "line 4: id is that of no product: there is no product 9007199254740991\n"
+    )
+    after = on_each.get(f"/products/{before['id']}").json["data"]
+    if strict:
+        assert done.stdout == "Nothing was stored; 2 rows are faulty.\n"
+        assert after["name"] == before["name"]
+        return
+    assert done.stdout == "Inserted 1 product and updated 1 product; 2 rows are faulty.\n"
+    assert (after["name"], after["price"], after["description"]) == ("Lampion", 2, "")
+    assert (after["stock_quantity"], after["metadata"]) == (7, FULL["metadata"])
+    assert on_each.get("/products?search=lampion").json["data"][0]["id"] == before["id"]
+    (event,) = installation.told("events", "list", "--type", "products.imported")[-1:]
+    made = on_each.get("/products?search=lantern").json["data"][0]["id"]
+    assert event["data"] == {
+        "inserted": 1,
+        "updated": 1,
+        "first_id": before["id"],
+        "last_id": made,
+    }
 
 
 def test_faulty_rows_are_told_by_line_and_the_rest_goes_in(
@@ -156,6 +199,7 @@ def test_json_tells_the_faulty_rows_too(installation: Installation, tmp_path: Pa
     ]
     assert json.loads(done.stdout) == {
         "inserted": 2,
+        "updated": 0,
         "faulty": 1,
         "rejected": [{"line": 2, "faults": faults}],
     }
@@ -194,7 +238,7 @@ def test_strict_takes_all_or_nothing(on_each: Running, tmp_path: Path) -> None:
     assert on_each.total("search=strictly") == 0
 
     told = on_each.installation.told("products", "import", good, "--strict")
-    assert told == {"inserted": 3, "faulty": 0, "rejected": []}
+    assert told == {"inserted": 3, "updated": 0, "faulty": 0, "rejected": []}
     assert on_each.total("search=strictly") == 3
 
 
@@ -249,9 +293,9 @@ def test_standard_output_takes_an_export_and_nothing_else(
 
     assert lines.stderr == table.stderr == "Exported 2 products.\n"
     full, plain = map(json.loads, lines.stdout.splitlines())
-    assert full == FULL
+    assert full == {"id": 1, **FULL}
     assert plain.items() > GOOD.items()
-    assert table.stdout.startswith("name,category,price,description,")
+    assert table.stdout.startswith("id,name,category,price,description,")
     assert os.listdir(tmp_path / "data") == os.listdir(installation.data)  # noqa: PTH208
 
 

@@ -7,12 +7,13 @@ import pytest
 
 from driving import Api, Caller, refused
 from portico.domain.audit import OPERATOR
+from portico.domain.imports import FileRow
 from portico.domain.published import EVENT_TYPES, Published
 from portico.services.accounts import give_key, set_plan
 from portico.services.imports import (
     BATCH_ROWS,
     IDLE_SECONDS,
-    insert_in_batches,
+    store_in_batches,
     tell_of_idle,
 )
 from portico.services.sandbox import reset
@@ -164,8 +165,8 @@ async def test_keys_are_told_without_their_secret(api: Api) -> None:
 
 async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> None:
     editor = await api.caller("editor")
-    values = [WHOLE | {"name": f"Lamp {n}"} for n in range(2_500)]
-    async for _ in insert_in_batches(api.live, values, OPERATOR):
+    rows = [FileRow(n, 0, WHOLE | {"name": f"Lamp {n}"}, []) for n in range(2_500)]
+    async for _ in store_in_batches(api.live, rows, OPERATOR):
         pass
     (event,) = await told(editor)
     assert event["type"] == "products.imported"
@@ -177,7 +178,7 @@ async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> No
 
 async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(api: Api) -> None:
     editor = await api.caller("editor")
-    importing = insert_in_batches(api.live, [WHOLE] * (3 * BATCH_ROWS), OPERATOR)
+    importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (3 * BATCH_ROWS), OPERATOR)
 
     async def after(seconds: int) -> list[dict[str, Any]]:
         api.clock.advance(seconds=seconds)
@@ -191,7 +192,7 @@ async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(a
     (first,) = await after(1)
     assert await after(IDLE_SECONDS) == [first]
     assert first["inserted"] == first["last_id"] - first["first_id"] + 1 == 2 * BATCH_ROWS
-    assert [size async for size in importing] == [BATCH_ROWS]
+    assert [outcome.inserted async for outcome in importing] == [BATCH_ROWS]
     _, rest = await after(IDLE_SECONDS)
     assert rest["first_id"] == first["last_id"] + 1
     assert rest["inserted"] == BATCH_ROWS

@@ -7,13 +7,13 @@ import json
 import string
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.contract.product_files import (
     MAX_ROW_BYTES,
-    FileRow,
     format_of,
     header,
     read_products,
@@ -21,6 +21,7 @@ from portico.contract.product_files import (
     sniff,
 )
 from portico.domain.errors import Unreadable
+from portico.domain.imports import FileRow
 from portico.domain.money import CURRENCIES, MAX_PRICE
 from portico.domain.products import STATUSES
 from portico.domain.words import FORMATS, Format
@@ -205,7 +206,9 @@ def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
         (b"", "The first line must be a CSV header"),
         (b"\n\n", "The first line must be a CSV header"),
         (b"name,price\n", "category is missing"),
-        (b"name,category,price,id\n", "'id' is no field"),
+        (b"name,category,price,ID\n", "'ID' is no field"),
+        (b"id,id,name,category,price\n", "id stands twice"),
+        (b"id,name\n", "category is missing, price is missing"),
         (b"name,name,category,price\n", "name stands twice"),
         (b"name;category;price\n", "'name;category;price' is no field"),
         (b"Lamp,light,1\n", "'Lamp' is no field, 'light' is no field, '1' is no field"),
@@ -230,6 +233,58 @@ def test_the_format_follows_from_the_name_else_from_the_first_character() -> Non
         sniff(b"[\n{")
 
 
+def update(text: str, form: Format) -> list[FileRow]:
+    """All rows of a file whose rows with ids change products."""
+    return list(read_products(io.BytesIO(text.encode()), form, update=True))
+
+
+def test_a_row_with_an_id_changes_what_it_names_alone() -> None:
+    first, second = update("id,price\n17,2.5\n18,\n", "csv")
+    (third,) = update('{"id": 17, "description": ""}\n', "ndjson")
+
+    assert (first.id, first.values) == (17, {"price": 25_000})
+    assert (third.id, third.values) == (17, {"description": ""})
+    assert told(second) == {"price": "must be a number"}
+
+
+def test_an_empty_cell_empties_what_may_be_empty_in_a_product_that_is_changed() -> None:
+    head = "id,description,images,metadata,currency,stock_quantity,name,status\n"
+    (row,) = update(f"{head}17,,,,EUR,1,Lamp,draft\n", "csv")
+    (other,) = update(f"{head}17,,,,,,,\n", "csv")
+
+    assert {name: row.values[name] for name in ("description", "images", "metadata")} == {
+        "description": "",
+        "images": [],
+        "metadata": {},
+    }
+    assert told(other).keys() == {"name", "currency", "stock_quantity", "status"}
+
+
+def test_a_row_without_an_id_is_a_new_product_beside_those_that_are_changed() -> None:
+    first, second = update("id,name,category,price\n,Lamp,light,1\n,Lamp,,1\n", "csv")
+
+    assert (first.id, first.values) == (0, PLAIN)
+    assert told(second) == {"category": "is required"}
+
+
+@pytest.mark.parametrize("cell", ["0", "-1", "x", "1.5", "9223372036854775808", "1e3"])
+def test_what_is_no_id_is_told(cell: str) -> None:
+    (row,) = update(f"id,price\n{cell},1\n", "csv")
+
+    assert told(row) == {"id": "must be the id of a product"}
+    (line,) = update(json.dumps({"id": cell}), "ndjson")
+    assert told(line) == {"id": "must be the id of a product"}
+
+
+def test_an_id_is_faulty_where_products_are_not_updated() -> None:
+    first, second = read("id,name,category,price\n17,Lamp,light,1\n,Lamp,light,1\n", "csv")
+    (line,) = read('{"id":17,"name":"Lamp","category":"light","price":1}', "ndjson")
+
+    fault = {"id": "stands only where products that exist are updated"}
+    assert told(first) == told(line) == fault
+    assert second.values == PLAIN
+
+
 FORMULAS = ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "'", "'=1", "'Lamp", "''"]
 
 
@@ -238,7 +293,7 @@ def test_what_a_spreadsheet_would_run_is_written_with_an_apostrophe(text: str) -
     product = new_product({**PLAIN, "name": text, "category": text, "description": text}, 0)
 
     (record,) = csv.reader(io.StringIO(rows("csv", [product]).decode(), newline=""))
-    assert record[0] == record[1] == record[3] == f"'{text}"
+    assert record[1] == record[2] == record[4] == f"'{text}"
     assert json.loads(rows("ndjson", [product]))["name"] == text
 
 
@@ -247,7 +302,7 @@ def test_other_cells_are_written_as_they_are(text: str) -> None:
     product = new_product({**PLAIN, "description": text}, 0)
 
     (record,) = csv.reader(io.StringIO(rows("csv", [product]).decode(), newline=""))
-    assert record[3] == text
+    assert record[4] == text
 
 
 def test_one_apostrophe_is_taken_off_a_text_cell_and_none_of_a_number() -> None:
@@ -286,9 +341,14 @@ products = st.fixed_dictionaries(
 
 @given(st.lists(products, max_size=5), st.sampled_from(FORMATS))
 def test_what_is_written_reads_back_the_same(catalog: list[dict[str, Any]], form: Format) -> None:
-    written = header(form) + rows(form, [new_product(values, 0) for values in catalog])
+    made = [new_product(values, 0) for values in catalog]
+    numbered = [msgspec.structs.replace(product, id=n) for n, product in enumerate(made, 1)]
+    written = header(form) + rows(form, numbered)
 
-    assert [(row.values, row.faults) for row in read(written, form)] == [(v, []) for v in catalog]
+    found = list(read_products(io.BytesIO(written), form, update=True))
+    assert [(row.id, row.values, row.faults) for row in found] == [
+        (n, values, []) for n, values in enumerate(catalog, 1)
+    ]
 
 
 @given(st.binary(max_size=200), st.sampled_from(FORMATS))

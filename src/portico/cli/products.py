@@ -19,7 +19,6 @@ from portico.cli.output import CommandError, answer, mention, plain
 from portico.cli.prepared import environment
 from portico.contract.product_files import (
     ROW,
-    FileRow,
     format_of,
     header,
     read_products,
@@ -27,10 +26,10 @@ from portico.contract.product_files import (
     sniff,
 )
 from portico.domain.audit import OPERATOR
+from portico.domain.imports import FileRow, Outcome
 from portico.domain.words import Format
 from portico.services.environment import Environment
-from portico.services.imports import Spool, insert_at_once, insert_in_batches
-from portico.services.products import new_product
+from portico.services.imports import Spool, check_in_batches, store_at_once, store_in_batches
 from portico.settings import Settings
 
 STANDARD = "-"
@@ -41,29 +40,31 @@ SHOWN_ROWS = 100
 class _Import:
     """An import under way: what came of it so far, and the progress that a person sees."""
 
-    def __init__(self, source: BinaryIO, form: Format) -> None:
+    def __init__(self, source: BinaryIO, form: Format, *, update: bool) -> None:
         self._source = source
         self._form = form
+        self._update = update
         self._line = 0
         self._reading = False
         self._stopping = False
         self.inserted = 0
+        self.updated = 0
         self.stored_to_line = 0
         self.faulty = 0
         self.shown: list[dict[str, Any]] = []
 
-    def good_rows(self) -> Iterator[dict[str, Any]]:
-        """The values of every row that keeps the rules; tells of the others."""
+    def good_rows(self) -> Iterator[FileRow]:
+        """Every row that keeps the rules; tells of the others."""
         status = os.fstat(self._source.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         with _progress("Reading", size, "B") as bar:
-            rows = read_products(self._source, self._form)
+            rows = read_products(self._source, self._form, update=self._update)
             while (row := self._next(rows)) is not None:
                 if row.faults:
                     self._refuse(row)
                 else:
                     self._line = row.line
-                    yield row.values
+                    yield row
                 bar.update(row.end - bar.n)
 
     def _next(self, rows: Iterator[FileRow]) -> FileRow | None:
@@ -99,16 +100,26 @@ class _Import:
         if strict:
             await self._all_or_nothing(env, directory)
             return
-        async with aclosing(insert_in_batches(env, self.good_rows(), OPERATOR)) as batches:
-            async for count in batches:
-                self.inserted += count
+        async with aclosing(store_in_batches(env, self.good_rows(), OPERATOR)) as batches:
+            async for outcome in batches:
+                self._count(outcome)
                 self.stored_to_line = self._line
+
+    def _count(self, outcome: Outcome) -> None:
+        self.inserted += outcome.inserted
+        self.updated += outcome.updated
+        for row in outcome.refused:
+            self._refuse(row)
 
     async def _all_or_nothing(self, env: Environment, directory: Path | None) -> None:
         with Spool(directory) as spool:
-            now = env.clock()
-            for values in self.good_rows():
-                spool.add(new_product(values, now))
+            for row in self.good_rows():
+                spool.add(row)
+            if self._update:
+                async for outcome in check_in_batches(env, spool):
+                    self._check()
+                    for row in outcome.refused:
+                        self._refuse(row)
             if self.faulty:
                 return
             with _progress("Storing", spool.size, " products") as bar:
@@ -117,33 +128,38 @@ class _Import:
                     bar.update(count)
                     self._check()
 
-                await insert_at_once(env, spool, OPERATOR, progress)
-            self.inserted = spool.size
+                self._count(await store_at_once(env, spool, OPERATOR, progress))
 
     def facts(self) -> dict[str, Any]:
         """What came of it, as JSON has it."""
-        return {"inserted": self.inserted, "faulty": self.faulty, "rejected": self.shown}
+        counts = {"inserted": self.inserted, "updated": self.updated, "faulty": self.faulty}
+        return {**counts, "rejected": self.shown}
+
+    def stored(self) -> str:
+        """What it has stored, for people."""
+        if not self._update:
+            return f"Inserted {_products(self.inserted)}"
+        return f"Inserted {_products(self.inserted)} and updated {_products(self.updated)}"
 
     def text(self) -> str:
         """What came of it, for people."""
-        stored = f"Inserted {_products(self.inserted)}"
         if not self.faulty:
-            return f"{stored}."
+            return f"{self.stored()}."
         faulty = "1 row is" if self.faulty == 1 else f"{self.faulty:,} rows are"
-        return f"{stored if self.inserted else 'Nothing was inserted'}; {faulty} faulty."
+        none = "Nothing was stored" if self._update else "Nothing was inserted"
+        return f"{self.stored() if self.inserted or self.updated else none}; {faulty} faulty."
 
 
 def run_import(settings: Settings, chosen: Namespace) -> int:
     with _source(chosen.file) as source:
         form = chosen.format or format_of(chosen.file) or sniff(source.peek(1))
-        job = _Import(source, form)
+        job = _Import(source, form, update=chosen.update)
         signal.signal(signal.SIGINT, job.stop)
         try:
             asyncio.run(_store(settings, job, chosen))
         except (Exception, KeyboardInterrupt):
-            if job.inserted:
-                count = _products(job.inserted)
-                mention(f"Inserted {count}, up to line {job.stored_to_line:,}, before it ended.")
+            if job.inserted or job.updated:
+                mention(f"{job.stored()}, up to line {job.stored_to_line:,}, before it ended.")
             raise
     answer(job.facts(), job.text(), as_json=chosen.json)
     return 1 if job.faulty else 0

@@ -72,7 +72,8 @@ class EventBody(msgspec.Struct, frozen=True):
 
 
 class ProductsImportedBody(msgspec.Struct, frozen=True):
-    """How many products came in from a file, and which ids they have."""
+    """How many products came in from a file: new ones and changed ones, and the lowest and the
+    highest of their ids."""
 
     inserted: Annotated[int, Meta(ge=0, examples=[250])]
     updated: Annotated[int, Meta(ge=0, examples=[0])]
@@ -271,7 +272,7 @@ def _key_rotated(event: KeyRotated, now: int) -> Published:
 
 
 def _imported(event: ProductsImported, _now: int) -> Published:
-    body = ProductsImportedBody(event.inserted, 0, event.first_id, event.last_id)
+    body = ProductsImportedBody(event.inserted, event.updated, event.first_id, event.last_id)
     return Published("products.imported", _text(body))
 
 

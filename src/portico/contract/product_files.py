@@ -1,7 +1,9 @@
 """Products in files: CSV and NDJSON, both with the fields of POST /products and by its rules.
 
 NDJSON holds one product a line, CSV a header that names fields and one product a record; a CSV cell
-of `images` or `metadata` holds JSON, and an empty cell leaves its field out. Files are UTF-8, with
+of `images` or `metadata` holds JSON. A row with an `id` changes the product that has it, by the
+rules of PATCH, where that is asked for; it is faulty where not. An empty cell of CSV leaves its
+field out of a new product, and empties it in one that is changed. Files are UTF-8, with
 or without a byte order mark, and read as streams: what is held at once is bounded by the longest
 row that is taken. What is written here reads back the same.
 
@@ -20,7 +22,7 @@ import msgspec
 from msgspec import Raw
 
 from portico.contract.kinds import Integer, Items, Number, Texts
-from portico.contract.products import CreateProduct
+from portico.contract.products import ChangeProduct, CreateProduct
 from portico.contract.reading import (
     Faults,
     NotJson,
@@ -32,6 +34,8 @@ from portico.contract.reading import (
     sent,
 )
 from portico.domain.errors import Fault, Unreadable
+from portico.domain.ids import MAX_ID
+from portico.domain.imports import FileRow
 from portico.domain.money import price_text
 from portico.domain.products import Product
 from portico.domain.words import Format
@@ -40,11 +44,17 @@ MAX_ROW_BYTES = 1024 * 1024
 ROW = "row"
 """The field named by a fault of a whole row."""
 
+_ID = "id"
 _NAMES = CreateProduct.__struct_fields__
+_COLUMNS = (_ID, *_NAMES)
 _REQUIRED = tuple(name for name in _NAMES if name in required(CreateProduct))
 _KINDS = fields(CreateProduct)
-_NUMBERS = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Integer | Number))
+_NUMBERS = frozenset(
+    (_ID, *(name for name in _NAMES if isinstance(_KINDS[name], Integer | Number)))
+)
 _JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Texts))
+_EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} for name in _JSON}
+"""What an empty cell of these stands for, where a product is changed."""
 
 _APOSTROPHE = "'"
 _GUARDED = frozenset(("=", "+", "-", "@", "\t", "\r", _APOSTROPHE))
@@ -54,19 +64,6 @@ that had got it."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
-
-
-class FileRow(msgspec.Struct):
-    """One row as it was read: its first line, and either its values or what is wrong with it.
-
-    `values` are those of `CreateProduct`, defaults filled in; `end` is how many bytes of the file
-    lie before the next row.
-    """
-
-    line: int
-    end: int
-    values: dict[str, Any]
-    faults: list[Fault]
 
 
 class _RowError(ValueError):
@@ -89,10 +86,11 @@ def sniff(start: bytes) -> Format:
     return "ndjson" if first == b"{" else "csv"
 
 
-def read_products(file: BinaryIO, form: Format) -> Iterator[FileRow]:
-    """Every row of a file, the faulty ones too. Raises `Unreadable` for a bad CSV header."""
+def read_products(file: BinaryIO, form: Format, *, update: bool = False) -> Iterator[FileRow]:
+    """Every row of a file, the faulty ones too; with `update`, rows with an `id` change products.
+    Raises `Unreadable` for a bad CSV header."""
     lines = _Lines(file)
-    return _csv(lines) if form == "csv" else _ndjson(lines)
+    return _csv(lines, update=update) if form == "csv" else _ndjson(lines, update=update)
 
 
 class _Lines:
@@ -130,7 +128,7 @@ class _Lines:
                 return
 
 
-def _ndjson(lines: _Lines) -> Iterator[FileRow]:
+def _ndjson(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
     while True:
         try:
             text = next(lines)
@@ -142,13 +140,13 @@ def _ndjson(lines: _Lines) -> Iterator[FileRow]:
         except (_RowError, NotJson) as error:
             yield FileRow(lines.number, lines.end, {}, [Fault(ROW, str(error))])
         else:
-            yield _row(lines.number, lines.end, value, Faults())
+            yield _row(lines.number, lines.end, value, Faults(), update=update)
 
 
-def _csv(lines: _Lines) -> Iterator[FileRow]:
+def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
     csv.field_size_limit(MAX_ROW_BYTES)
     records = csv.reader(lines, strict=True)
-    names = _header(records)
+    names = _header(records, update=update)
     while True:
         line = lines.number + 1
         try:
@@ -160,7 +158,9 @@ def _csv(lines: _Lines) -> Iterator[FileRow]:
             continue
         if len(cells) == len(names):
             faults = Faults()
-            yield _row(line, lines.end, _values(names, cells, faults), faults)
+            yield _row(
+                line, lines.end, _values(names, cells, faults, update=update), faults, update=update
+            )
         elif cells:
             count = f"must have {len(names)} cells like the header, not {len(cells)}"
             yield FileRow(line, lines.end, {}, [Fault(ROW, count)])
@@ -174,29 +174,33 @@ def _told(error: Exception) -> str:
     return f"is not well-formed CSV: {error}"
 
 
-def _header(records: Iterator[list[str]]) -> list[str]:
+def _header(records: Iterator[list[str]], *, update: bool) -> list[str]:
     try:
         names = [name.strip() for name in next(records, [])]
     except (_RowError, csv.Error) as error:
         raise Unreadable(f"The CSV header {_told(error)}.") from None
     if not any(names):
         raise Unreadable("The first line must be a CSV header that names the columns.")
-    wrongs = [f"{printable(name)!r} is no field" for name in names if name not in _NAMES]
-    wrongs += [f"{name} stands twice" for name in _NAMES if names.count(name) > 1]
-    wrongs += [f"{name} is missing" for name in _REQUIRED if name not in names]
+    wrongs = [f"{printable(name)!r} is no field" for name in names if name not in _COLUMNS]
+    wrongs += [f"{name} stands twice" for name in _COLUMNS if names.count(name) > 1]
+    if not (update and _ID in names):
+        wrongs += [f"{name} is missing" for name in _REQUIRED if name not in names]
     if wrongs:
         raise Unreadable(
-            f"The CSV header does not fit: {', '.join(wrongs)}. Fields are {', '.join(_NAMES)},"
+            f"The CSV header does not fit: {', '.join(wrongs)}. Fields are {', '.join(_COLUMNS)},"
             " with commas in between."
         )
     return names
 
 
-def _values(names: list[str], cells: list[str], faults: Faults) -> dict[str, Any]:
+def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool) -> dict[str, Any]:
     """The cells as the JSON values that they stand for; notes those that cannot be read."""
     values: dict[str, Any] = {}
+    changing = update and _ID in names and bool(cells[names.index(_ID)])
     for name, cell in zip(names, cells, strict=True):
         if not cell:
+            if changing:
+                values[name] = _EMPTY.get(name, "")
             continue
         if name in _NUMBERS:
             values[name] = _number(cell.strip())
@@ -224,22 +228,40 @@ def _number(cell: str) -> int | Decimal | str:
         return cell
 
 
-def _row(line: int, end: int, value: Any, faults: Faults) -> FileRow:
+def _row(line: int, end: int, value: Any, faults: Faults, *, update: bool) -> FileRow:
     if not isinstance(value, dict):
         return FileRow(line, end, {}, [Fault(ROW, "must be a JSON object")])
-    values = read_object(CreateProduct, value, "", faults)
+    product_id = 0
+    if _ID in value:
+        product_id = _id(value.pop(_ID), faults, update=update)
+        values = read_object(ChangeProduct, value, "", faults)
+    else:
+        values = read_object(CreateProduct, value, "", faults)
     if found := [*faults.unreadable, *faults.broken]:
-        return FileRow(line, end, {}, sorted(found, key=_place))
-    return FileRow(line, end, sent(CreateProduct(**values)), [])
+        return FileRow(line, end, {}, sorted(found, key=_place), product_id)
+    if not product_id:
+        values = sent(CreateProduct(**values))
+    return FileRow(line, end, values, [], product_id)
+
+
+def _id(value: Any, faults: Faults, *, update: bool) -> int:
+    if not update:
+        faults.cannot_read(_ID, "stands only where products that exist are updated")
+    elif type(value) is not int or not 0 < value <= MAX_ID:
+        faults.cannot_read(_ID, "must be the id of a product")
+    else:
+        return value
+    return 0
 
 
 def _place(fault: Fault) -> int:
     """Where a fault's field stands among the columns; what is no field comes last."""
     name = fault.field.partition(".")[0]
-    return _NAMES.index(name) if name in _NAMES else len(_NAMES)
+    return _COLUMNS.index(name) if name in _COLUMNS else len(_COLUMNS)
 
 
 class _NdjsonRow(msgspec.Struct):
+    id: int
     name: str
     category: str
     price: Raw
@@ -253,11 +275,11 @@ class _NdjsonRow(msgspec.Struct):
 
 def header(form: Format) -> bytes:
     """What stands before the first product in a file."""
-    return _csv_text([_NAMES]) if form == "csv" else b""
+    return _csv_text([_COLUMNS]) if form == "csv" else b""
 
 
 def rows(form: Format, products: Iterable[Product]) -> bytes:
-    """Products as rows of a file: what a client may set of them, hence neither ids nor times."""
+    """Products as rows of a file: their ids, and what a client may set of them."""
     if form == "csv":
         return _csv_text(_csv_cells(product) for product in products)
     return msgspec.json.Encoder().encode_lines(_ndjson_row(product) for product in products)
@@ -265,6 +287,7 @@ def rows(form: Format, products: Iterable[Product]) -> bytes:
 
 def _ndjson_row(product: Product) -> _NdjsonRow:
     return _NdjsonRow(
+        product.id,
         product.name,
         product.category,
         Raw(price_text(product.price)),
@@ -283,6 +306,7 @@ def _guarded(text: str) -> str:
 
 def _csv_cells(product: Product) -> tuple[object, ...]:
     return (
+        product.id,
         _guarded(product.name),
         _guarded(product.category),
         price_text(product.price),

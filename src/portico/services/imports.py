@@ -1,26 +1,28 @@
 """Storing very many products beside a running server.
 
-Products go in by batches, each in a transaction short enough that a server's own writes hardly
-wait for it, and the writer is free while the next batch is made. All or nothing is another matter:
-it takes one long transaction, for which other writers wait.
+Rows go in by batches, each in a transaction short enough that a server's own writes hardly wait for
+it, and the writer is free while the next batch is made. All or nothing is another matter: it takes
+one long transaction, for which other writers wait.
 """
 
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from portico.domain.audit import By
+from portico.domain.errors import Conflict, Fault
 from portico.domain.events.products import ProductsImported
+from portico.domain.imports import FileRow, Outcome, changed
 from portico.domain.products import Product
 from portico.domain.times import SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.products import new_product
+from portico.services.products import new_product, stored_values
 from portico.storage.imports import UntoldImport
 
 BATCH_ROWS = 2_000
@@ -36,23 +38,46 @@ IDLE_PERIOD = 10.0
 _EVER = 2**63 - 1
 
 
-async def insert_in_batches(
-    env: Environment, products: Iterable[dict[str, Any]], by: By
-) -> AsyncGenerator[int, None]:
-    """Stores products, given as values that their rules have passed; yields the size of every batch
-    once it is on disk. What was yielded stays, whatever happens afterwards, and is noted at the
-    end; where the process is killed before, `tell_of_idle` does it."""
+class _Batch(NamedTuple):
+    """Some rows of a file: new products, and changes whose values are in the form stored."""
+
+    new: list[Product]
+    changes: list[FileRow]
+
+
+class _Changed(NamedTuple):
+    """What rows with ids come to: products before and after, rows that change nothing, and those
+    that cannot be."""
+
+    pairs: list[tuple[Product, Product]]
+    unchanged: int
+    refused: list[FileRow]
+
+
+async def store_in_batches(
+    env: Environment, rows: Iterable[FileRow], by: By
+) -> AsyncGenerator[Outcome, None]:
+    """Stores rows without faults; yields what came of every batch once it is on disk. What was
+    yielded stays, whatever happens afterwards, and is noted at the end; where the process is
+    killed before, `tell_of_idle` does it."""
     name = env.random(16).hex()
-    now = env.clock()
     stored = False
     try:
-        for batch in _batches(new_product(values, now) for values in products):
-            await env.change(by, partial(_insert_part, env, name, batch))
-            stored = True
-            yield len(batch)
+        for batch in _batches(rows, env.clock()):
+            outcome = await env.change(by, partial(_store_part, env, name, batch))
+            stored = stored or bool(outcome.inserted or outcome.updated)
+            yield outcome
     finally:
         if stored:
             await env.change(by, partial(_tell, env, name, _EVER))
+
+
+async def check_in_batches(env: Environment, rows: Iterable[FileRow]) -> AsyncIterator[Outcome]:
+    """What would come of rows without faults, were they stored now."""
+    for batch in _batches(rows, 0):
+        ids = [row.id for row in batch.changes]
+        applied = _apply(batch, await env.products.several(ids), 0)
+        yield _outcome(batch, applied)
 
 
 async def tell_of_idle(env: Environment) -> None:
@@ -63,51 +88,102 @@ async def tell_of_idle(env: Environment) -> None:
         await env.change(By(idle.actor), partial(_tell, env, idle.name, at))
 
 
-async def _insert_part(env: Environment, name: str, batch: list[Product], change: Change) -> None:
-    change.told_elsewhere()
-    ids = await env.products.insert_many(change.tx, batch)
-    actor = change.by.actor
-    stored = UntoldImport(name, actor, change.now, len(batch), ids[0], ids[-1])
-    await env.imports.add(change.tx, stored)
+async def _store_part(env: Environment, name: str, batch: _Batch, change: Change) -> Outcome:
+    applied, ids = await _store(env, batch, change)
+    if ids:
+        change.told_elsewhere()
+        counts = len(batch.new), len(applied.pairs)
+        stored = UntoldImport(name, change.by.actor, change.now, *counts, min(ids), max(ids))
+        await env.imports.add(change.tx, stored)
+    return _outcome(batch, applied)
+
+
+async def _store(env: Environment, batch: _Batch, change: Change) -> tuple[_Changed, list[int]]:
+    """Stores a batch; returns also the ids of all that is new or changed."""
+    ids: list[int] = []
+    known = await env.products.several([row.id for row in batch.changes], change.tx)
+    applied = _apply(batch, known, change.now)
+    if applied.pairs:
+        await env.products.update_many(change.tx, applied.pairs)
+        ids += [after.id for _, after in applied.pairs]
+    if batch.new:
+        ids += await env.products.insert_many(change.tx, batch.new)
+    return applied, ids
+
+
+def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
+    """What the rows with ids make of the products that they name, one after the other."""
+    latest = dict(known)
+    unchanged = 0
+    refused = []
+    for row in batch.changes:
+        after = changed(latest.get(row.id), row)
+        if isinstance(after, Fault):
+            refused.append(FileRow(row.line, row.end, {}, [after], row.id))
+        elif after == latest[row.id]:
+            unchanged += 1
+        else:
+            latest[row.id] = after
+    pairs = [
+        (before, msgspec.structs.replace(latest[key], updated_at=now))
+        for key, before in known.items()
+        if latest[key] != before
+    ]
+    return _Changed(pairs, unchanged, refused)
+
+
+def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
+    return Outcome(len(batch.new), len(applied.pairs), applied.unchanged, applied.refused)
 
 
 async def _tell(env: Environment, name: str, at: int, change: Change) -> None:
     """Notes what an import has stored that has stored nothing since then."""
     stored = await env.imports.take(change.tx, name, at)
     if stored is not None:
-        change.note(ProductsImported(stored.inserted, stored.first_id, stored.last_id))
+        counts = stored.inserted, stored.updated
+        change.note(ProductsImported(*counts, stored.first_id, stored.last_id))
 
 
-async def insert_at_once(
+async def store_at_once(
     env: Environment, spool: "Spool", by: By, progress: Callable[[int], None]
-) -> None:
-    """Stores all products or none. `progress` is told the size of every batch that the transaction
-    holds; what it raises undoes all of them."""
+) -> Outcome:
+    """Stores all rows or none. `progress` is told the size of every batch that the transaction
+    holds; what it raises undoes all of them. Raises `Conflict` where rows cannot be stored any
+    more that could when they were checked."""
 
-    async def work(change: Change) -> None:
-        first = last = 0
-        for batch in _batches(spool):
-            ids = await env.products.insert_many(change.tx, batch)
-            first, last = first or ids[0], ids[-1]
-            progress(len(batch))
-        if spool.size:
-            change.note(ProductsImported(spool.size, first, last))
+    async def work(change: Change) -> Outcome:
+        inserted = updated = unchanged = 0
+        first, last = _EVER, 0
+        for batch in _batches(spool, change.now):
+            applied, ids = await _store(env, batch, change)
+            if applied.refused:
+                line = applied.refused[0].line
+                raise Conflict(
+                    f"The product of line {line} was changed meanwhile, and nothing was stored."
+                )
+            inserted, updated = inserted + len(batch.new), updated + len(applied.pairs)
+            unchanged += applied.unchanged
+            first, last = min([first, *ids]), max([last, *ids])
+            progress(len(batch.new) + len(batch.changes))
+        if last:
+            change.note(ProductsImported(inserted, updated, first, last))
+        return Outcome(inserted, updated, unchanged, [])
 
-    await env.change(by, work)
+    return await env.change(by, work)
 
 
 class Spool:
-    """Products on disk, ready to be stored: the transaction that takes them has nothing to check,
-    so it is as short as can be. Gone when left."""
+    """Rows on disk, ready to be stored: the transaction that takes them has no rule to check, so it
+    is as short as can be. Gone when left."""
 
     def __init__(self, directory: Path | None) -> None:
         """`directory` must have room for as much as the file that is imported; None: the system's
         place for temporary files."""
         self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by __exit__
         self.size = 0
-        """How many products it holds."""
+        """How many rows it holds."""
         self._encoder = msgspec.json.Encoder()
-        self._decoder = msgspec.json.Decoder(Product)
+        self._decoder = msgspec.json.Decoder(FileRow)
 
     def __enter__(self) -> Self:
         return self
@@ -120,25 +196,32 @@ class Spool:
     ) -> None:
         self._file.close()
 
-    def add(self, product: Product) -> None:
-        """Appends a product."""
-        self._file.write(self._encoder.encode(product) + b"\n")
+    def add(self, row: FileRow) -> None:
+        """Appends a row without faults."""
+        self._file.write(self._encoder.encode(row) + b"\n")
         self.size += 1
 
-    def __iter__(self) -> Iterator[Product]:
-        """Every product, from the first."""
+    def __iter__(self) -> Iterator[FileRow]:
+        """Every row, from the first."""
         self._file.seek(0)
         return map(self._decoder.decode, self._file)
 
 
-def _batches(products: Iterable[Product]) -> Iterator[list[Product]]:
-    batch: list[Product] = []
+def _batches(rows: Iterable[FileRow], now: int) -> Iterator[_Batch]:
+    """Rows without faults by batches of bounded size."""
+    batch = _Batch([], [])
     size = 0
-    for product in products:
-        batch.append(product)
-        size += len(product.description) + len(product.images) + len(product.metadata)
-        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
+    for row in rows:
+        if row.id:
+            row.values = stored_values(row.values)
+            batch.changes.append(row)
+            size += sum(len(value) for value in row.values.values() if isinstance(value, str))
+        else:
+            product = new_product(row.values, now)
+            batch.new.append(product)
+            size += len(product.description) + len(product.images) + len(product.metadata)
+        if len(batch.new) + len(batch.changes) >= BATCH_ROWS or size >= BATCH_BYTES:
             yield batch
-            batch, size = [], 0
-    if batch:
+            batch, size = _Batch([], []), 0
+    if batch.new or batch.changes:
         yield batch

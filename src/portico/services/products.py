@@ -29,7 +29,7 @@ async def create_product(env: Environment, values: dict[str, Any], by: By) -> Pr
 
 def new_product(values: dict[str, Any], now: int) -> Product:
     """A product with these values, which its rules have passed; it has no id yet."""
-    return Product(id=0, created_at=now, updated_at=now, **_stored(values))
+    return Product(id=0, created_at=now, updated_at=now, **stored_values(values))
 
 
 async def change_product(
@@ -42,7 +42,7 @@ async def change_product(
         before = await _locked(env, change, product_id, check)
         if "status" in values:
             _check_status(before.status, values["status"])
-        after = msgspec.structs.replace(before, **_stored(values))
+        after = msgspec.structs.replace(before, **stored_values(values))
         if after == before:
             return before
         after = msgspec.structs.replace(after, updated_at=change.now)
@@ -81,7 +81,7 @@ def _check_status(old: str, new: str) -> None:
         ) from error
 
 
-def _stored(values: dict[str, Any]) -> dict[str, Any]:
+def stored_values(values: dict[str, Any]) -> dict[str, Any]:
     """Values as a `Product` holds them: images and metadata as JSON text."""
     stored = dict(values)
     if "images" in stored:

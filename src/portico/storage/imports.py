@@ -15,6 +15,7 @@ class UntoldImport(msgspec.Struct, frozen=True):
     actor: Actor
     at: int
     inserted: int
+    updated: int
     first_id: int
     last_id: int
 
@@ -22,10 +23,12 @@ class UntoldImport(msgspec.Struct, frozen=True):
 IMPORTS = Table("untold_imports", UntoldImport, forms={"actor": json_form(Actor)})
 
 _ADD = """
-INSERT INTO untold_imports AS i (name, actor, at, inserted, first_id, last_id)
-VALUES (:name, :actor, :at, :inserted, :first_id, :last_id)
-ON CONFLICT (name) DO UPDATE SET at = excluded.at, last_id = excluded.last_id,
-    inserted = i.inserted + excluded.inserted"""
+INSERT INTO untold_imports AS i (name, actor, at, inserted, updated, first_id, last_id)
+VALUES (:name, :actor, :at, :inserted, :updated, :first_id, :last_id)
+ON CONFLICT (name) DO UPDATE SET at = excluded.at,
+    inserted = i.inserted + excluded.inserted, updated = i.updated + excluded.updated,
+    first_id = CASE WHEN excluded.first_id < i.first_id THEN excluded.first_id ELSE i.first_id END,
+    last_id = CASE WHEN excluded.last_id > i.last_id THEN excluded.last_id ELSE i.last_id END"""
 _TAKE = f"DELETE FROM untold_imports WHERE name = :name AND at <= :at RETURNING {IMPORTS.columns}"
 _BEFORE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at"
 

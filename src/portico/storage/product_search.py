@@ -41,6 +41,7 @@ _REMOVE = {
     "sqlite": "DELETE FROM product_words WHERE rowid = :id",
     "postgres": "DELETE FROM product_words WHERE id = :id",
 }
+_REMOVE_ARRAY = "DELETE FROM product_words WHERE id = ANY (:ids)"
 _REMOVE_ALL = {
     "sqlite": "INSERT INTO product_words (product_words) VALUES ('delete-all')",
     "postgres": "DELETE FROM product_words",
@@ -98,6 +99,13 @@ class ProductSearch:
     async def remove(self, tx: Transaction, product_id: int) -> None:
         """Forgets one product's words."""
         await tx.run(_REMOVE[self._engine], {"id": product_id})
+
+    async def remove_many(self, tx: Transaction, ids: Sequence[int]) -> None:
+        """Forgets the words of several products."""
+        if self._engine == "sqlite":
+            await tx.run_many(_REMOVE["sqlite"], ({"id": product_id} for product_id in ids))
+        else:
+            await tx.run(_REMOVE_ARRAY, {"ids": ids})
 
     async def remove_all(self, tx: Transaction) -> None:
         """Forgets all words."""

@@ -1,6 +1,7 @@
 """Products: their rows and lists. Full-text search is in `product_search`."""
 
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import get_type_hints
 
 import msgspec
@@ -33,11 +34,22 @@ INSERT INTO products ({PRODUCTS.columns}) VALUES ({", ".join(f":{n}" for n in PR
 _TYPES = {
     name: "BIGINT" if kind is int else "TEXT" for name, kind in get_type_hints(Product).items()
 }
+_CHANGING = [name for name in PRODUCTS.names if name not in ("id", "created_at")]
 # One statement for all rows, hence one for the triggers; executemany would be one for each.
 _INSERT_ARRAYS = f"""
 INSERT INTO products ({PRODUCTS.columns}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({
     ", ".join(f"CAST(:{name} AS {_TYPES[name]}[])" for name in PRODUCTS.names)
 })"""
+_UPDATE_ARRAYS = f"""
+UPDATE products SET {", ".join(f"{name} = new.{name}" for name in _CHANGING)}
+FROM (SELECT * FROM unnest({
+    ", ".join(f"CAST(:{name} AS {_TYPES[name]}[])" for name in PRODUCTS.names)
+}) AS given ({PRODUCTS.columns})) AS new WHERE products.id = new.id"""
+_SEVERAL = {
+    "sqlite": f"""
+SELECT {PRODUCTS.columns} FROM products WHERE id IN (SELECT value FROM json_each(:ids))""",
+    "postgres": f"SELECT {PRODUCTS.columns} FROM products WHERE id = ANY (:ids) ORDER BY id",
+}
 _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
     (SELECT id FROM products WHERE id > :after ORDER BY id LIMIT {DELETE_BATCH}) AS batch"""
@@ -114,6 +126,21 @@ class Products:
             row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": product_id})
         return Product(*row) if row else None
 
+    async def several(
+        self, ids: Collection[int], tx: Transaction | None = None
+    ) -> dict[int, Product]:
+        """Those of these products that are there, by their ids; with `tx`, nobody else changes them
+        until that ends. For thousands at a time."""
+        if not ids:
+            return {}
+        engine = self._db.engine
+        params: Params = {"ids": json.dumps(list(ids)) if engine == "sqlite" else list(ids)}
+        if tx is None:
+            rows = await self._db.slow.all(_SEVERAL[engine], params)
+        else:
+            rows = await tx.all(_SEVERAL[engine] + LOCKED[engine], params)
+        return {product.id: product for product in PRODUCTS.read_all(rows)}
+
     async def page(
         self, chosen: ProductFilter, *, words: list[str], offset: int, limit: int
     ) -> Page[Product]:
@@ -163,8 +190,7 @@ class Products:
         if self._db.engine == "sqlite":
             await tx.run_many(_INSERT_WITH_ID, rows)
         else:
-            arrays = {name: [row[name] for row in rows] for name in PRODUCTS.names}
-            await tx.run(_INSERT_ARRAYS, arrays)
+            await tx.run(_INSERT_ARRAYS, _arrays(rows))
         await self._search.add_many(tx, ids, products)
         return ids
 
@@ -181,6 +207,18 @@ class Products:
         await self._search.remove(tx, product.id)
         await self._search.add(tx, product)
 
+    async def update_many(self, tx: Transaction, pairs: Sequence[tuple[Product, Product]]) -> None:
+        """Stores products again, each given as it was and as it is now. For thousands at a time."""
+        rows = [PRODUCTS.values(after) for _, after in pairs]
+        if self._db.engine == "sqlite":
+            await tx.run_many(PRODUCTS.update, rows)
+        else:
+            await tx.run(_UPDATE_ARRAYS, _arrays(rows))
+        reworded = [after for before, after in pairs if _worded(after) != _worded(before)]
+        ids = [product.id for product in reworded]
+        await self._search.remove_many(tx, ids)
+        await self._search.add_many(tx, ids, reworded)
+
     async def delete(self, tx: Transaction, product_id: int) -> None:
         """Removes a product."""
         await self._search.remove(tx, product_id)
@@ -193,3 +231,13 @@ class Products:
         while last := (await tx.all(_LAST_OF_BATCH, {"after": after}))[0][0]:
             await tx.run(_DELETE_BATCH, {"after": after, "last": last})
             after = last
+
+
+def _worded(product: Product) -> tuple[str, ...]:
+    """What the word index holds of a product."""
+    return product.name, product.description, product.status
+
+
+def _arrays(rows: Sequence[Params]) -> Params:
+    """The values of rows by column, as PostgreSQL takes many at once."""
+    return {name: [row[name] for row in rows] for name in PRODUCTS.names}

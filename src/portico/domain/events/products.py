@@ -50,18 +50,20 @@ class ProductDeleted(_OfProduct, frozen=True):
 
 
 class ProductsImported(Event, frozen=True):
-    """Products came in from a file."""
+    """Products came in from a file; `first_id` and `last_id` bound the ids of those that are new or
+    changed."""
 
     action = "products.imported"
     target = "product"
 
     inserted: int
+    updated: int
     first_id: int
     last_id: int
 
     @property
     def details(self) -> Details:
-        return {"inserted": self.inserted}
+        return {"inserted": self.inserted, "updated": self.updated}
 
 
 class SandboxReset(Event, frozen=True):
