@@ -47,6 +47,7 @@ from portico.outbound.sender import Sender
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
 from portico.pages.docs import docs_mounts
+from portico.pages.entrance import entrance_routes
 from portico.pages.files import PAGE_ASSETS, asset_routes
 from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
@@ -378,6 +379,8 @@ def _files(served: _Served, settings: Settings, responder: Responder) -> Iterato
         yield from docs_mounts(mount, AUTH, settings.plans, responder)
     for mount in served.pages:
         yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
+    entrance = entrance_routes(settings.dashboard_url, settings.base_url)
+    yield Mount("", "", None, entrance, "", responder)
 
 
 def _base(environment: Environment, responder: Responder, cors: Sharings) -> Mount:

@@ -40,6 +40,47 @@ async def test_a_file_is_at_its_own_host_alone(tmp_path: Path) -> None:
     await api.stop()
 
 
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+async def test_browsers_find_the_dashboard_at_every_host(tmp_path: Path) -> None:
+    api = Api(settings_for(tmp_path, HOSTS))
+    await api.start()
+    for host in ("api.test", "TRY.test:443", "auth.test", "10.0.0.7:8443", ""):
+        for method in ("GET", "HEAD"):
+            asked = [("host", host), ("accept", BROWSER)]
+            answer = await InProcess(api).exchange(method, "/", asked)
+            assert answer.status_code == 303, host
+            assert answer.headers["location"] == "https://dash.test"
+            assert answer.headers["vary"] == "Accept"
+            assert "x-ratelimit-limit" not in answer.headers
+    asked = [("host", "dash.test"), ("accept", BROWSER)]
+    answer = await InProcess(api).exchange("GET", "/", asked)
+    assert answer.headers["location"].startswith("/sign-in")
+    await api.stop()
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json"])
+async def test_programs_are_told_at_the_root_where_the_api_is(api: Api, accept: str) -> None:
+    asked = await InProcess(api).exchange("GET", "/", [("accept", accept)])
+    refused(asked, 404, "RESOURCE_NOT_FOUND")
+    assert "https://localhost:8443/v1" in asked.text
+    refused(await InProcess(api).exchange("POST", "/", []), 405, "METHOD_NOT_ALLOWED")
+
+
+async def test_every_host_has_an_icon(tmp_path: Path) -> None:
+    api = Api(settings_for(tmp_path, HOSTS))
+    await api.start()
+    for host in ("api.test", "dash.test", "auth.test"):
+        answer = await InProcess(api).exchange("GET", "/favicon.ico", [("host", host)])
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "image/svg+xml"
+        assert answer.headers["cache-control"] == "public, no-cache"
+        asked = [("host", host), ("if-none-match", answer.headers["etag"])]
+        assert (await InProcess(api).exchange("GET", "/favicon.ico", asked)).status_code == 304
+    await api.stop()
+
+
 async def test_what_leads_nowhere_is_counted_though_operators_are_not(api: Api) -> None:
     nowhere = await api.stranger().get("https://localhost:8443/healthz/x")
     assert nowhere.headers["x-ratelimit-remaining"] == "29"

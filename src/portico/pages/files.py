@@ -78,7 +78,7 @@ def file_route(name: str, make: Callable[[], File], sharing: Sharing = Sharing.L
 
 def asset_routes(names: Sequence[str]) -> tuple[Route, ...]:
     """The routes of these of `ASSETS`, at their `asset_path`."""
-    return tuple(file_route(asset_path(name), partial(_asset, name)) for name in names)
+    return tuple(file_route(asset_path(name), partial(asset, name)) for name in names)
 
 
 @cache
@@ -88,9 +88,10 @@ def asset_path(name: str) -> str:
     return f"static/{sha256(_content(name)).hexdigest()[:16]}-{name}"
 
 
+def asset(name: str, cache_control: str = _FOREVER) -> File:
+    """One of `ASSETS`."""
+    return File(ASSETS[name][0], _content(name), cache_control)
+
+
 def _content(name: str) -> bytes:
     return b"".join(_PLACE.joinpath(part).read_bytes() for part in ASSETS[name][1])
-
-
-def _asset(name: str) -> File:
-    return File(ASSETS[name][0], _content(name), _FOREVER)
