@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import apsw
 
@@ -259,15 +260,20 @@ class Service:
         key: str | None = None,
         headers: dict[str, str] | None = None,
         body: Any = None,
+        form: dict[str, str] | None = None,
         connection: socket.socket | None = None,
     ) -> Answer:
-        """One request, over TLS and a connection of its own unless told otherwise."""
+        """One request, over TLS and a connection of its own unless told otherwise; it carries
+        `body` as JSON, or a `form`."""
         sent = b"" if body is None else json.dumps(body).encode()
+        sent = sent if form is None else urlencode(form).encode()
         fields = {"host": "localhost", "content-length": str(len(sent))}
         if key is not None:
             fields["authorization"] = f"Bearer {key}"
         if body is not None:
             fields["content-type"] = "application/json"
+        if form is not None:
+            fields["content-type"] = "application/x-www-form-urlencoded"
         lines = [f"{name}: {value}\r\n" for name, value in {**fields, **(headers or {})}.items()]
         head = f"{method} {path} HTTP/1.1\r\n{''.join(lines)}\r\n".encode()
         if connection is not None:
@@ -284,7 +290,10 @@ def read_answer(connection: socket.socket, method: str = "GET") -> Answer:
     response = http.client.HTTPResponse(connection, method=method)
     try:
         response.begin()
-        headers = {name.lower(): value for name, value in response.getheaders()}
+        headers: dict[str, str] = {}
+        for name, value in response.getheaders():
+            earlier = headers.get(name.lower())
+            headers[name.lower()] = value if earlier is None else f"{earlier}, {value}"
         answer = Answer(response.status, headers, b"")
         return answer if answer.is_stream else replace(answer, body=response.read())
     finally:

@@ -1,0 +1,159 @@
+"""What works once does so, whichever of an installation's servers it comes to, and how often."""
+
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from html import unescape
+
+import pyotp
+import pytest
+
+from operating import Answer, Service, at_once
+from reliability.boundless import beside, boundless
+from reliability.crash.truth import of_postgres
+from servers import PostgresServer, RedisServer
+
+TIMES = 50
+PASSWORD, ANOTHER = "Correct horse 1", "Another horse 2"
+PATHS = {"base": "v1", "sandbox": "sandbox/v1", "auth": "auth", "dashboard": "dashboard"}
+CODE = re.compile(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}")
+HIDDEN = re.compile(r'name="(csrf|secret|step_up)" value="(.*?)"')
+COOKIE = re.compile(r"(__Host-[\w-]+)=([^;]*);")
+
+
+class Cluster:
+    """Three servers on the same stores, and connections to each by turns."""
+
+    def __init__(self, services: list[Service], url: str, stack: ExitStack) -> None:
+        self.services = services
+        self.read = of_postgres(url).read
+        self.command = services[0].installation.told
+        turns = [services[number % len(services)] for number in range(TIMES)]
+        self.connections = [(one, stack.enter_context(one.connect())) for one in turns]
+
+    def winner(
+        self, browsers: "list[Browser]", path: str, won: Callable[[Answer], bool], **form: str
+    ) -> Answer:
+        """The one answer that `won`, of fifty to the same request from these browsers at once, on
+        all servers; none of the others may be a failure of the service's."""
+
+        def send(number: int) -> Answer:
+            service, connection = self.connections[number]
+            browser = browsers[number % len(browsers)]
+            return browser.send(service, path, form, connection)
+
+        answers: list[Answer] = at_once(send, TIMES)
+        assert len({answer.worker for answer in answers}) == len(self.services)
+        (one,) = [answer for answer in answers if won(answer)]
+        assert max(answer.status for answer in answers) < 500
+        return one
+
+
+class Browser:
+    """Somebody's browser, each of whose requests comes to the next server."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.cookies: dict[str, str] = {}
+        self.requests = 0
+
+    def send(
+        self,
+        service: Service,
+        path: str,
+        form: dict[str, str],
+        connection: socket.socket | None = None,
+    ) -> Answer:
+        """A page, or what comes of a form, at this server."""
+        return service.ask(
+            path,
+            method="POST" if form else "GET",
+            headers={"cookie": "; ".join("=".join(cookie) for cookie in self.cookies.items())},
+            form=form or None,
+            connection=connection,
+        )
+
+    def ask(self, path: str, **form: str) -> Answer:
+        """The same at the next one; the cookies of the answer are kept."""
+        self.requests += 1
+        services = self.cluster.services
+        answer = self.send(services[self.requests % len(services)], path, form)
+        self.cookies |= dict(COOKIE.findall(answer.headers.get("set-cookie", "")))
+        return answer
+
+    def hidden(self, answer: Answer) -> dict[str, str]:
+        """What the forms of a page carry unseen."""
+        return {name: unescape(value) for name, value in HIDDEN.findall(answer.text)}
+
+
+@pytest.fixture
+def cluster(
+    postgres: PostgresServer, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Three servers, as they are behind one address."""
+    url = postgres.fresh_database()
+    stores = {"database_url": url, "valkey_url": redis.url.removesuffix("0") + "9"}
+    shared = {f"{name}_url": f"https://localhost/{path}" for name, path in PATHS.items()}
+    first = boundless(tmp_path_factory.mktemp("first"), **stores, **shared)
+    installations = [first]
+    for name in ("second", "third"):
+        other = beside(first, tmp_path_factory.mktemp(name))
+        other.data.mkdir(mode=0o700)
+        (other.data / "secret.key").write_bytes((first.data / "secret.key").read_bytes())
+        (other.data / "secret.key").chmod(0o600)
+        installations.append(other)
+    with ExitStack() as stack:
+        yield Cluster([stack.enter_context(one.serving()) for one in installations], url, stack)
+
+
+def signs_in(answer: Answer) -> bool:
+    """Whether an answer opens a session."""
+    return "__Host-session=" in answer.headers.get("set-cookie", "")
+
+
+def test_what_works_once_does_so_on_any_of_three_servers(cluster: Cluster) -> None:
+    email = "ada@example.com"
+
+    def token(*command: str) -> str:
+        return str(cluster.command("users", *command, email)["link"]).partition("?token=")[2]
+
+    def half_signed_in(password: str) -> list[Browser]:
+        browsers = [Browser(cluster) for _ in range(5)]
+        for one in browsers:
+            one.ask("/dashboard/sign-in", email=email, password=password)
+            assert "__Host-second-step" in one.cookies
+        return browsers
+
+    def moves_on(answer: Answer) -> bool:
+        return answer.status == 303
+
+    invitation = {"token": token("invite"), "name": "Ada", "password": PASSWORD}
+    cluster.winner([Browser(cluster)], "/dashboard/invitation", moves_on, **invitation)
+
+    ada = Browser(cluster)
+    ada.ask("/dashboard/sign-in", email=email, password=PASSWORD)
+    page = ada.ask("/dashboard/security/app")
+    key = re.search(r'<code class="key">(.*?)</code>', page.text)
+    assert key
+    app = pyotp.TOTP(key[1].replace(" ", ""))
+    form = {**ada.hidden(page), "name": "Phone", "otp": app.now()}
+    shown_at = ada.ask("/dashboard/security/app", **form).headers["location"]
+    shown = cluster.winner([ada], shown_at, lambda answer: answer.status == 200)
+    codes = CODE.findall(shown.text)
+    assert len(codes) == 10
+
+    new_key = {**ada.hidden(ada.ask("/dashboard/keys")), "name": "Till", "type": "live"}
+    cluster.read("UPDATE sessions SET proved_at = 0 RETURNING id")
+    asked = ada.hidden(ada.ask("/dashboard/keys", **new_key, expiry="90d"))
+    proven = {**new_key, **asked, "expiry": "90d", "current_password": PASSWORD}
+    cluster.winner([ada], "/dashboard/keys", moves_on, **proven)
+    assert cluster.read("SELECT count(*) FROM api_keys WHERE name = 'Till'") == [(1,)]
+
+    browsers = half_signed_in(PASSWORD)
+    cluster.winner(browsers, "/dashboard/sign-in/code", signs_in, otp=app.at(int(time.time()) + 30))
+    link = {"token": token("reset-password"), "password": ANOTHER}
+    cluster.winner([Browser(cluster)], "/dashboard/reset", moves_on, **link)
+    browsers = half_signed_in(ANOTHER)
+    cluster.winner(browsers, "/dashboard/sign-in/code", signs_in, otp=codes[0])
