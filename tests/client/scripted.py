@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 from hypothesis import settings
 
+from documents import ROOT
 from portico_client.errors import PorticoError
 from portico_client.flow import Flow, Pause, Request, Response
 
@@ -19,6 +20,11 @@ PLACE = "https://portico.example/v1"
 
 Step = Response | PorticoError | httpx.RequestError
 Asked = Callable[[httpx.Request], httpx.Response]
+
+
+def table(name: str) -> Any:
+    """A table of the cases that every client keeps."""
+    return json.loads((ROOT / "clients/cases" / name).read_text("utf-8"))
 
 
 def answer(status: int, body: Any = None, **headers: str) -> Response:

@@ -1,0 +1,171 @@
+import { alone } from "./alone.js";
+import { type Credential, Login, OAuthTokens, SessionLogin } from "./credentials.js";
+import type { Addresses } from "./environment.js";
+import { APIError } from "./errors.js";
+import { errorOf, unexpected } from "./reading.js";
+import type { Retries } from "./retries.js";
+import { granted, tokenRequest, tokensOf } from "./tokens.js";
+import type { Answer, Request, Send } from "./transport.js";
+
+const MARGIN_SECONDS = 10; // A token is renewed so long before its end, as a request takes a while to arrive.
+
+export const JSON_BODY = { "content-type": "application/json" };
+
+/** What requests carry, until when in Unix seconds, and what leads to its successor. */
+interface Proof {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly expiresAt: number;
+  readonly refreshToken?: string | undefined;
+  /** Told of once it was renewed, before it is used. */
+  readonly tokens?: OAuthTokens;
+}
+
+const NONE: Proof = { headers: {}, expiresAt: -Infinity };
+const SESSION = /__(?:Host|Secure)-session=[^;,\s]+/;
+
+/** Makes requests with a proof, renewed by one caller at a time. */
+export class Access {
+  #proof: Proof = NONE;
+  #refusal: APIError | undefined;
+  readonly #renew: ((held: Proof) => Promise<Proof>) | undefined;
+  readonly #ending: ((held: Proof) => Request) | undefined;
+  readonly #alone = alone();
+
+  /** `credential` is an API key, an access token, or another way to sign in; `clock` gives Unix seconds. */
+  constructor(
+    readonly addresses: Addresses,
+    readonly retries: Retries,
+    private readonly send: Send,
+    private readonly clock: () => number,
+    credential: string | Credential,
+  ) {
+    const { base, auth } = addresses;
+    if (typeof credential === "string") {
+      this.#proof = keyProof(credential);
+    } else if (credential instanceof Login) {
+      this.#renew = (held) => this.#login(credential, held);
+      this.#ending = ({ refreshToken }) => post(`${auth}/logout`, { refresh_token: refreshToken });
+    } else if (credential instanceof SessionLogin) {
+      this.#renew = () => this.#session(credential);
+      this.#ending = ({ headers }) => ({ method: "DELETE", url: `${base}/sessions`, headers });
+    } else {
+      this.#proof = oauthProof(credential);
+      if (credential.refreshToken !== undefined) this.#renew = ({ tokens }) => this.#oauth(tokens ?? credential);
+    }
+  }
+
+  /** The answer to a request for what is at a path below the base address. Throws `APIError` for what is not a success, and
+   * `ConnectionFailed`. */
+  async success<A extends Answer>(request: Omit<Request, "url"> & { path: string }, send: Send<A>): Promise<A> {
+    const { path, ...rest } = request;
+    const answer = await this.#answer({ ...rest, url: this.addresses.base + path }, send);
+    if (answer.status < 200 || answer.status >= 300) throw errorOf(answer);
+    return answer;
+  }
+
+  /** Ends the login or session, if there is one. Throws TypeError where the credential is none that this client signed in
+   * with. */
+  async end(): Promise<void> {
+    const ending = this.#ending;
+    if (!ending) throw new TypeError("an API key or tokens are no login: revoke them instead");
+    await this.#alone(async () => {
+      if (this.#proof !== NONE) {
+        const answer = await this.#send(ending(this.#proof));
+        if (answer.status !== 204 && answer.status !== 401) throw errorOf(answer); // 401: it has ended already
+      }
+      this.#proof = NONE;
+    });
+  }
+
+  /** Uses another API key from now on. */
+  switch(apiKey: string): void {
+    this.#proof = keyProof(apiKey);
+  }
+
+  /** The answer to a request with the proof; with a new one where that is refused (401), for then nothing was done. */
+  async #answer<A extends Answer>(request: Request, send: Send<A>): Promise<A> {
+    const carrying = ({ headers }: Proof) => ({ ...request, headers: { ...request.headers, ...headers } });
+    const proof = this.#proof;
+    const renew = this.#renew;
+    if (!renew) return this.retries.send(carrying(proof), send);
+    if (proof.expiresAt > this.clock() + MARGIN_SECONDS) {
+      const answer = await this.retries.send(carrying(proof), send);
+      if (answer.status !== 401) return answer;
+    }
+    const renewed = await this.#alone(() => this.#renewed(renew, proof));
+    return this.retries.send(carrying(renewed), send);
+  }
+
+  /** The successor of a proof. Whoever comes first gets it, the others find it there.
+   *
+   * What the service refuses once is not asked for again: neither password nor refresh token becomes valid by repeating it.
+   */
+  async #renewed(renew: (held: Proof) => Promise<Proof>, refused: Proof): Promise<Proof> {
+    if (this.#proof !== refused) return this.#proof;
+    if (this.#refusal) throw this.#refusal;
+    try {
+      this.#proof = await renew(refused);
+    } catch (error) {
+      if (error instanceof APIError && (error.status === 400 || error.status === 401)) this.#refusal = error;
+      throw error;
+    }
+    const { tokens } = this.#proof;
+    await tokens?.onChange?.(tokens);
+    return this.#proof;
+  }
+
+  async #login(login: Login, { refreshToken }: Proof): Promise<Proof> {
+    const { auth } = this.addresses;
+    if (refreshToken !== undefined) {
+      const answer = await this.#send(post(`${auth}/refresh`, { refresh_token: refreshToken }));
+      if (answer.status === 200) return this.#loginProof(answer);
+      if (answer.status !== 401) throw errorOf(answer);
+    }
+    const answer = await this.#send(post(`${auth}/login`, await login.fields()));
+    if (answer.status !== 200) throw errorOf(answer);
+    return this.#loginProof(answer);
+  }
+
+  #loginProof(answer: Answer): Proof {
+    const { access_token, refresh_token, expires_in } = tokensOf(answer);
+    return { headers: bearer(access_token), expiresAt: this.clock() + expires_in, refreshToken: refresh_token };
+  }
+
+  async #session(login: SessionLogin): Promise<Proof> {
+    const answer = await this.#send(post(`${this.addresses.base}/sessions`, await login.fields()));
+    if (answer.status !== 201) throw errorOf(answer);
+    const cookie = SESSION.exec(answer.headers.get("set-cookie") ?? "")?.[0];
+    if (cookie === undefined) throw unexpected(answer);
+    return { headers: { cookie }, expiresAt: Infinity };
+  }
+
+  async #oauth(held: OAuthTokens): Promise<Proof> {
+    const fields = { grant_type: "refresh_token", refresh_token: held.refreshToken ?? "" };
+    const answer = await this.#send(tokenRequest(`${this.addresses.auth}/token`, held, fields));
+    if (answer.status !== 200) throw errorOf(answer);
+    return oauthProof(granted(answer, held, this.clock()));
+  }
+
+  #send(request: Request): Promise<Answer> {
+    return this.retries.send(request, this.send);
+  }
+}
+
+function post(url: string, fields: object): Request {
+  return { method: "POST", url, headers: JSON_BODY, body: JSON.stringify(fields) };
+}
+
+function keyProof(key: string): Proof {
+  return { headers: bearer(key), expiresAt: Infinity };
+}
+
+function oauthProof(tokens: OAuthTokens): Proof {
+  const expiresAt = tokens.expiresAt ? tokens.expiresAt.getTime() / 1000 : Infinity;
+  return { headers: bearer(tokens.accessToken), expiresAt, tokens };
+}
+
+function bearer(token: string): Record<string, string> {
+  // The token stays out of the message.
+  if (!/^[!-~]+$/.test(token)) throw new TypeError("an API key or token is visible ASCII characters");
+  return { authorization: `Bearer ${token}` };
+}

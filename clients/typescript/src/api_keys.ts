@@ -1,0 +1,51 @@
+import { at, type Calls, type Creating } from "./calls.js";
+import { Listing } from "./listing.js";
+import type { ApiKey, ApiKeyFilters, ApiKeyWithSecret, NewApiKey, RotatedKey } from "./models.js";
+
+const PATH = "/api-keys";
+
+/** API keys: the caller's own, and others' for admins. */
+export class ApiKeys {
+  readonly #calls: Calls;
+  readonly #switch: (key: string) => void;
+
+  /** @internal */
+  constructor(calls: Calls, use: (key: string) => void) {
+    this.#calls = calls;
+    this.#switch = use;
+  }
+
+  /** One's own keys or another user's, the newest first, those that have ended too. */
+  list(filters: ApiKeyFilters = {}): Listing<ApiKey> {
+    return new Listing(this.#calls, PATH, filters);
+  }
+
+  /** One key. Throws `NotFound`. */
+  get(id: number): Promise<ApiKey> {
+    return this.#calls.data("GET", at(PATH, id));
+  }
+
+  /** Makes a key, which is in the answer's `key`; `idempotencyKey` as in `Products.create`. Throws `SecretLost` where the
+   * answer was lost. */
+  create(fields: NewApiKey, { idempotencyKey }: Creating = {}): Promise<ApiKeyWithSecret> {
+    const lost = ({ id }: ApiKey) => `the key ${id} was made, and was lost on the way: revoke it`;
+    return this.#calls.secret<ApiKeyWithSecret>(PATH, { fields, idempotencyKey }, lost);
+  }
+
+  /** Ends a key, from its next request on and for good. */
+  async revoke(id: number): Promise<void> {
+    await this.#calls.make("DELETE", at(PATH, id));
+  }
+
+  /** Replaces the key: the new one is in the answer's `key`, the old one works for 24 hours more. With `switch`, this client
+   * uses the new one at once.
+   *
+   * Throws `Conflict` for a key that was rotated before, `SecretLost` where the answer was lost.
+   */
+  async rotate({ switch: use = false }: { readonly switch?: boolean } = {}): Promise<RotatedKey> {
+    const lost = ({ hint }: RotatedKey) => `the key was rotated, and its successor ${hint} was lost on the way`;
+    const rotated = await this.#calls.secret(`${PATH}/rotate`, {}, lost);
+    if (use) this.#switch(rotated.key);
+    return rotated;
+  }
+}

@@ -1,0 +1,64 @@
+import { JSON_BODY, type Access } from "./access.js";
+import { SecretLost } from "./errors.js";
+import { dataOf } from "./reading.js";
+import type { Answer, Send } from "./transport.js";
+
+/** What a request carries. */
+export interface Given {
+  readonly fields?: object;
+  readonly idempotencyKey?: string | undefined;
+  readonly ifMatch?: string | undefined;
+}
+
+/** `idempotencyKey`: whoever gives one may repeat the call with it for 24 hours, also from another process: it is carried
+ * out once. Without one, the client's own retries are as safe. */
+export type Creating = Pick<Given, "idempotencyKey">;
+
+/** `ifMatch`: with the resource's `etag`, throws `PreconditionFailed` if somebody else changed it meanwhile; without, a call
+ * whose answer is lost is not repeated. */
+export type Changing = Pick<Given, "ifMatch">;
+
+/** Makes calls: a path is below the base address. Throws `PorticoError`. */
+export class Calls {
+  readonly #access: Access;
+  readonly #send: Send;
+
+  constructor(access: Access, send: Send) {
+    this.#access = access;
+    this.#send = send;
+  }
+
+  /** The answer, which is a success. A POST is carried out once: it has a key, a new one unless one is given. */
+  make(method: string, path: string, { fields, idempotencyKey, ifMatch }: Given = {}): Promise<Answer> {
+    const headers: Record<string, string> = fields ? { ...JSON_BODY } : {};
+    if (method === "POST") headers["idempotency-key"] = idempotencyKey ?? crypto.randomUUID();
+    if (ifMatch !== undefined) headers["if-match"] = ifMatch;
+    const request = { method, path, headers, ...(fields && { body: JSON.stringify(fields) }) };
+    return this.#access.success(request, this.#send);
+  }
+
+  /** The `data` of the answer. */
+  async data<T>(method: string, path: string, given?: Given): Promise<T> {
+    return dataOf(await this.make(method, path, given));
+  }
+
+  /** The same of an answer that holds a secret: `lost` says what is lost where it came of an earlier request. */
+  async secret<T>(path: string, given: Given, lost: (data: T) => string): Promise<T> {
+    const answer = await this.make("POST", path, given);
+    const data = dataOf<T>(answer);
+    if (answer.headers.get("idempotent-replayed") === "true") throw new SecretLost(lost(data));
+    return data;
+  }
+}
+
+/** Filters as the query of an address, `?` included; nothing where there are none. */
+export function query(filters: object): string {
+  const pairs = Object.entries(filters).filter(([, value]) => value !== undefined);
+  return pairs.length ? `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : "";
+}
+
+/** The path of one of a list. Throws TypeError for what is no id. */
+export function at(path: string, id: number): string {
+  if (!Number.isSafeInteger(id)) throw new TypeError("an id is a whole number");
+  return `${path}/${id}`;
+}

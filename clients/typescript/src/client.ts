@@ -1,0 +1,75 @@
+import { Access } from "./access.js";
+import { ApiKeys } from "./api_keys.js";
+import { Calls, type Changing } from "./calls.js";
+import type { Credential } from "./credentials.js";
+import { addresses, variable } from "./environment.js";
+import type { User, UserChanges } from "./models.js";
+import { Products, read, Users } from "./resources.js";
+import { Retries } from "./retries.js";
+import { type Options, sender } from "./transport.js";
+import { Webhooks } from "./webhooks.js";
+
+const ME = "/users/me";
+
+/** Who calls, and where: one way to sign in, else the key in `PORTICO_API_KEY`. */
+export interface ClientOptions extends Options {
+  readonly apiKey?: string;
+  /** A token that somebody else looks after: it is not renewed. */
+  readonly accessToken?: string;
+  readonly auth?: Credential;
+  /** The API's address; else `PORTICO_BASE_URL`, else `https://localhost:8443/v1`. */
+  readonly baseUrl?: string;
+  /** That of the authorization server; else `PORTICO_AUTH_URL`, else `auth` in the place of the base's last part. */
+  readonly authUrl?: string;
+}
+
+/** Calls the API of one environment as one account. */
+export class Client {
+  /** The catalog. */
+  readonly products: Products;
+  /** The people who have an account. */
+  readonly users: Users;
+  /** API keys: the caller's own, and others' for admins. */
+  readonly apiKeys: ApiKeys;
+  /** The receivers that are told of events. */
+  readonly webhooks: Webhooks;
+  readonly #access: Access;
+  readonly #calls: Calls;
+
+  /** Throws TypeError where an option is impossible. */
+  constructor(options: ClientOptions = {}) {
+    const where = addresses(options.baseUrl, options.authUrl);
+    const send = sender(options);
+    const clock = options.clock ?? (() => Date.now() / 1000);
+    this.#access = new Access(where, new Retries(options), send, clock, chosen(options));
+    this.#calls = new Calls(this.#access, send);
+    this.products = new Products(this.#calls, "/products");
+    this.users = new Users(this.#calls, "/users");
+    this.apiKeys = new ApiKeys(this.#calls, (key) => this.#access.switch(key));
+    this.webhooks = new Webhooks(this.#calls);
+  }
+
+  /** The calling user. */
+  me(): Promise<User> {
+    return read(this.#calls, ME);
+  }
+
+  /** Changes the calling user: name, avatar, preferences, and the password together with `current_password`. */
+  updateMe(changes: UserChanges, { ifMatch }: Changing = {}): Promise<User> {
+    return this.#calls.data("PATCH", ME, { fields: changes, ifMatch });
+  }
+
+  /** Ends the login (`Login`) or session (`SessionLogin`) that this client has, if any; the next call signs in again. Throws
+   * TypeError for an API key and tokens. */
+  logout(): Promise<void> {
+    return this.#access.end();
+  }
+}
+
+function chosen({ apiKey, accessToken, auth }: ClientOptions): string | Credential {
+  const given = [apiKey, accessToken, auth].filter(Boolean);
+  if (given.length > 1) throw new TypeError("give apiKey, accessToken or auth, and only one of them");
+  const found = given[0] ?? variable("PORTICO_API_KEY");
+  if (!found) throw new TypeError("give apiKey, accessToken or auth, or set PORTICO_API_KEY");
+  return found;
+}

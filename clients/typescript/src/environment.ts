@@ -1,0 +1,41 @@
+/** Where the service is: arguments, else the environment, where there is one.
+ *
+ * | argument | variable | without either |
+ * |---|---|---|
+ * | `apiKey` | `PORTICO_API_KEY` | an error |
+ * | `baseUrl` | `PORTICO_BASE_URL` | `https://localhost:8443/v1` |
+ * | `authUrl` | `PORTICO_AUTH_URL` | `auth` in the place of the base's last part |
+ *
+ * Node trusts the authorities that it knows and those of the file that `NODE_EXTRA_CA_CERTS` names when it starts.
+ */
+
+const DEFAULT_BASE_URL = "https://localhost:8443/v1";
+
+/** The API's base address and that of its authorization server, without a slash at the end. */
+export interface Addresses {
+  readonly base: string;
+  readonly auth: string;
+}
+
+/** A variable of the environment, if it is there and not empty. */
+export function variable(name: string): string | undefined {
+  const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
+  return process?.env?.[name] || undefined;
+}
+
+/** The addresses to use. Throws TypeError for one that is not https. */
+export function addresses(baseUrl: string | undefined, authUrl: string | undefined): Addresses {
+  const base = address(baseUrl ?? variable("PORTICO_BASE_URL") ?? DEFAULT_BASE_URL);
+  const auth = authUrl ?? variable("PORTICO_AUTH_URL") ?? new URL("../auth", `${base}/`).href;
+  return { base, auth: address(auth) };
+}
+
+function address(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  // The service refuses plain HTTP, but by then the credential would have leaked.
+  if (url?.protocol !== "https:") throw new TypeError(`${text} is not an https:// address`);
+  if (url.username || url.password || text.includes("?") || text.includes("#")) {
+    throw new TypeError("an address has no user, query or fragment");
+  }
+  return text.replace(/\/+$/, "");
+}

@@ -1,0 +1,53 @@
+import { APIError, BY_CODE, type Fault, OAuthError, RateLimited, ServiceUnavailable, UnexpectedAnswer } from "./errors.js";
+import type { Answer } from "./transport.js";
+
+const BY_STATUS = new Map<number, typeof APIError>([
+  [429, RateLimited],
+  [503, ServiceUnavailable],
+]);
+
+/** The value of a JSON text of an answer. Throws `UnexpectedAnswer`. */
+export function decoded<T>(answer: Answer): T {
+  try {
+    return JSON.parse(answer.text) as T;
+  } catch {
+    throw unexpected(answer);
+  }
+}
+
+/** The `data` of a success. Throws `UnexpectedAnswer`. */
+export function dataOf<T>(answer: Answer): T {
+  const data = decoded<{ data?: T } | null>(answer)?.data;
+  if (typeof data !== "object" || data === null) throw unexpected(answer);
+  return data;
+}
+
+/** What is thrown for a success that cannot be understood. */
+export function unexpected({ status, headers }: Answer): UnexpectedAnswer {
+  return new UnexpectedAnswer(`the answer ${status} cannot be understood [${headers.get("x-request-id")}]`);
+}
+
+/** The error that an answer tells of, whoever gave it. */
+export function errorOf(answer: Answer): APIError {
+  const { status, headers, text } = answer;
+  const told = { requestId: headers.get("x-request-id") ?? undefined, retryAfter: retryAfter(answer) };
+  const known = BY_STATUS.get(status);
+  try {
+    const { error, error_description: description } = JSON.parse(text);
+    if (typeof error === "string") {
+      return new (known ?? OAuthError)(status, error, String(description ?? error), told);
+    }
+    const details = error.details.map(({ field, message }: Fault) => ({ field, message }));
+    const kind = BY_CODE.get(error.code) ?? APIError;
+    return new kind(status, String(error.code), String(error.message), { ...told, details });
+  } catch {
+    const kind = known ?? APIError;
+    return new kind(status, kind.CODE, "The answer is not one of Portico's.", told);
+  }
+}
+
+/** How many seconds the answer asks to wait. */
+export function retryAfter({ headers }: Answer): number | undefined {
+  const text = headers.get("retry-after") ?? "";
+  return /^\d+$/.test(text) ? Number(text) : undefined;
+}

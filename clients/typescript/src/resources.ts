@@ -1,0 +1,63 @@
+import { at, type Calls, type Changing, type Creating } from "./calls.js";
+import { Listing } from "./listing.js";
+import type {
+  NewProduct,
+  NewUser,
+  Product,
+  ProductChanges,
+  ProductFilters,
+  ProductItem,
+  Tagged,
+  User,
+  UserChanges,
+  UserFilters,
+  UserItem,
+} from "./models.js";
+import { dataOf } from "./reading.js";
+
+/** Resources of one kind: a list has `Item`s, reading and changing one gives a `One`, making one a `Made`. */
+abstract class Resources<Item extends { id: number }, One extends Tagged, Made, New extends object, Changes extends object, Filters> {
+  /** @internal */
+  constructor(
+    protected readonly calls: Calls,
+    protected readonly path: string,
+  ) {}
+
+  /** A list, the newest first unless the filters say otherwise. Nothing is read before it is asked for. */
+  list(filters: Filters = {} as Filters): Listing<Item> {
+    return new Listing(this.calls, this.path, filters as object);
+  }
+
+  /** One, with its `etag`. Throws `NotFound`. */
+  get(id: number): Promise<One> {
+    return read(this.calls, at(this.path, id));
+  }
+
+  /** Makes one. Throws `ValidationError` and, where a value that must be unique is taken, `Duplicate`. */
+  create(fields: New, { idempotencyKey }: Creating = {}): Promise<Made> {
+    return this.calls.data("POST", this.path, { fields, idempotencyKey });
+  }
+
+  /** Changes what is given, and leaves the rest. */
+  update(id: number, changes: Changes, { ifMatch }: Changing = {}): Promise<One> {
+    return this.calls.data("PATCH", at(this.path, id), { fields: changes, ifMatch });
+  }
+
+  /** Deletes one; `ifMatch` as in `update`. */
+  async delete(id: number, { ifMatch }: Changing = {}): Promise<void> {
+    await this.calls.make("DELETE", at(this.path, id), { ifMatch });
+  }
+}
+
+/** The catalog. Listed are active products unless `status` says otherwise; with `search` the most relevant first. */
+export class Products extends Resources<ProductItem, Product, Product, NewProduct, ProductChanges, ProductFilters> {}
+
+/** The people who have an account. */
+export class Users extends Resources<UserItem, User, UserItem, NewUser, UserChanges, UserFilters> {}
+
+/** One resource, with the entity tag that it has now. */
+export async function read<One extends Tagged>(calls: Calls, path: string): Promise<One> {
+  const answer = await calls.make("GET", path);
+  const etag = answer.headers.get("etag");
+  return { ...dataOf<One>(answer), ...(etag !== null && { etag }) };
+}

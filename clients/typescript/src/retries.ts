@@ -1,0 +1,110 @@
+/** When a request is sent again, and how long to wait before.
+ *
+ * At most three times, after
+ *
+ * - **429**, always: nothing was done;
+ * - **500 and 503**, and **409 for a key whose first request may still be under way**;
+ * - **a connection that failed before the request was sent**, always; a browser does not tell this from the next;
+ * - **a connection that failed later**.
+ *
+ * Where the service may have done what was asked, only what is safe to repeat is repeated: GET and HEAD; POST with an
+ * `Idempotency-Key`, which is carried out once; PATCH and DELETE with an `If-Match` that names an entity tag, which fails
+ * once the first attempt went through. `If-Match: *` guards nothing, so it does not count.
+ *
+ * The delay is what `Retry-After` says, plus a random number of seconds from the upper half of a bound that doubles with
+ * each attempt: the delays of one request increase, and clients that were refused together do not come back together.
+ */
+
+import { Conflict, ConnectionFailed, UntrustedCertificate } from "./errors.js";
+import { errorOf, retryAfter } from "./reading.js";
+import type { Answer, Options, Request, Send } from "./transport.js";
+
+const MOST = 3;
+const FIRST_BOUND_SECONDS = 0.5;
+const LAST_BOUND_SECONDS = 30;
+
+/** How often to repeat, how long to wait for a `Retry-After` at most, and how to wait. */
+export class Retries {
+  readonly patience: number;
+  readonly sleep: NonNullable<Options["sleep"]>;
+  readonly #times: number;
+  readonly #random: () => number;
+
+  constructor({ retries = MOST, patience = 60, sleep = pause, random = Math.random }: Options) {
+    if (!(Number.isInteger(retries) && 0 <= retries && retries <= MOST)) {
+      throw new TypeError(`retries must be 0 to ${MOST}`);
+    }
+    this.#times = retries;
+    this.patience = patience;
+    this.sleep = sleep;
+    this.#random = random;
+  }
+
+  /** The random part of each delay, in seconds; without an end for what is repeated as long as it takes. */
+  *delays(times = Infinity): Generator<number, undefined> {
+    let bound = FIRST_BOUND_SECONDS;
+    for (let time = 0; time < times; time++) {
+      yield (bound * (1 + this.#random())) / 2;
+      bound = Math.min(2 * bound, LAST_BOUND_SECONDS);
+    }
+  }
+
+  /** Sends a request until there is an answer that repeating does not mend.
+   *
+   * Throws `ConnectionFailed` where none came. A repeated DELETE that finds nothing (404) has done its work at the first
+   * attempt, and is answered as such (204).
+   */
+  async send<A extends Answer>(request: Request, once: Send<A>): Promise<A> {
+    const guarded = isGuarded(request);
+    const delays = this.delays(this.#times);
+    let perhapsDone = false;
+    for (;;) {
+      let wait = 0;
+      let end: () => A;
+      try {
+        const answer = await once(request);
+        if (perhapsDone && request.method === "DELETE" && answer.status === 404) return { ...answer, status: 204 };
+        if (!worthRepeating(request, answer, guarded, perhapsDone)) return answer;
+        wait = retryAfter(answer) ?? 0;
+        if (wait > this.patience) return answer;
+        perhapsDone ||= answer.status !== 429;
+        end = () => answer;
+      } catch (fault) {
+        if (!(fault instanceof ConnectionFailed) || fault instanceof UntrustedCertificate) throw fault;
+        if (fault.sent && !guarded) throw fault;
+        perhapsDone ||= fault.sent;
+        end = () => {
+          throw fault;
+        };
+      }
+      const delay = delays.next().value;
+      if (delay === undefined) return end();
+      await this.sleep(wait + delay);
+    }
+  }
+}
+
+/** Whether a request can be repeated although the first attempt may have been carried out. */
+function isGuarded({ method, headers = {} }: Request): boolean {
+  if (method === "GET") return true;
+  if (method === "POST") return "idempotency-key" in headers;
+  return (headers["if-match"] ?? "*").trim() !== "*";
+}
+
+function worthRepeating(request: Request, answer: Answer, guarded: boolean, perhapsDone: boolean): boolean {
+  if (answer.status === 429) return true;
+  if (answer.status === 500 || answer.status === 503) return guarded;
+  const underWay = answer.status === 409 && perhapsDone && guarded && request.method === "POST";
+  return underWay && errorOf(answer) instanceof Conflict;
+}
+
+function pause(seconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    const timer = setTimeout(done, seconds * 1000);
+    signal?.addEventListener("abort", done, { once: true });
+  });
+}

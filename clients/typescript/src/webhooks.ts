@@ -1,0 +1,66 @@
+import { at, type Calls, type Creating } from "./calls.js";
+import { Listing } from "./listing.js";
+import type { Delivery, DeliveryFilters, NewWebhook, Webhook, WebhookChanges, WebhookWithSecret } from "./models.js";
+
+const PATH = "/webhooks";
+
+/** The receivers that are told of events. */
+export class Webhooks {
+  readonly #calls: Calls;
+
+  /** @internal */
+  constructor(calls: Calls) {
+    this.#calls = calls;
+  }
+
+  /** All webhooks, the newest first. */
+  list(): Promise<Webhook[]> {
+    return this.#calls.data("GET", PATH);
+  }
+
+  /** One webhook. Throws `NotFound`. */
+  get(id: number): Promise<Webhook> {
+    return this.#calls.data("GET", at(PATH, id));
+  }
+
+  /** Makes a webhook, which is told of events from then on; `idempotencyKey` as in `Products.create`. Throws `Conflict` where
+   * there are 20, `SecretLost` where the answer was lost. */
+  create(fields: NewWebhook, { idempotencyKey }: Creating = {}): Promise<WebhookWithSecret> {
+    return this.#calls.secret<WebhookWithSecret>(PATH, { fields, idempotencyKey }, lost);
+  }
+
+  /** Changes what is given, and leaves the rest. */
+  update(id: number, changes: WebhookChanges): Promise<Webhook> {
+    return this.#calls.data("PATCH", at(PATH, id), { fields: changes });
+  }
+
+  /** Deletes a webhook: it is told of nothing any more. */
+  async delete(id: number): Promise<void> {
+    await this.#calls.make("DELETE", at(PATH, id));
+  }
+
+  /** Gives a webhook another secret; for 24 hours the one before signs too. Throws `SecretLost` where the answer was lost. */
+  rotateSecret(id: number): Promise<WebhookWithSecret> {
+    return this.#calls.secret<WebhookWithSecret>(`${at(PATH, id)}/rotate-secret`, {}, lost);
+  }
+
+  /** Sends a webhook an event of type `ping`, once. Throws `Conflict` where it is disabled. */
+  async test(id: number): Promise<void> {
+    await this.#calls.make("POST", `${at(PATH, id)}/test`);
+  }
+
+  /** What a webhook was and is to be sent, the newest first. */
+  deliveries(id: number, filters: DeliveryFilters = {}): Listing<Delivery> {
+    return new Listing(this.#calls, `${at(PATH, id)}/deliveries`, filters);
+  }
+
+  /** Sends the event of a delivery once more, as a new one. Throws `Gone` where it is no longer kept, `Conflict` where the
+   * webhook is disabled. */
+  async redeliver(id: number, deliveryId: number): Promise<void> {
+    await this.#calls.make("POST", `${at(`${at(PATH, id)}/deliveries`, deliveryId)}/redeliver`);
+  }
+}
+
+function lost({ id }: Webhook): string {
+  return `webhook ${id} has a new secret, which was lost on the way: rotate it`;
+}

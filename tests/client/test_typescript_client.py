@@ -1,0 +1,88 @@
+"""The client for TypeScript: its own tests, and the package that is made of it, built once."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from documents import ROOT
+
+HOME = ROOT / "clients/typescript"
+BUILT = ("node_modules", "dist", "*.tgz")
+LARGEST = 12 * 1024
+"""In bytes: all of the code, compressed, without what it depends on."""
+
+pytestmark = pytest.mark.xdist_group("typescript")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library's directory, built and tested, and beside it the cases."""
+    missing = "run script/dependencies: it says how to get Node, and installs the packages"
+    assert shutil.which("npm"), missing
+    assert (HOME / "node_modules").is_dir(), missing
+    clients = tmp_path_factory.mktemp("clients")
+    shutil.copytree(ROOT / "clients/cases", clients / "cases")
+    shutil.copytree(HOME, clients / "typescript", ignore=shutil.ignore_patterns(*BUILT))
+    (clients / "typescript/node_modules").symlink_to(HOME / "node_modules")
+    return clients / "typescript"
+
+
+def run(place: Path, *argv: str | Path) -> str:
+    """What a program prints."""
+    done = subprocess.run(argv, cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-10_000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tested(place: Path) -> str:
+    """What the library's own tests say, which build it first."""
+    return run(place, "npm", "test")
+
+
+@pytest.fixture(scope="module")
+def package(place: Path, tested: str) -> Path:
+    """The package as others install it, with what it depends on beside it."""
+    assert tested
+    (made,) = json.loads(run(place, "npm", "pack", "--ignore-scripts", "--json"))
+    modules = place.parent / "installed/node_modules"
+    with tarfile.open(place / made["filename"]) as packed:
+        packed.extractall(modules / "@portico", filter="data")
+    (modules / "@portico/package").rename(modules / "@portico/client")
+    (modules / "jose").symlink_to(HOME / "node_modules/jose")
+    return modules / "@portico/client"
+
+
+def test_its_own_tests_pass(tested: str) -> None:
+    assert " fail 0\n" in tested
+    assert " skipped 0\n" in tested
+
+
+def test_the_package_has_code_types_readme_and_licence_and_nothing_else(package: Path) -> None:
+    found = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
+    sources = {path.relative_to(HOME / "src") for path in (HOME / "src").rglob("*.ts")}
+    built = {f"dist/{path.with_suffix(end)}" for path in sources for end in (".js", ".d.ts")}
+    assert found == built | {"package.json", "README.md", "LICENSE"}
+
+
+def test_the_package_can_be_imported_as_it_is(package: Path) -> None:
+    text = "import { Client } from '@portico/client'; console.log(typeof Client);"
+    shown = run(package.parents[2], "node", "--input-type=module", "--eval", text)
+    assert shown == "function\n"
+
+
+def test_the_code_is_small(package: Path) -> None:
+    code = b"".join(path.read_bytes() for path in sorted((package / "dist").rglob("*.js")))
+    assert len(gzip.compress(code)) <= LARGEST
+
+
+def test_its_lock_names_hashes_and_no_address_to_download_from() -> None:
+    packages = json.loads((HOME / "package-lock.json").read_text("utf-8"))["packages"]
+    others = [facts for name, facts in packages.items() if name]
+    assert all(facts["integrity"].startswith("sha512-") for facts in others)
+    assert not any("resolved" in facts for facts in others)
