@@ -10,6 +10,7 @@ from portico.domain.errors import BrokenRule, NotFound
 from portico.domain.money import price_written
 from portico.domain.products import STATUSES, Image, Product
 from portico.domain.search import query_words
+from portico.domain.words import FORMATS
 from portico.http.messages import Reply
 from portico.pages.product_verbs import VERBS, verbs_for
 from portico.pages.site import PageRoute, Visit
@@ -25,7 +26,7 @@ _STOCK = {"yes": True, "no": False}
 _FILTERS = ("search", "status", "category", "min_price", "max_price", "stock", "page")
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """What a list is asked for: its filter, the words, what the fields show, and what is wrong
     with some of them."""
 
@@ -45,7 +46,8 @@ def back_to_list(text: str) -> dict[str, str]:
     return {name: value for name, value in parse_qsl(text) if name in _FILTERS}
 
 
-def _asked(visit: Visit) -> _Asked:
+def asked_of(visit: Visit) -> Asked:
+    """What the address asks for."""
     shown = {name: visit.sent(name).strip() for name in _FILTERS if name != "page"}
     shown["search"] = shown["search"][:_MAX_SEARCH]
     shown["status"] = shown["status"] if shown["status"] in STATUSES else ""
@@ -65,10 +67,10 @@ def _asked(visit: Visit) -> _Asked:
         max_price=read("max_price", price_written),
         in_stock=_STOCK.get(shown["stock"]),
     )
-    return _Asked(chosen, shown["search"], shown, faults)
+    return Asked(chosen, shown["search"], shown, faults)
 
 
-async def _page(visit: Visit, asked: _Asked, number: int) -> Page[Product]:
+async def _page(visit: Visit, asked: Asked, number: int) -> Page[Product]:
     return await visit.env.products.page(
         asked.chosen,
         words=query_words(asked.search),
@@ -79,7 +81,7 @@ async def _page(visit: Visit, asked: _Asked, number: int) -> Page[Product]:
 
 async def show_all(visit: Visit) -> Reply:
     """GET /products: the newest first, or the most relevant; a page after the last is the last."""
-    asked = _asked(visit)
+    asked = asked_of(visit)
     number = max(visit.sent_number("page") or 1, 1)
     found = await _page(visit, asked, number)
     last = -(-found.total // PER_PAGE)
@@ -97,6 +99,7 @@ async def show_all(visit: Visit) -> Reply:
         narrow=any(asked.shown[name] for name in ("category", "min_price", "max_price", "stock")),
         statuses=STATUSES,
         verbs=VERBS.values(),
+        formats=FORMATS,
         categories=await visit.env.products.categories(MAX_CATEGORIES),
         may_change=may_change(visit),
     )

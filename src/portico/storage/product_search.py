@@ -148,6 +148,20 @@ class ProductSearch:
                 skip = 0
         return Page(self._listed.read_all(rows), total)
 
+    async def ids_after(
+        self, words: list[str], status: str | None, further: str | None, params: Params
+    ) -> list[int]:
+        """The ids of products that `page` would show, oldest first: the first `limit` of `params`
+        above its `after`."""
+        within, _ = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
+        identity = _ID[self._engine]
+        rows = await self._db.slow.all(
+            f"SELECT {identity} FROM {self._matches(further)} AND {identity} > :after"
+            f" ORDER BY {identity} LIMIT :limit",
+            {**params, "query": within[-1]},
+        )
+        return [row[0] for row in rows]
+
     async def _follow(self, reader: Reader) -> None:
         """Forgets what was counted of another version of the products."""
         row = await reader.one(_VERSION)

@@ -22,9 +22,8 @@ DELETE_BATCH = 20_000
 _NEWEST_FIRST = Order("id", descending=True)
 
 _BY_ID = PRODUCTS.by_id
-_AFTER = (
-    f"SELECT {PRODUCTS.columns} FROM products WHERE id > :after ORDER BY id LIMIT {EXPORT_BATCH}"
-)
+# Without another index than that of ids: each batch would have to sort what all of them have.
+_PLAIN = {"sqlite": " NOT INDEXED", "postgres": ""}
 _LAST_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'products'"
 _NEXT_IDS = """
 SELECT nextval(pg_get_serial_sequence('products', 'id'))
@@ -108,6 +107,9 @@ class ProductFilter(msgspec.Struct, frozen=True):
         return self == ProductFilter(self.status)
 
 
+EVERY = ProductFilter(None)
+
+
 class Products:
     """The products of one environment."""
 
@@ -165,13 +167,30 @@ class Products:
         """The categories that there are, in alphabetical order: the first ones, `most` at most."""
         return [row[0] for row in await self._db.all(_CATEGORIES, {"most": most})]
 
-    async def batches(self) -> AsyncIterator[list[Product]]:
-        """Every product, oldest first, in batches of bounded size."""
+    async def batches(
+        self, chosen: ProductFilter = EVERY, words: Sequence[str] = ()
+    ) -> AsyncIterator[list[Product]]:
+        """The products of a list, oldest first, in batches of bounded size."""
         after = 0
-        while rows := await self._db.slow.all(_AFTER, {"after": after}):
-            batch = PRODUCTS.read_all(rows)
+        while batch := await self._after(after, chosen, list(words)):
             yield batch
             after = batch[-1].id
+
+    async def _after(self, after: int, chosen: ProductFilter, words: list[str]) -> list[Product]:
+        where, params = chosen.sql()
+        params = {**params, "after": after, "limit": EXPORT_BATCH}
+        if words:
+            further = None if chosen.by_status_alone else where
+            ids = await self._search.ids_after(words, chosen.status, further, params)
+            found = await self.several(ids)
+            return [found[product_id] for product_id in ids if product_id in found]
+        plain = "" if chosen.by_status_alone else _PLAIN[self._db.engine]
+        rows = await self._db.slow.all(
+            f"SELECT {PRODUCTS.columns} FROM products{plain} WHERE {where} AND id > :after"
+            " ORDER BY id LIMIT :limit",
+            params,
+        )
+        return PRODUCTS.read_all(rows)
 
     async def insert(self, tx: Transaction, product: Product) -> Product:
         """Stores a new product, whose id is ignored, and returns it with the one it got."""
