@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--crash-rounds N` and `--cursor-events N`."""
     parser.addoption(
-        "--crash-rounds", type=int, default=8, metavar="N", help="how often to kill the server"
+        "--crash-rounds", type=int, default=4, metavar="N", help="how often to kill the server"
     )
     parser.addoption(
         "--cursor-events", type=int, default=2000, metavar="N", help="told beside readers"

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api, Caller, InProcess, refused
@@ -107,7 +107,7 @@ async def test_any_json_as_a_body(api: Api, base: str, route: Any, value: object
 
 
 @ROUTES
-@EXAMPLES
+@settings(EXAMPLES, max_examples=20)  # of each route, on two engines
 @given(data=st.data())
 async def test_any_value_in_a_declared_field(
     api: Api, base: str, route: Any, data: st.DataObject
