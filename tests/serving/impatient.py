@@ -22,4 +22,4 @@ def listening() -> None:
     sys.stdout.flush()
 
 
-uvloop.run(serve(settings, listening, patience=Patience(read, look)))
+uvloop.run(serve(settings, listening, patience=Patience(read, look, look)))

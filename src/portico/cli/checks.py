@@ -300,7 +300,8 @@ def server(settings: Settings) -> Iterator[Finding]:
         return
     path = settings.tls_cert or settings.data / "tls" / "server.pem"
     if served and served != _first(path):
-        yield wrong("certificate", "the server serves an older one", "restart the server")
+        advice = "it looks every 15 seconds; if this stays, its log says why"
+        yield wrong("certificate", "the server serves an older one", advice)
 
 
 def _ask(settings: Settings, path: str) -> tuple[int, bytes | None]:

@@ -72,12 +72,14 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Patience(NamedTuple):
-    """Seconds that the server waits for clients."""
+    """Seconds that the server waits."""
 
     read: float = 30.0
-    """For one that takes nothing of an answer, or less than `SLOWEST`."""
+    """For a client that takes nothing of an answer, or less than `SLOWEST`."""
     look: float = 1.0
     """Between two looks at the connections, at least."""
+    renewal: float = 15.0
+    """Between two looks at the files of the certificate."""
 
 
 PATIENCE = Patience()
@@ -86,18 +88,69 @@ PATIENCE = Patience()
 class Listener(Granian):
     """A server whose connections inherit `patience` and `UNSENT_BYTES`."""
 
-    def __init__(self, *arguments: Any, patience: Patience, waiting: int, **named: Any) -> None:
-        """`waiting` is how many connections may wait to be accepted."""
+    def __init__(
+        self,
+        *arguments: Any,
+        patience: Patience,
+        waiting: int,
+        before: "Listener | None" = None,
+        **named: Any,
+    ) -> None:
+        """`waiting` is how many connections may wait to be accepted; they wait for this listener
+        and the one `before` alike."""
         super().__init__(*arguments, **named)
         self._patience = patience
         self._waiting = waiting
+        self._door: socket.socket | None = None
+        if before is not None and before._door is not None:  # noqa: SLF001 - another of its kind
+            self._door = before._door.dup()  # noqa: SLF001 - the same
+
+    @property
+    def serves(self) -> bool:
+        """Whether it accepts connections."""
+        return all(worker.is_alive() for worker in self.wrks)  # type: ignore[no-untyped-call]
 
     def _init_shared_socket(self) -> None:
         """Hands the worker a socket of our making in place of the one that it would make."""
-        listening = listening_socket(self.bind_addr, self.bind_port, self._patience)
+        if self._door is None:
+            self._door = listening_socket(self.bind_addr, self.bind_port, self._patience)
         self._ssp = None
         # Its stub has forgotten the arguments: the descriptor, whether it is a path's, the backlog.
-        self._shd = SocketHolder(listening.detach(), False, self._waiting)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
+        self._shd = SocketHolder(self._door.dup().detach(), False, self._waiting)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
+
+    def leaving(self) -> Callable[[], None]:
+        """Has it, once called, accept nothing more and go on with the connections that it has: its
+        door is exchanged for one to which nobody comes. To stop it would cut off handshakes."""
+        own = self._door.fileno() if self._door else -1
+        port = self.bind_port
+        doors = [one for one in descriptors() if one != own and _is_door(one, port)]
+
+        def leave() -> None:
+            with socket.socket(socket.AF_UNIX) as nowhere:
+                nowhere.settimeout(0)
+                nowhere.bind("")  # a name that the kernel gives and nobody is told
+                nowhere.listen()
+                for door in doors:
+                    os.dup2(nowhere.fileno(), door, inheritable=False)
+
+        return leave
+
+    def stop(self) -> None:
+        """Accepts nothing more and ends when all is answered."""
+        super().stop()  # type: ignore[no-untyped-call]
+        if self._door is not None:
+            self._door.close()
+
+
+def _is_door(descriptor: int, port: int) -> bool:
+    """Whether connections to this port come in by a descriptor."""
+    try:
+        with borrowed(descriptor) as seen:
+            name = seen.getsockname()
+            is_at_port = isinstance(name, tuple) and name[1] == port
+            return is_at_port and bool(seen.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    except OSError:  # no socket
+        return False
 
 
 def listening_socket(host: str, port: int, patience: Patience) -> socket.socket:

@@ -8,7 +8,7 @@ import socket
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -22,6 +22,7 @@ from portico.cli.connections import PATIENCE, SHARE, FileLimit, Listener, Patien
 from portico.cli.initialise import local_certificates, prepare, welcome
 from portico.cli.lock import only_server
 from portico.cli.output import CommandError, say
+from portico.cli.renewal import Pair, Renewal, Serving
 from portico.cli.supervise import supervise
 from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
@@ -67,8 +68,8 @@ def run(settings: Settings, _chosen: Namespace) -> None:
     with only_server(settings.data):
         for port in filter(None, (settings.port, settings.http_port)):
             _check_port(settings.host, port)
-        if settings.tls_cert and settings.tls_key:
-            _check_certificate(settings.tls_cert, settings.tls_key)
+        if settings.tls_cert:
+            _check_certificate(settings)
         facts = uvloop.run(prepare(settings))
         if facts is not None:
             say(welcome(facts, settings))
@@ -101,35 +102,62 @@ async def serve(
         try:
             listeners = _listeners(settings, server, listening, files, patience)
             watch = _watch(settings, listeners, files, patience)
-            await _answer(server, listeners, watch, lifeline)
+            serving = Serving(listeners)
+            renewal = asyncio.ensure_future(
+                _renew(settings, server, serving, listeners[-1], files, patience)
+            )
+            await _answer(server, serving, watch, renewal, lifeline)
         finally:
             await server.stop()
     finally:
         await portico.close()
 
 
+async def _renew(
+    settings: Settings,
+    server: Server,
+    serving: Serving,
+    listener: Listener,
+    files: FileLimit,
+    patience: Patience,
+) -> None:
+    """Serves what is new in the files of the certificate, where there are any."""
+    if settings.tls:
+        follow = partial(_https, settings, server, files, patience)
+        renewal = Renewal(partial(_pair, settings), follow, serving, listener)
+        await renewal.run(patience.renewal)
+
+
 async def _answer(
-    server: Server, listeners: Sequence[Listener], watch: Watch, lifeline: int | None
+    server: Server,
+    serving: Serving,
+    watch: Watch,
+    renewing: asyncio.Future[None],
+    lifeline: int | None,
 ) -> None:
     """Answers requests until told to stop, and those under way then."""
-    serving = [asyncio.ensure_future(listener.serve()) for listener in listeners]
     stopping = asyncio.ensure_future(_told_to_stop(lifeline))
     watching = asyncio.ensure_future(watch.run())
-    await asyncio.wait([stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
+    awaited: list[asyncio.Future[Any]] = [stopping, serving.ended]
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
-        ended = next(listener for listener in serving if listener.done())
-        raise CommandError(f"The listener ended by itself: {ended.exception() or 'see its log'}.")
-    for listener in listeners:
-        listener.stop()  # type: ignore[no-untyped-call]
+        reason = serving.ended.result() or "see its log"
+        raise CommandError(f"The listener ended by itself: {reason}.")
+    await _cancel(renewing)
+    serving.stop()
     await server.pipeline.streams.stop()
     try:
-        await asyncio.wait_for(_drain(server, serving), DRAIN_SECONDS)
+        await asyncio.wait_for(_drain(server, serving.tasks), DRAIN_SECONDS)
     except TimeoutError:
         log.warning(
             "%d requests were cut off after %.0f s", server.pipeline.under_way, DRAIN_SECONDS
         )
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    await _cancel(watching)
+
+
+async def _cancel(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _told_to_stop(lifeline: int | None) -> None:
@@ -144,9 +172,8 @@ async def _told_to_stop(lifeline: int | None) -> None:
         loop.remove_reader(lifeline)
 
 
-async def _drain(server: Server, serving: Sequence[asyncio.Future[None]]) -> None:
+async def _drain(server: Server, pending: set[asyncio.Future[None]]) -> None:
     """Waits for the requests under way, and not for the senders of half a request."""
-    pending: set[asyncio.Future[None]] = set(serving)
     while pending:
         await server.pipeline.answered()
         _, pending = await asyncio.wait(pending, timeout=LINGER_SECONDS)
@@ -178,9 +205,9 @@ def _check_port(host: str, port: int) -> None:
         time.sleep(PORT_SECONDS / 20)
 
 
-def _check_certificate(certificate: Path, key: Path) -> None:
+def _check_certificate(settings: Settings) -> None:
     try:
-        check_pair(certificate, key)
+        _pair(settings)
     except CertificateError as error:
         raise SettingError(f"tls_cert and tls_key do not serve: {error}") from error
 
@@ -221,19 +248,6 @@ def _listeners(
     files: FileLimit,
     patience: Patience,
 ) -> list[Listener]:
-    certificate, key = settings.tls_cert, settings.tls_key
-    if settings.tls and certificate is None:
-        local = local_certificates(settings)
-        certificate, key = local.certificate, local.key
-    shared: dict[str, Any] = {
-        "address": settings.host,
-        "interface": Interfaces.RSGI,
-        "http": HTTPModes.http1,
-        "websockets": False,
-        "log_enabled": False,
-        "patience": patience,
-        "waiting": files.backlog,
-    }
     listeners = []
     if settings.http_port is not None:
         listeners.append(
@@ -242,24 +256,61 @@ def _listeners(
                 port=settings.http_port,
                 backpressure=PLAIN_CONNECTIONS,
                 http1_settings=_http1(keep_alive=False),
-                **shared,
+                **_shared(settings, files, patience),
             )
         )
-    deliveries = WEBHOOKS * _deliveries_at_once(files)
+    pair = _pair(settings) if settings.tls else None
     # Last, so that once it listens, all do.
-    listeners.append(
-        Listener(
-            _Application(server.pipeline.__rsgi__, listening),
-            port=settings.port,
-            backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT - deliveries, 1),
-            http1_settings=_http1(keep_alive=True),
-            ssl_cert=certificate if settings.tls else None,
-            ssl_key=key if settings.tls else None,
-            ssl_protocol_min=SSLProtocols.tls12,
-            **shared,
-        )
-    )
+    listeners.append(_https(settings, server, files, patience, pair, None, listening))
     return listeners
+
+
+def _https(
+    settings: Settings,
+    server: Server,
+    files: FileLimit,
+    patience: Patience,
+    pair: Pair | None,
+    before: Listener | None,
+    listening: Callable[[], None],
+) -> Listener:
+    """The listener of HTTPS, or of what a proxy has decrypted where there is no pair."""
+    deliveries = WEBHOOKS * _deliveries_at_once(files)
+    certificate, key = pair or (None, None)
+    return Listener(
+        _Application(server.pipeline.__rsgi__, listening),
+        port=settings.port,
+        backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT - deliveries, 1),
+        http1_settings=_http1(keep_alive=True),
+        ssl_cert=certificate,
+        ssl_key=key,
+        ssl_protocol_min=SSLProtocols.tls12,
+        before=before,
+        **_shared(settings, files, patience),
+    )
+
+
+def _shared(settings: Settings, files: FileLimit, patience: Patience) -> dict[str, Any]:
+    """What all listeners have alike."""
+    return {
+        "address": settings.host,
+        "interface": Interfaces.RSGI,
+        "http": HTTPModes.http1,
+        "websockets": False,
+        "log_enabled": False,
+        "patience": patience,
+        "waiting": files.backlog,
+    }
+
+
+def _pair(settings: Settings) -> Pair:
+    """The files of the certificate that is to be served, fit for it. Raises `CertificateError` and
+    `OSError`."""
+    if settings.tls_cert and settings.tls_key:
+        check_pair(settings.tls_cert, settings.tls_key)
+        return settings.tls_cert, settings.tls_key
+    local = local_certificates(settings)
+    return local.certificate, local.key
 
 
 def _http1(*, keep_alive: bool) -> HTTP1Settings:
