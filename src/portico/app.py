@@ -38,6 +38,7 @@ from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
 from portico.jobs.reminders import REMIND_PERIOD, Remind
 from portico.jobs.runner import Job, Runner
+from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
 from portico.jobs.tidy import TIDY_PERIOD, Tidy
 from portico.mail.files import FileOutlet
 from portico.mail.protocol import Outlet
@@ -256,7 +257,6 @@ class Server:
                 env,
                 credentials[env.name],
                 env.limiter if isinstance(env.limiter, MemoryLimiter) else None,
-                self._process,
             )
             for env in portico.environments
         ]
@@ -308,16 +308,17 @@ class Server:
         for env, flush, deliver in zip(
             self._environments, self._flushes, self._delivers, strict=True
         ):
+            store = StoreRequests(env, self._process)
             yield Job(env.name, "deliveries", 0, deliver.run)
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
+            yield Job(env.name, "requests", STORE_PERIOD, store.run, last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
             yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
             yield Job(env.name, "feed", 0, env.feed.run)
             yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)
             if env.mirror is not None:
-                follow = FollowMirrors(env, self._process)
-                yield Job(env.name, "mirrors", FOLLOW_PERIOD, follow.run)
+                yield Job(env.name, "mirrors", FOLLOW_PERIOD, FollowMirrors(env, self._process).run)
         yield Job("", "metrics", SHARE_PERIOD, self._operations.share)
         if self._log is not None:
             yield Job("", "request_log", LOG_PERIOD, self._log.run, last=True)

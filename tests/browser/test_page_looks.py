@@ -30,6 +30,8 @@ EVERYBODYS = (
     "products?search=nobody+has+this&min_price=cheap",
     "keys",
     "applications",
+    "requests",
+    "requests?span=days&status=429&key=0&route=none",
     "events",
     "events?type=user.deleted",
     "devices",
@@ -40,6 +42,7 @@ EVERYBODYS = (
     "sandbox",
     "sandbox/products",
     "sandbox/keys",
+    "sandbox/requests",
     "sandbox/events",
 )
 ADMINS = (

@@ -76,7 +76,21 @@ ROWS: dict[Aging, tuple[str, int]] = {
         ),
         NOON - DAY,
     ),
-    Aging.DAILY_USE: ("INSERT INTO daily_use VALUES (:number, :at, 1)", TODAY - 35),
+    Aging.REQUEST_HOURS: (
+        "INSERT INTO request_hours VALUES (:number, :at, 'GET /v1/users', 200, 0, 1)",
+        NOON // HOUR - 47,
+    ),
+    Aging.REQUEST_DAYS: (
+        "INSERT INTO request_days VALUES (:number, :at, 'GET /v1/users', 200, 0, 1)",
+        TODAY - 89,
+    ),
+    Aging.FAILED_REQUESTS: (
+        (
+            "INSERT INTO failed_requests VALUES (:number, :at, 'GET /v1/users', 429,"
+            " 'RATE_LIMITED', 0, :name)"
+        ),
+        NOON - 30 * DAY,
+    ),
     Aging.RATE_COUNTERS: ("INSERT INTO rate_counters VALUES (:name, 0, 1, :at, 1)", TODAY - 1),
     Aging.FLUSHES: ("INSERT INTO flushes VALUES (:name, 1, :at)", NOON - 35 * DAY),
     Aging.LEASES: ("INSERT INTO leases VALUES (:name, 'killed', :at)", NOON - DAY),

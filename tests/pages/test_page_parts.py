@@ -8,15 +8,17 @@ import pytest
 from driving import NOON, Api
 from pages.visiting import faults, said, signed_in
 from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
+from portico.domain.requests import Sums
 from portico.domain.rules import OneOf
 from portico.domain.times import DAY, HOUR, MINUTE, SECOND
 from portico.http.problems import STATUS
 from portico.pages.agents import agent_words
-from portico.pages.chart import DAYS, HEIGHT, WIDTH, chart
+from portico.pages.chart import HEIGHT, WIDTH, chart
 from portico.pages.filters import ago, duration, facts, in_order, number, scope_words, when
 from portico.pages.forms import Form, read_form
 from portico.pages.notices import NOTICES
 from portico.pages.responder import TITLES
+from portico.storage.requests import DAYS, HOURS, Span
 
 FORM = "application/x-www-form-urlencoded"
 MOZILLA = "Mozilla/5.0"
@@ -47,22 +49,42 @@ def test_an_agent_is_named_as_people_would(agent: str, words: str) -> None:
     assert agent_words(agent) == words
 
 
-def test_a_chart_has_a_bar_for_each_of_thirty_days_and_loses_none() -> None:
-    today = NOON // DAY
-    drawn = chart({today: 1, today - 1: 10_000, today - 29: 5_000, today - 40: 9}, today)
-    assert len(drawn.bars) == DAYS
-    assert drawn.bars[0].at == (today - 29) * DAY
-    heights = [bar.height for bar in drawn.bars]
-    assert heights[0] == HEIGHT // 2
-    assert heights[-2:] == [HEIGHT, 2], "one request leaves a trace beside ten thousand"
-    assert set(heights[1:-2]) == {0}
+@pytest.mark.parametrize("span", [HOURS, DAYS])
+def test_a_chart_has_a_bar_for_each_unit_and_loses_no_request(span: Span) -> None:
+    now = NOON // span.milliseconds
+    oldest = now - span.units + 1
+    drawn = chart(
+        {
+            now: Sums(1),
+            now - 1: Sums(10_000, failed=1, refused=1),
+            now - 2: Sums(3, 1, 1),
+            oldest: Sums(5_000, refused=5_000),
+            oldest - 1: Sums(9),
+        },
+        span,
+        NOON,
+    )
+    assert len(drawn.bars) == span.units
+    assert drawn.bars[0].at == oldest * span.milliseconds
+    heights = [{part.kind: part.height for part in bar.parts} for bar in drawn.bars]
+    assert heights[0] == {"refused": HEIGHT // 2}
+    assert heights[-1] == {"answered": 2}, "one request leaves a trace beside ten thousand"
+    assert heights[-2] == {"answered": HEIGHT - 4, "failed": 2, "refused": 2}
+    assert heights[-3] == {"answered": 2, "failed": 2, "refused": 2}
+    assert not any(heights[1:-3])
+    assert drawn.total == Sums(15_004, 2, 5_002)
     for bar in drawn.bars:
-        assert bar.y + bar.height == HEIGHT
-        assert 0 <= bar.x < bar.x + bar.width <= WIDTH
+        assert 0 <= bar.x < bar.x + bar.width <= drawn.width <= WIDTH
+        lower = HEIGHT
+        for part in bar.parts:
+            lower -= part.height
+            assert part.y == lower >= 0
 
 
 def test_a_chart_of_nothing_is_empty() -> None:
-    assert {bar.height for bar in chart({}, NOON // DAY).bars} == {0}
+    drawn = chart({}, DAYS, NOON)
+    assert drawn.total == Sums()
+    assert not any(bar.parts for bar in drawn.bars)
 
 
 @pytest.mark.parametrize(

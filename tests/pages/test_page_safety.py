@@ -326,12 +326,12 @@ async def test_a_page_says_so_when_a_store_does_not_answer(api: Api) -> None:
 async def test_a_fault_of_ours_is_a_page_that_tells_nothing_but_the_request(api: Api) -> None:
     _, somebody = await signed_in(api)
     async with api.live.db.transaction() as tx:
-        await tx.script("DROP TABLE daily_use")
+        await tx.script("DROP TABLE request_hours")
     answer = await somebody.get("")
     assert answer.status_code == 500
     assert "Something went wrong" in answer.text
     assert answer.headers["x-request-id"] in answer.text
-    assert "daily_use" not in answer.text
+    assert "request_hours" not in answer.text
 
 
 async def test_a_method_that_a_page_does_not_take_is_refused(api: Api) -> None:

@@ -32,7 +32,16 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
     assert 'portico_database_waiting{environment="sandbox"} 0.0' in text
     assert "portico_password_queue 0.0" in text
     jobs = {("", "metrics"), ("", "request_log"), ("live", "mirrors")}
-    everywhere = ("deliveries", "feed", "flush", "imports", "reminders", "streams", "tidy")
+    everywhere = (
+        "deliveries",
+        "feed",
+        "flush",
+        "imports",
+        "reminders",
+        "requests",
+        "streams",
+        "tidy",
+    )
     jobs |= {(env, job) for env in ("live", "sandbox") for job in everywhere}
     labels = [f'{{environment="{environment}",job="{job}"}}' for environment, job in sorted(jobs)]
     failures = re.findall(r"^portico_job_failures_total(\{.*\}) 0\.0$", text, re.MULTILINE)

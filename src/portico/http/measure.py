@@ -8,6 +8,8 @@ import msgspec
 
 from portico.contract.envelope import timestamp
 from portico.domain.caller import Principal
+from portico.domain.requests import NO_KEY, NOBODY, NOWHERE, FailedRequest
+from portico.domain.times import HOUR
 from portico.http.messages import Request
 from portico.http.redact import redact
 from portico.http.routing import Endpoint
@@ -126,7 +128,23 @@ class Measure:
         series.seconds += seconds
         if self._log is not None:
             self._log.add(request, status, seconds)
+        if request.account_id is not None:
+            _count(request, request.account_id, endpoint, status)
 
     def refused(self, environment: str) -> None:
         """Counts one refusal of the rate limiter."""
         self.refusals[environment] = self.refusals.get(environment, 0) + 1
+
+
+def _count(request: Request, account_id: int, endpoint: Endpoint | None, status: int) -> None:
+    """Counts a request as its account will see it, and keeps it where it failed."""
+    caller = request.caller
+    key_id = caller.credential_id if caller and caller.credential == "api_key" else NO_KEY
+    route = endpoint.name if endpoint else NOWHERE
+    counts = request.environment.request_counts
+    counts.count(account_id, request.now // HOUR, route, status, key_id)
+    if status >= 400 and account_id != NOBODY:
+        code = request.error_code
+        counts.failed(
+            FailedRequest(account_id, request.now, route, status, code, key_id, request.id)
+        )

@@ -112,11 +112,13 @@ class TypedRequest(Generic[Q_co, B_co]):
     __slots__ = (
         "_chunks",
         "_proto",
+        "account_id",
         "address",
         "body",
         "caller",
         "client",
         "environment",
+        "error_code",
         "headers",
         "id",
         "inner_id",
@@ -156,6 +158,10 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.resource_id = 0
         self.verdict: Verdict | None = None
         self.keyed: KeyedRequest | None = None
+        self.account_id: int | None = None
+        """The account that it counts against, or `NOBODY`; None where it is counted nowhere."""
+        self.error_code = ""
+        """What its answer calls the error, if it is one."""
 
     @property
     def by(self) -> By:

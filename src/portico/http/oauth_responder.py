@@ -75,8 +75,9 @@ class OAuthResponder:
         reply.headers.extend(NO_STORE)
         return reply
 
-    def problem(self, _request: Request, error: PorticoError) -> Reply:
+    def problem(self, request: Request, error: PorticoError) -> Reply:
         """See `refusal`."""
+        request.error_code, _ = _kind(error)
         return refusal(error)
 
     async def _of_header(self, request: Request) -> Client | None:

@@ -115,6 +115,7 @@ def _refusal(request: Request, responder: Responder | None, error: Exception) ->
         if not isinstance(error, PorticoError):
             log.error("unexpected error", exc_info=error, extra={"request_id": request.id})
             error = Internal("Something went wrong here; the log has it by request id.")
+        request.error_code = error.code
         return responder.problem(request, error) if responder else problem(error)
     except Exception:
         log.exception("an error could not be shown", extra={"request_id": request.id})

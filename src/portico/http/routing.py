@@ -176,6 +176,7 @@ class Endpoint:
         "handler",
         "ids",
         "media",
+        "name",
         "never_refused",
         "path",
         "public",
@@ -191,6 +192,7 @@ class Endpoint:
         self.route = route
         self.environment = environment
         self.path = path
+        self.name = f"{route.method} {path}"
         self.handler = route.handler
         self.ids = route.ids
         self.scope = route.scope

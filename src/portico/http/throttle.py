@@ -2,7 +2,7 @@
 
 from portico.domain.errors import RateLimited
 from portico.domain.limits import Plan, Verdict, is_full, judge_all, network_plan
-from portico.domain.times import DAY
+from portico.domain.requests import NOBODY
 from portico.http.measure import Measure
 from portico.http.messages import Request
 from portico.services.environment import Environment
@@ -34,17 +34,18 @@ class Throttle:
         # Not by `take`: every request comes this way, and each call more is 2 % of it.
         environment = request.environment
         now = request.now
+        request.account_id = user_id
         verdict = await environment.limiter.take((ACCOUNT, user_id), environment.plan(plan), now)
         request.verdict = verdict
         if not verdict.admitted:
             if not never_refused:
                 raise self._refusal(environment, verdict)
             await environment.limiter.take((ACCOUNT, user_id), _BOUNDLESS, now)
-        environment.daily_counts.count(user_id, now // DAY)
 
     async def address(self, request: Request) -> None:
         """Counts a request against its address, on the plan Free, and the network around it. Raises
         `RateLimited`."""
+        request.account_id = NOBODY
         await self._take(request, _of_address(request))
 
     async def check_address(self, request: Request) -> None:

@@ -1,7 +1,5 @@
-"""What is known in memory first and written in batches: rate counters, last uses of credentials,
-and the daily use of accounts."""
-
-from collections.abc import Mapping
+"""What is known in memory first and written in batches: rate counters, and last uses of
+credentials."""
 
 import msgspec
 
@@ -18,33 +16,29 @@ FLUSH_PERIOD = 0.5
 class _Batch(msgspec.Struct):
     """What was gathered between two runs."""
 
-    number: int
     counters: list[Counter]
     uses: Uses
-    daily_use: Mapping[tuple[int, int], int]
 
     def __bool__(self) -> bool:
-        return bool(self.counters or self.uses or self.daily_use)
+        return bool(self.counters or self.uses)
 
 
 class Flush:
     """One environment's batches.
 
     A batch is tried until it is stored, and only then the next is gathered. Counters and last uses
-    are absolute, and may be stored twice; daily use is added, so the batch's number is stored with
-    it. Thus it is exact wherever a run is cancelled, and whatever became of its commit.
+    are absolute, and may be stored twice: so they are exact wherever a run is cancelled, and
+    whatever became of its commit.
     """
 
     def __init__(
-        self, env: Environment, credentials: Credentials, limiter: Volatile | None, writer: str
+        self, env: Environment, credentials: Credentials, limiter: Volatile | None
     ) -> None:
-        """`limiter` is the environment's, where a restart would empty it. `writer` is a name that
-        no other process has, or had."""
+        """`limiter` is the environment's, where a restart would empty it."""
         self._env = env
         self._credentials = credentials
         self._limiter = limiter
-        self._writer = writer
-        self._batch = _Batch(0, [], Uses(), {})
+        self._batch = _Batch([], Uses())
 
     async def restore(self) -> None:
         """Takes up the counters of the last run. Raises `Unavailable`."""
@@ -63,10 +57,8 @@ class Flush:
 
     def _gathered(self) -> _Batch:
         return _Batch(
-            self._batch.number + 1,
             self._limiter.changes() if self._limiter is not None else [],
             self._credentials.take_uses(),
-            self._env.daily_counts.take(),
         )
 
     async def _store(self, batch: _Batch) -> None:
@@ -76,8 +68,4 @@ class Flush:
             await env.api_keys.record_use(tx, batch.uses.keys)
             await env.grants.record_use(tx, batch.uses.grants)
             await env.sessions.record_seen(tx, batch.uses.sessions)
-            if batch.daily_use and await env.flushes.begin(
-                tx, self._writer, batch.number, env.clock()
-            ):
-                await env.daily_use.add(tx, batch.daily_use)
-        self._batch = _Batch(batch.number, [], Uses(), {})
+        self._batch = _Batch([], Uses())

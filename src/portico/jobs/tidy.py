@@ -12,14 +12,17 @@ from portico.domain.times import DAY, SECOND
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
-from portico.storage.daily_use import KEPT_DAYS
 from portico.storage.database import Transaction
 from portico.storage.expiry import Aging
+from portico.storage.requests import DAYS, FAILED_DAYS, HOURS
 
 Forget = Callable[[Transaction], Awaitable[bool]]
 """Forgets some of one kind; tells whether there may be more."""
 
 TIDY_PERIOD = 3600.0
+
+FLUSH_DAYS = 35
+"""How long the number of a process's last batch stays."""
 
 BREATH_SECONDS = 0.01
 """Between two batches, for whoever else writes."""
@@ -45,10 +48,12 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.KNOWN_ADDRESSES: now - DEVICE_SECONDS * SECOND,
         Aging.KNOWN_DEVICES: now - DEVICE_SECONDS * SECOND,
         Aging.IDEMPOTENCY_KEYS: now - KEPT_SECONDS * SECOND,
-        Aging.DAILY_USE: today - KEPT_DAYS,
+        Aging.REQUEST_HOURS: HOURS.first(now),
+        Aging.REQUEST_DAYS: DAYS.first(now),
+        Aging.FAILED_REQUESTS: now - FAILED_DAYS * DAY,
         # Yesterday's stay, for a clock that is set back over midnight.
         Aging.RATE_COUNTERS: today - 1,
-        Aging.FLUSHES: now - KEPT_DAYS * DAY,
+        Aging.FLUSHES: now - FLUSH_DAYS * DAY,
         # Those of processes that were killed.
         Aging.LEASES: now - DAY,
     }

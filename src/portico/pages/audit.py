@@ -9,14 +9,21 @@ _PER_PAGE = 50
 _NOBODY = -1
 
 
-async def _user_id(visit: Visit, who: str) -> int | None:
-    """The number of the user whom an e-mail or a number names; one that nobody has for others."""
-    if not who:
-        return None
+async def named_user(visit: Visit, who: str) -> int | None:
+    """The number of the user whom an e-mail or a number names; None where nobody has that
+    e-mail."""
     if who.isascii() and who.isdigit() and len(who) < 19:
         return int(who)
     user = await visit.env.users.by_email(who)
-    return user.id if user else _NOBODY
+    return user.id if user else None
+
+
+async def _user_id(visit: Visit, who: str) -> int | None:
+    """As `named_user`, with a number that nobody has for others; None where none is asked for."""
+    if not who:
+        return None
+    number = await named_user(visit, who)
+    return _NOBODY if number is None else number
 
 
 async def show(visit: Visit) -> Reply:

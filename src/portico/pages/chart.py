@@ -3,43 +3,76 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from portico.domain.times import DAY
+from portico.domain.requests import Sums
+from portico.storage.requests import Span
 
 WIDTH, HEIGHT = 900, 160
-DAYS = 30
 
-_STEP = WIDTH // DAYS
-_GAP = 8
+_LEAST = 2
+"""How high the smallest part of a bar is."""
 
 
-class Bar(NamedTuple):
-    """One day: its beginning in epoch milliseconds, its requests, and where its bar is."""
+class Part(NamedTuple):
+    """What was answered, failed or refused in one unit of time, and where that is of its bar."""
 
-    at: int
-    requests: int
-    x: int
+    kind: str
     y: int
-    width: int
     height: int
 
 
+class Bar(NamedTuple):
+    """One unit of time: its beginning in epoch milliseconds, its requests, where its bar is, and
+    the parts of that from the ground up."""
+
+    at: int
+    sums: Sums
+    x: int
+    width: int
+    parts: list[Part]
+
+
 class Chart(NamedTuple):
-    """The last 30 days, the oldest first."""
+    """A span of time, the oldest first, and its requests in all."""
 
     bars: list[Bar]
+    total: Sums
     width: int = WIDTH
     height: int = HEIGHT
 
 
-def chart(use: Mapping[int, int], today: int) -> Chart:
-    """The chart of requests by UTC day (days since the epoch). The tallest bar is as high as the
-    picture, and no day with a request is left without a trace."""
-    most = max(use.values(), default=0)
-    bars = []
-    for number in range(DAYS):
-        day = today - DAYS + 1 + number
-        requests = use.get(day, 0)
-        height = max(2, requests * HEIGHT // most) if requests else 0
-        x = number * _STEP + _GAP // 2
-        bars.append(Bar(day * DAY, requests, x, HEIGHT - height, _STEP - _GAP, height))
-    return Chart(bars)
+def chart(use: Mapping[int, Sums], span: Span, now: int) -> Chart:
+    """The chart of a span of requests. The tallest bar is as high as the picture, and nothing that
+    was is left without a trace."""
+    units = range(span.first(now), span.first(now) + span.units)
+    shown = [use.get(unit, Sums()) for unit in units]
+    most = max(sums.requests for sums in shown)
+    step = WIDTH // span.units
+    gap = max(step // 4, 2)
+    bars = [
+        Bar(
+            unit * span.milliseconds,
+            sums,
+            place * step + gap // 2,
+            step - gap,
+            _parts(sums, most),
+        )
+        for place, (unit, sums) in enumerate(zip(units, shown, strict=True))
+    ]
+    return Chart(bars, sum(shown, Sums()), step * span.units)
+
+
+def _parts(sums: Sums, most: int) -> list[Part]:
+    kinds = {"answered": sums.answered, "failed": sums.failed, "refused": sums.refused}
+    kinds = {kind: requests for kind, requests in kinds.items() if requests}
+    if not kinds:
+        return []
+    whole = max(sums.requests * HEIGHT // most, _LEAST * len(kinds))
+    heights = {
+        kind: max(requests * whole // sums.requests, _LEAST) for kind, requests in kinds.items()
+    }
+    heights[max(kinds, key=kinds.__getitem__)] += whole - sum(heights.values())
+    parts, y = [], HEIGHT
+    for kind, height in heights.items():
+        y -= height
+        parts.append(Part(kind, y, height))
+    return parts

@@ -22,6 +22,7 @@ from portico.pages import (
     products,
     profile,
     recovery,
+    requests,
     security,
     sign_in,
     users,
@@ -42,6 +43,7 @@ SHOWING: tuple[PageRoute, ...] = (
     *events.PAGES,
     *clients.PAGES,
     *webhooks.PAGES,
+    *requests.PAGES,
     *audit.PAGES,
     *once.PAGES,
 )

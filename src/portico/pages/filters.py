@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from markupsafe import Markup, escape
 
 from portico.domain.oauth import OPENID_WORDS
+from portico.domain.requests import REFUSED
 from portico.domain.scopes import SCOPE_WORDS
 from portico.domain.times import SECOND
 
@@ -79,6 +81,23 @@ def ago(at: int, now: int) -> Markup:
     else:
         return _time(at, "Just now")
     return _time(at, day(at))
+
+
+def second(at: int) -> Markup:
+    """The date and the time of day, to the second."""
+    return _time(at, f"{day(at)}, {_moment(at):%H:%M:%S} UTC")
+
+
+def status_words(status: int) -> str:
+    """A status of HTTP with its name: 404 Not Found."""
+    return f"{status} {HTTPStatus(status).phrase}" if status else "Not told apart"
+
+
+def status_colour(status: int) -> str:
+    """The colour of a status: of what was answered, of what failed, of what was refused."""
+    if status == REFUSED:
+        return "warn"
+    return "bad" if status >= 400 else "good"
 
 
 def duration(seconds: int) -> str:

@@ -41,6 +41,9 @@ def _environment() -> "Environment":
             "number",
             "prose",
             "scope_words",
+            "second",
+            "status_colour",
+            "status_words",
             "when",
         )
     }

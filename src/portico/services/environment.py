@@ -11,7 +11,7 @@ from portico.services.feed import Feed
 from portico.services.signing import Signer
 from portico.services.subscriptions import Subscriptions
 from portico.services.wiring import Engines, Wiring
-from portico.state.daily_use import DailyCounts
+from portico.state.request_counts import RequestCounts
 from portico.storage.stores import Stores
 
 
@@ -50,7 +50,7 @@ class Environment(Stores):
         self.mirror = mirror
         self.mirror_is_behind = asyncio.Event()
         """Set where a mirror could not be reached."""
-        self.daily_counts = DailyCounts()
+        self.request_counts = RequestCounts()
         self.feed = Feed(self, engines.db.bell)
         self.subscriptions = Subscriptions(
             self, engines.db, self.feed, wiring.clock, wiring.random(16).hex()

@@ -4,7 +4,6 @@ from portico.storage.api_keys import ApiKeys
 from portico.storage.audit import Audit
 from portico.storage.challenges import Challenges
 from portico.storage.clients import Clients
-from portico.storage.daily_use import DailyUse
 from portico.storage.database import Database
 from portico.storage.deliveries import Deliveries
 from portico.storage.email_tokens import EmailTokens
@@ -21,6 +20,7 @@ from portico.storage.live_credentials import LiveCredentials
 from portico.storage.products import Products
 from portico.storage.providers import ProviderStore
 from portico.storage.rate_counters import RateCounters
+from portico.storage.requests import Requests
 from portico.storage.sessions import Sessions
 from portico.storage.shown_once import ShownOnce
 from portico.storage.signing_keys import SigningKeys
@@ -52,7 +52,7 @@ class Stores:
         self.webhooks = Webhooks(db)
         self.deliveries = Deliveries(db)
         self.rate_counters = RateCounters(db)
-        self.daily_use = DailyUse(db)
+        self.requests = Requests(db)
         self.leases = Leases(db)
         self.live_credentials = LiveCredentials(db)
         self.flushes = Flushes()

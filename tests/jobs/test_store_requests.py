@@ -1,4 +1,4 @@
-"""What is counted is stored exactly once, wherever a flush is cut off."""
+"""Requests are stored exactly once, wherever that is cut off."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -15,18 +15,21 @@ from driving import EXAMPLES, NOON, Api, settings_for
 from portico.contract.events import published
 from portico.domain.errors import Unavailable
 from portico.domain.networks import Destinations
-from portico.domain.times import DAY
-from portico.jobs.flush import Flush
+from portico.domain.requests import EVERYBODY, MOST_FAILED, FailedRequest, Sums
+from portico.domain.times import HOUR
 from portico.jobs.lease import Lease
-from portico.services.credentials import Credentials
+from portico.jobs.store_requests import BATCH, StoreRequests
 from portico.services.environment import Environment
 from portico.services.wiring import Engines, Wiring
 from portico.state.memory import MemoryLimiter
+from portico.state.request_counts import MOST_ACCOUNTS, RequestCounts
 from portico.storage.database import Database
 from portico.storage.migrate import migrate
+from portico.storage.requests import DAYS, HOURS, RequestFilter
 from portico.storage.sqlite import SqliteDatabase
 
-TODAY = NOON // DAY
+HOUR_NOW = NOON // HOUR
+ROUTE = "GET /v1/users"
 NUMBERS = count(1)
 
 
@@ -94,8 +97,21 @@ async def faulty(tmp_path: Path) -> AsyncIterator[tuple[Faulty, Sequence[Environ
     await api.stop()
 
 
-def flush_of(env: Environment, process: str) -> Flush:
-    return Flush(env, Credentials(env), None, process)
+def make(env: Environment, user_id: int, status: int = 200) -> None:
+    """An account makes a request, which fails from status 400 on."""
+    env.request_counts.count(user_id, HOUR_NOW, ROUTE, status, 0)
+    if status >= 400:
+        request_id = f"req_{next(NUMBERS):08}"
+        env.request_counts.failed(
+            FailedRequest(user_id, NOON, ROUTE, status, "CODE", 0, request_id)
+        )
+
+
+async def stored(env: Environment, user_id: int) -> int:
+    """How many requests of an account are stored: the same by hours and by days."""
+    by_hour, by_day = [await env.requests.over_time(span, user_id, NOON) for span in (HOURS, DAYS)]
+    assert [*by_hour.values()] == [*by_day.values()]
+    return sum((*by_hour.values(),), Sums()).requests
 
 
 @given(
@@ -117,39 +133,45 @@ async def test_each_request_is_added_once_whatever_becomes_of_a_commit(
     """Two processes count and store in turns; one that is restarted stores what it has before."""
     database, envs = faulty
     user_id = next(NUMBERS)
-    processes = [flush_of(env, f"process {next(NUMBERS)}") for env in envs]
+    before = await stored(envs[0], EVERYBODY)
+    processes = [StoreRequests(env, f"process {next(NUMBERS)}") for env in envs]
     for which, requests, fault in runs:
-        for _ in range(requests):
-            envs[which].daily_counts.count(user_id, TODAY)
+        for number in range(requests):
+            make(envs[which], user_id, (200, 429, 500)[number % 3])
         database.fault = fault
         with suppress(Unavailable, asyncio.CancelledError):
             await processes[which].run()
         database.fault = ""
         if fault == "restarted":
             await processes[which].run()
-            processes[which] = flush_of(envs[which], f"process {next(NUMBERS)}")
+            processes[which] = StoreRequests(envs[which], f"process {next(NUMBERS)}")
     for process in processes:
         await process.run()
     counted = sum(requests for _, requests, _ in runs)
-    stored = await envs[0].daily_use.of_user(user_id, TODAY)
-    assert stored == ({TODAY: counted} if counted else {})
+    assert await stored(envs[0], user_id) == counted
+    assert await stored(envs[0], EVERYBODY) == before + counted
+    failed = await envs[0].requests.latest_failed(RequestFilter(user_id))
+    assert len(failed) == sum(min(max(requests - 1, 0), 2) for _, requests, _ in runs)
 
 
-async def test_a_flush_that_is_cancelled_anywhere_counts_each_request_once(api: Api) -> None:
+async def test_what_is_stored_in_several_batches_is_added_once_wherever_it_is_cancelled(
+    api: Api,
+) -> None:
     env = environment(api, api.live.db)
-    flush = flush_of(env, "a process of its own")
+    process = StoreRequests(env, "a process of its own")
     for steps in range(60):
-        env.daily_counts.count(7, TODAY)
-        running = asyncio.create_task(flush.run())
+        for user_id in range(1000, 1000 + BATCH + 1):
+            make(env, user_id)
+        running = asyncio.create_task(process.run())
         for _ in range(steps):
             await asyncio.sleep(0)  # one step further
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         if steps % 3 == 0:  # else several batches are cut off before one is stored
-            await flush.run()
-            assert await env.daily_use.of_user(7, TODAY) == {TODAY: steps + 1}
-    await flush.run()
-    assert await env.daily_use.of_user(7, TODAY) == {TODAY: 60}
+            await process.run()
+            assert await stored(env, 1000) == await stored(env, 1000 + BATCH) == steps + 1
+    await process.run()
+    assert await stored(env, 1000) == await stored(env, 1000 + BATCH) == 60
 
 
 async def test_what_was_counted_while_the_server_stops_is_stored_once(api: Api) -> None:
@@ -158,8 +180,32 @@ async def test_what_was_counted_while_the_server_stops_is_stored_once(api: Api) 
         await asyncio.gather(*(caller.get("/users/me") for _ in range(10)))
         await api.stop()
         await api.start()
-        use = await api.live.daily_use.of_user(caller.user.id, TODAY)
-        assert use == {TODAY: 10 * stops}
+        assert await stored(api.live, caller.user.id) == 10 * stops
+
+
+async def test_a_flood_of_failures_leaves_the_latest_of_each_account(api: Api) -> None:
+    env = environment(api, api.live.db)
+    process = StoreRequests(env, "another process")
+    for user_id in (71, 72, 71):
+        first = next(NUMBERS)
+        for _ in range(3 * MOST_FAILED):
+            make(env, user_id, 429)
+        await process.run()
+    for user_id, last in ((71, first + 3 * MOST_FAILED), (72, first - 1)):
+        failed = await env.requests.latest_failed(RequestFilter(user_id))
+        ids = [f"req_{last - back:08}" for back in range(MOST_FAILED)]
+        assert [one.request.request_id for one in failed] == ids
+    assert await stored(env, 71) == 6 * MOST_FAILED
+
+
+def test_failures_that_nobody_stores_stay_within_bounds() -> None:
+    counts = RequestCounts()
+    for user_id in range(MOST_ACCOUNTS + 10):
+        for _ in range(2):
+            counts.failed(FailedRequest(user_id, NOON, ROUTE, 429, "RATE_LIMITED", 0, "req_1"))
+    _, failed = counts.take()
+    assert len(failed) == 2 * MOST_ACCOUNTS
+    assert counts.take() == ({}, [])
 
 
 async def test_a_lease_that_is_stored_and_not_heard_of_is_given_back(

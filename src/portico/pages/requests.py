@@ -1,0 +1,150 @@
+"""The requests that were made: by time, route, status and key, and the latest that failed."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from portico.domain.requests import EVERYBODY, NO_KEY, NOBODY, NOWHERE, Sums
+from portico.http.messages import Reply
+from portico.pages.audit import named_user
+from portico.pages.chart import chart
+from portico.pages.filters import status_words
+from portico.pages.site import PageRoute, Visit
+from portico.storage.requests import DAYS, HOURS, NamedFailure, RequestFilter, Summary
+
+_SPANS = {"hours": HOURS, "days": DAYS}
+_NOWHERE = "none"
+"""What stands in an address for `NOWHERE`, and for whoever has no account."""
+_NOTHING = Summary({}, [], [], [], [])
+_NONE: Sequence[NamedFailure] = ()
+
+
+class _Asked(NamedTuple):
+    """What the page is asked for: the span, and the values of the filter's fields, empty where
+    there are none."""
+
+    span: str
+    account: str
+    route: str
+    status: str
+    key: str
+
+    def query(self, **changes: str) -> str:
+        """The address of the same page with other values, from its `?` on."""
+        fields = {**self._asdict(), **changes}
+        return urlencode({name: value for name, value in fields.items() if value})
+
+
+class _Line(NamedTuple):
+    """One line of a table of sums: its `value` in an address, what it is called, and the address of
+    what it leaves, or of all where it is chosen already."""
+
+    value: str
+    name: str
+    small: str
+    sums: Sums
+    query: str
+    chosen: bool
+
+
+def _line(
+    asked: _Asked, field: str, value: str, sums: Sums, name: str, small: str = "", **also: str
+) -> _Line:
+    chosen = value == getattr(asked, field)
+    query = asked.query(**{field: "" if chosen else value}, **also)
+    return _Line(value, name, small, sums, query, chosen)
+
+
+def _asked(visit: Visit, *, is_admin: bool) -> _Asked:
+    span = visit.sent("span")
+    status, key = (visit.sent_number(name) for name in ("status", "key"))
+    return _Asked(
+        span if span in _SPANS else "hours",
+        visit.sent("account").strip() if is_admin else "",
+        visit.sent("route"),
+        "" if status is None else str(status),
+        "" if key is None else str(key),
+    )
+
+
+async def _account(visit: Visit, asked: _Asked, *, is_admin: bool) -> int | None:
+    """Whose requests are shown; None where there is nobody such."""
+    if not is_admin:
+        owner = await visit.owner()
+        return owner.id if owner else None
+    if not asked.account:
+        return EVERYBODY
+    return NOBODY if asked.account == _NOWHERE else await named_user(visit, asked.account)
+
+
+def _routes(asked: _Asked, summary: Summary) -> list[_Line]:
+    return [
+        _line(asked, "route", share.of or _NOWHERE, share.sums, share.of)
+        for share in summary.routes
+    ]
+
+
+def _statuses(asked: _Asked, summary: Summary) -> list[_Line]:
+    return [
+        _line(asked, "status", str(share.of), share.sums, status_words(share.of))
+        for share in summary.statuses
+    ]
+
+
+def _keys(asked: _Asked, summary: Summary, *, is_admin: bool) -> list[_Line]:
+    lines = []
+    for key, sums in summary.keys:
+        also = {"account": str(key.user_id)} if is_admin else {}
+        if key.id == NO_KEY:
+            name, small = "No API key", "Sessions, logins, applications"
+        else:
+            name, small = key.name or f"Key {key.id}", key.hint or "Gone"
+        lines.append(_line(asked, "key", str(key.id), sums, name, small, **also))
+    return lines
+
+
+def _accounts(asked: _Asked, summary: Summary) -> list[_Line]:
+    lines = []
+    for account, sums in summary.accounts:
+        if account.id == NOBODY:
+            value, name, small = _NOWHERE, "No account", "Whoever sent no valid credential"
+        else:
+            value, name = str(account.id), account.name or f"Account {account.id}"
+            small = account.email or "Deleted"
+        lines.append(_line(asked, "account", value, sums, name, small))
+    return lines
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /requests."""
+    is_admin = "admin" in visit.request.caller.scopes
+    asked = _asked(visit, is_admin=is_admin)
+    user_id = await _account(visit, asked, is_admin=is_admin)
+    if user_id in (EVERYBODY, None):
+        asked = asked._replace(key="")
+    span, now = _SPANS[asked.span], visit.request.now
+    summary, failed = _NOTHING, _NONE
+    if user_id is not None:
+        route = NOWHERE if asked.route == _NOWHERE else asked.route or None
+        status, key = (int(text) if text else None for text in (asked.status, asked.key))
+        chosen = RequestFilter(user_id, route, status, key)
+        summary = await visit.env.requests.summary(span, chosen, now)
+        failed = await visit.env.requests.latest_failed(chosen)
+    return visit.page(
+        "requests.html",
+        "Requests",
+        asked=asked,
+        is_admin=is_admin,
+        of_all=user_id == EVERYBODY,
+        unknown=user_id is None and is_admin,
+        chart=chart(summary.over_time, span, now),
+        routes=_routes(asked, summary),
+        statuses=_statuses(asked, summary),
+        keys=_keys(asked, summary, is_admin=is_admin),
+        accounts=_accounts(asked, summary),
+        failed=failed,
+        filtered=bool(asked.route or asked.status or asked.key),
+    )
+
+
+PAGES = (PageRoute("GET", "/requests", show),)

@@ -1,0 +1,39 @@
+"""How many requests of each kind were made, and which failed, until that is stored."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from portico.domain.requests import MOST_FAILED, FailedRequest, Kind
+
+MOST_ACCOUNTS = 1_000
+"""Of how many accounts failed requests are kept until they are stored."""
+
+
+class RequestCounts:
+    """What nobody has taken away yet; bounded by the accounts, keys, routes and statuses there
+    are."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Kind, int] = {}
+        self._failed: dict[int, deque[FailedRequest]] = {}
+
+    def count(self, user_id: int, hour: int, route: str, status: int, key_id: int) -> None:
+        """Counts one request. Runs for every one."""
+        key = (user_id, hour, route, status, key_id)
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def failed(self, request: FailedRequest) -> None:
+        """Keeps a request that failed, if there is room, instead of its account's oldest."""
+        kept = self._failed.get(request.user_id)
+        if kept is None:
+            if len(self._failed) == MOST_ACCOUNTS:
+                return
+            kept = self._failed[request.user_id] = deque(maxlen=MOST_FAILED)
+        kept.append(request)
+
+    def take(self) -> tuple[Mapping[Kind, int], Sequence[FailedRequest]]:
+        """What was counted, and what failed, since the last call."""
+        counts, failed = self._counts, self._failed
+        self._counts, self._failed = {}, {}
+        return counts, list(chain.from_iterable(failed.values()))

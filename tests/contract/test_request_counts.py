@@ -1,0 +1,202 @@
+"""Every request that counts is told of as its account will see it: how many, and which failed."""
+
+from itertools import count
+
+from driving import NOON, TINY, Api, refused
+from portico.domain.requests import EVERYBODY, NOBODY, NOWHERE, Sums
+from portico.domain.times import DAY, HOUR
+from portico.jobs.store_requests import StoreRequests
+from portico.services.environment import Environment
+from portico.storage.requests import DAYS, HOURS, RequestFilter, Summary
+from signing_in import Visitor, client_of, login_of, named, oauth_refused, session_of
+
+WRITERS = count(1)
+USERS = "GET /v1/users"
+ME = "GET /v1/users/me"
+
+
+async def store(env: Environment) -> None:
+    """Stores what was counted until now, as the server's own job does."""
+    await StoreRequests(env, f"writer {next(WRITERS)}").run()
+
+
+async def summary(api: Api, user_id: int, **chosen: object) -> Summary:
+    await store(api.live)
+    asked = RequestFilter(user_id, **chosen)  # type: ignore[arg-type]
+    return await api.live.requests.summary(HOURS, asked, api.clock())
+
+
+async def test_requests_are_told_of_by_time_route_status_and_key(api: Api) -> None:
+    user = await api.account("viewer")
+    one, other = await api.caller(user=user), await api.caller(user=user)
+    for _ in range(3):
+        await one.get("/users/me")
+    await one.get("/users/999999999")
+    await other.head("/users")
+    await other.get("/nothing/of/ours?secret=1")
+    await other.delete("/users/me")
+    api.clock.advance(seconds=3_600)
+    await other.post("/products", content=b"{")
+    told = await summary(api, user.id)
+    hour = NOON // HOUR
+    assert told.over_time == {hour: Sums(7, failed=3), hour + 1: Sums(1, failed=1)}
+    assert {share.of: share.sums for share in told.routes} == {
+        ME: Sums(3),
+        USERS: Sums(1),
+        "GET /v1/users/{id}": Sums(1, failed=1),
+        "POST /v1/products": Sums(1, failed=1),
+        NOWHERE: Sums(2, failed=2),
+    }
+    assert {share.of: share.sums.requests for share in told.statuses} == {
+        200: 4,
+        403: 1,
+        404: 2,
+        405: 1,
+    }
+    assert [(share.of.id, share.of.name, share.sums.requests) for share in told.keys] == [
+        (one.record.id, "A key", 4),
+        (other.record.id, "A key", 4),
+    ]
+    assert told.accounts == []
+
+
+async def test_a_filter_leaves_its_own_field_to_choose_from(api: Api) -> None:
+    user = await api.account("viewer")
+    one, other = await api.caller(user=user), await api.caller(user=user)
+    await one.get("/users/me")
+    await one.get("/users/999999999")
+    await other.get("/users")
+    told = await summary(api, user.id, route=ME)
+    assert told.over_time == {NOON // HOUR: Sums(1)}
+    assert len(told.routes) == 3
+    assert [share.of for share in told.statuses] == [200]
+    assert [share.of.id for share in told.keys] == [one.record.id]
+    told = await summary(api, user.id, status=404, key_id=one.record.id)
+    assert told.over_time == {NOON // HOUR: Sums(1, failed=1)}
+    assert [share.of for share in told.routes] == ["GET /v1/users/{id}"]
+    assert [share.of for share in told.statuses] == [200, 404]
+    assert [share.of.id for share in told.keys] == [one.record.id]
+
+
+async def test_a_refusal_is_told_of_and_counted_apart_from_errors(api: Api) -> None:
+    user = await api.account(plan=TINY)
+    caller = await api.caller(user=user)
+    for _ in range(3):
+        await caller.get("/users/me")
+    answers = [await caller.get("/users") for _ in range(2)]
+    ids = [answer.headers["x-request-id"] for answer in answers]
+    told = await summary(api, user.id)
+    assert told.over_time == {NOON // HOUR: Sums(5, refused=2)}
+    failed = await api.live.requests.latest_failed(RequestFilter(user.id))
+    assert [(one.request.request_id, one.request.code) for one in failed] == [
+        (ids[1], "RATE_LIMITED"),
+        (ids[0], "RATE_LIMITED"),
+    ]
+    assert {(one.request.at, one.request.route, one.email) for one in failed} == {
+        (NOON, USERS, user.email)
+    }
+
+
+async def test_what_comes_without_a_key_counts_for_its_account_too(api: Api) -> None:
+    user = await api.account()
+    visitor = Visitor(api)
+    await visitor.me(cookie=await session_of(api.live, user))
+    await visitor.me((await login_of(api.live, user)).access_token)
+    owned = await client_of(api.live, owner=user)
+    await visitor.form("introspect", {"token": "nothing", **named(owned)})
+    oauth_refused(await visitor.renew(owned, "nothing"), 400, "invalid_grant")
+    told = await summary(api, user.id)
+    assert [(share.of.id, share.sums.requests) for share in told.keys] == [(0, 4)]
+    assert {share.of for share in told.routes} == {
+        ME,
+        "POST /auth/introspect",
+        "POST /auth/token",
+    }
+    (failed,) = await api.live.requests.latest_failed(RequestFilter(user.id))
+    assert failed.request.code == "invalid_grant"
+
+
+async def test_strangers_count_under_nobody_and_leave_no_failed_request(api: Api) -> None:
+    stranger = api.stranger()
+    for _ in range(29):
+        refused(await stranger.get("/users", headers={"authorization": "Bearer sk_live_no"}), 401)
+    refused(await stranger.get("/nothing"), 401)
+    refused(await stranger.get("/users"), 429)
+    told = await summary(api, NOBODY)
+    assert told.over_time == {NOON // HOUR: Sums(31, failed=30, refused=1)}
+    assert {share.of for share in told.routes} == {USERS, NOWHERE}
+    assert await api.live.requests.latest_failed(RequestFilter(NOBODY)) == []
+    assert await api.live.requests.latest_failed(RequestFilter(EVERYBODY)) == []
+
+
+async def test_everybodys_requests_are_the_sum_of_all_and_told_by_account(api: Api) -> None:
+    users = [await api.account("viewer") for _ in range(2)]
+    callers = [await api.caller(user=user) for user in users]
+    for caller, requests in zip(callers, (2, 3), strict=True):
+        for _ in range(requests):
+            await caller.get("/users/me")
+    await callers[0].get("/users/999999999")
+    await api.stranger().get("/users")
+    told = await summary(api, EVERYBODY)
+    assert told.over_time == {NOON // HOUR: Sums(7, failed=2)}
+    assert [(share.of.id, share.of.email, share.sums) for share in told.accounts] == [
+        (users[0].id, users[0].email, Sums(3, failed=1)),
+        (users[1].id, users[1].email, Sums(3)),
+        (NOBODY, None, Sums(1, failed=1)),
+    ]
+    assert [(share.of.id, share.of.user_id, share.sums.requests) for share in told.keys] == [
+        (caller.record.id, caller.user.id, 3) for caller in callers
+    ]
+    told = await summary(api, EVERYBODY, route=USERS)
+    assert [share.of.id for share in told.accounts] == [NOBODY]
+    assert told.keys == []
+
+
+async def test_what_a_deleted_account_has_asked_stays_without_a_name(api: Api) -> None:
+    admin = await api.caller()
+    gone = await api.caller("viewer")
+    await gone.get("/users/999999999")
+    assert (await admin.delete(f"/users/{gone.user.id}")).status_code == 204
+    told = await summary(api, EVERYBODY)
+    assert (gone.user.id, None, None) in [share.of for share in told.accounts]
+    assert (gone.record.id, gone.user.id, None, None) in [share.of for share in told.keys]
+    (failed,) = await api.live.requests.latest_failed(RequestFilter(EVERYBODY))
+    assert (failed.request.user_id, failed.email) == (gone.user.id, None)
+
+
+async def test_hours_are_told_for_two_days_and_days_for_ninety(api: Api) -> None:
+    caller = await api.caller()
+    await caller.get("/users/me")
+    await store(api.live)
+    for days, hours, told in ((1, 1, 1), (3, 0, 1), (89, 0, 1), (90, 0, 0)):
+        now = NOON + days * DAY
+        for span, expected in ((HOURS, hours), (DAYS, told)):
+            use = await api.live.requests.over_time(span, caller.user.id, now)
+            assert sum(sums.requests for sums in use.values()) == expected, (days, span)
+
+
+async def test_each_environment_and_process_counts_its_own(api: Api) -> None:
+    live, test = await api.caller(), await api.caller(key_type="test")
+    other = api.beside()
+    await live.get("/users/me")
+    await test.get("/users/me")
+    assert other.application is not api.application
+    own, api.application = api.application, other.application
+    await live.get("/users/me")
+    api.application = own
+    for env, caller, requests in ((api.live, live, 2), (api.sandbox, test, 1)):
+        await store(env)
+        mirror = await api.sandbox.users.by_account(test.user.id)
+        user_id = caller.user.id if env is api.live or mirror is None else mirror.id
+        (sums,) = (await env.requests.over_time(HOURS, user_id, NOON)).values()
+        assert sums == Sums(requests)
+
+
+async def test_a_preflight_a_page_and_a_file_count_nowhere(api: Api) -> None:
+    stranger = api.stranger()
+    origin = "https://localhost:8443"
+    for path in ("/healthz", "/dashboard/sign-in", "/dashboard", "/nothing"):
+        await stranger.get(origin + path)
+    await store(api.live)
+    routes = [share.of for share in (await summary(api, EVERYBODY)).routes]
+    assert set(routes) <= {NOWHERE}

@@ -1,0 +1,167 @@
+"""The page of requests, and the overview's pictures of them."""
+
+import re
+from html import unescape
+
+from driving import TINY, Api
+from pages.visiting import PASSWORD, Visitor, signed_in, visitor
+from portico.domain.users import User
+from portico.jobs.store_requests import StoreRequests
+
+ME = "GET /v1/users/me"
+
+
+async def store(api: Api) -> None:
+    """Stores what was counted until now."""
+    for env in api.portico.environments:
+        await StoreRequests(env, api.portico.random(8).hex()).run()
+
+
+async def asked(api: Api, user: User, *paths: str) -> list[str]:
+    """Somebody's key asks for these; the request ids."""
+    caller = await api.caller(user=user)
+    answers = [await caller.get(path) for path in paths]
+    await store(api)
+    return [answer.headers["x-request-id"] for answer in answers]
+
+
+def table(text: str, title: str) -> dict[str, tuple[str, ...]]:
+    """The lines of a table of sums: the numbers of requests, failed and refused ones."""
+    found = re.search(
+        rf'<table class="sums" aria-labelledby="{title}">(.*?)</table>', text, re.DOTALL
+    )
+    rows = re.findall(r"<tr[ >].*?</tr>", found[1].split("<tbody>")[1], re.DOTALL) if found else []
+    lines = {}
+    for row in rows:
+        name, *numbers = re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL)
+        link = re.search(r"<a .*?>(.*?)</a>", name, re.DOTALL)
+        assert link
+        lines[unescape(re.sub(r"<small>.*</small>|<.*?>", "", link[1]))] = tuple(numbers)
+    return lines
+
+
+def failures(text: str) -> list[str]:
+    """The request ids of the failed requests."""
+    return re.findall(r'<code class="key">(req_\w+)</code>', text)
+
+
+async def link(somebody: Visitor, text: str, words: str) -> str:
+    """The page behind a line of a table."""
+    (path,) = re.findall(rf'<a href="/dashboard(/requests\?[^"]*)"[^>]*>(?:<code>)?{words}<', text)
+    return (await somebody.get(unescape(path))).text
+
+
+async def test_everybody_sees_their_own_requests_and_no_others(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    other = await api.account()
+    ids = await asked(api, user, "/users/me", "/users/me", "/users/999999999", "/nothing")
+    await asked(api, other, "/products", "/users/999999999")
+    for path in ("/requests", f"/requests?account={other.id}", f"/requests?account={other.email}"):
+        page = (await somebody.get(path)).text
+        assert table(page, "by-route") == {
+            ME: ("2", "0", "0"),
+            "GET /v1/users/{id}": ("1", "1", "0"),
+            "Nowhere": ("1", "1", "0"),
+        }
+        assert table(page, "by-status") == {
+            "200 OK": ("2", "0", "0"),
+            "404 Not Found": ("2", "2", "0"),
+        }
+        assert table(page, "by-key") == {"A key": ("4", "2", "0")}
+        assert failures(page) == [ids[3], ids[2]]
+        assert "RESOURCE_NOT_FOUND" in page
+        assert "/nothing" not in page
+        assert other.email not in page
+        assert 'id="by-account"' not in page
+
+
+async def test_admins_see_everybodys_with_the_accounts_and_choose_one(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    one, other = await api.account(), await api.account("admin")
+    (first,) = await asked(api, one, "/users/999999999")
+    (second,) = await asked(api, other, "/products/999999999")
+    await api.stranger().get("/users")
+    await store(api)
+    page = (await admin.get("/requests")).text
+    assert table(page, "by-account") == {
+        one.name: ("1", "1", "0"),
+        other.name: ("1", "1", "0"),
+        "No account": ("1", "1", "0"),
+    }
+    assert failures(page) == [second, first]
+    assert page.count(one.email) == page.count(other.email) == 2
+    for shown in (
+        await link(admin, page, one.name),
+        (await admin.get(f"/requests?account={one.email.upper()}")).text,
+        (await admin.get(f"/requests?account={one.id}&key=&route=&status=")).text,
+    ):
+        assert table(shown, "by-route") == {"GET /v1/users/{id}": ("1", "1", "0")}
+        assert failures(shown) == [first]
+        assert other.email not in shown
+    nobody = await link(admin, page, "No account")
+    assert table(nobody, "by-route") == {"GET /v1/users": ("1", "1", "0")}
+    assert failures(nobody) == []
+    answer = await admin.get("/requests?account=nobody@example.com")
+    assert "No account has this e-mail." in answer.text
+    assert failures(answer.text) == []
+
+
+async def test_a_line_leads_to_its_own_requests_and_back(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    ids = await asked(api, user, "/users/me", "/users/999999999", "/products/999999999")
+    page = (await somebody.get("/requests?span=days")).text
+    narrow = await link(somebody, page, "GET /v1/users/{id}")
+    assert failures(narrow) == [ids[1]]
+    assert table(narrow, "by-status") == {"404 Not Found": ("1", "1", "0")}
+    assert len(table(narrow, "by-route")) == 3
+    assert '<option value="days" selected>' in narrow
+    assert '<option value="GET /v1/users/{id}" selected>' in narrow
+    wide = await link(somebody, narrow, "GET /v1/users/{id}")
+    assert failures(wide) == ids[:0:-1]
+    assert failures((await somebody.get("/requests?route=none")).text) == []
+    assert failures((await somebody.get("/requests?status=404")).text) == ids[:0:-1]
+    assert failures((await somebody.get("/requests?key=0")).text) == []
+
+
+async def test_refusals_show_in_the_list_and_beside_requests_on_the_overview(api: Api) -> None:
+    user = await api.account(plan=TINY, password=PASSWORD)
+    somebody = await visitor(api, user)
+    ids = await asked(api, user, *["/users/me"] * 5)
+    page = (await somebody.get("/requests")).text
+    assert table(page, "by-status") == {
+        "200 OK": ("3", "0", "0"),
+        "429 Too Many Requests": ("2", "0", "2"),
+    }
+    assert failures(page) == [ids[4], ids[3]]
+    overview = (await somebody.get("")).text
+    for part in ("<strong>3</strong> answered", "<strong>2</strong> refused by a limit"):
+        assert overview.count(part) == 2, "by the hour, and by the day"
+    assert overview.count('<rect class="refused"') == 2
+
+
+async def test_each_environment_shows_its_own_requests(api: Api) -> None:
+    user, somebody = await signed_in(api, "editor")
+    caller = await api.caller(key_type="test", user=user)
+    await caller.get("/users/999999999")
+    await store(api)
+    assert failures((await somebody.get("/requests")).text) == []
+    page = (await somebody.get("/sandbox/requests")).text
+    assert len(failures(page)) == 1
+    assert table(page, "by-key") == {"A key": ("1", "1", "0")}
+
+
+async def test_senseless_filters_find_nothing_and_harm_nothing(api: Api) -> None:
+    user, somebody = await signed_in(api, "admin")
+    await asked(api, user, "/users/999999999")
+    for query in (
+        "route=<script>",
+        "status=9999999999999999",
+        f"account={user.id}&key=999999999999999999",
+        "account=%20",
+        "account=999999999999999999999",
+        "span=years&status=-1&key=x",
+        "route=" + "x" * 2_000,
+    ):
+        answer = await somebody.get(f"/requests?{query}")
+        assert answer.status_code == 200, query
+        assert "<script>" not in answer.text.partition("<main")[2]
