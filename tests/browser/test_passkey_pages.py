@@ -1,7 +1,10 @@
 """Passkeys in Chromium, with its virtual authenticator."""
 
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import CDPSession, Page, expect
 
 from browser.looking import Desk, faults
 
@@ -10,7 +13,19 @@ pytestmark = pytest.mark.xdist_group("browser")
 REFUSED = ("status of 422",)
 
 
-async def with_authenticator(page: Page, **features: bool) -> None:
+class Virtual(NamedTuple):
+    """A page's authenticator, and what tells it what to do."""
+
+    devtools: CDPSession
+    id: str
+
+    async def send(self, command: str, **values: object) -> dict[str, Any]:
+        """What comes of a command of WebAuthn's."""
+        asked = {"authenticatorId": self.id, **values}
+        return await self.devtools.send(f"WebAuthn.{command}", asked)
+
+
+async def with_authenticator(page: Page, **features: bool) -> Virtual:
     """Gives a page's browser an authenticator that says yes."""
     devtools = await page.context.new_cdp_session(page)
     await devtools.send("WebAuthn.enable")
@@ -23,7 +38,8 @@ async def with_authenticator(page: Page, **features: bool) -> None:
         "automaticPresenceSimulation": True,
         **features,
     }
-    await devtools.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    made = await devtools.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    return Virtual(devtools, made["authenticatorId"])
 
 
 @pytest.mark.parametrize("offered", [True, False])
@@ -43,13 +59,72 @@ async def test_a_passkey_is_made_and_signs_in_without_a_password(
         assert await faults(page) == []
         await page.context.clear_cookies()
         if not offered:
-            never = "PublicKeyCredential.isConditionalMediationAvailable = async () => false"
-            await page.add_init_script(never)
+            await page.add_init_script(NEVER_OFFERED)
         await page.goto("sign-in?next=/dashboard/keys")
         if not offered:  # else the virtual authenticator takes what the browser offers by itself
             await page.get_by_role("button", name="Use a passkey").click()
         await expect(page).to_have_url(f"{desk.dashboard}/keys")
         await expect(page.get_by_text(person.email)).to_be_visible()
+
+
+NEVER_OFFERED = "PublicKeyCredential.isConditionalMediationAvailable = async () => false"
+ASKS = """(other) => {
+    const real = navigator.credentials.get.bind(navigator.credentials);
+    navigator.credentials.get = (wish) =>
+        real({...wish, publicKey: {...wish.publicKey, ...other}});
+}"""
+SENDS = """(credential) => {
+    const form = document.querySelector("form[data-passkey]");
+    form.elements.credential.value = credential;
+    form.submit();
+}"""
+
+
+async def test_a_passkey_that_is_not_used_as_it_should_be_opens_nothing(desk: Desk) -> None:
+    async with desk.looking(desk.person(), expected=REFUSED) as page:
+        device = await with_authenticator(page)
+        await page.goto("security/passkey")
+        await page.get_by_role("button", name="Make a passkey").click()
+        await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
+        await page.add_init_script(NEVER_OFFERED)
+        use = page.get_by_role("button", name="Use a passkey")
+
+        async def begin() -> None:
+            await page.context.clear_cookies()
+            await page.goto("sign-in")
+
+        async def is_told(words: str) -> None:
+            await expect(page.get_by_text(words)).to_be_visible()
+            await expect(page.get_by_label("Password", exact=True)).to_be_visible()
+
+        for other in ({"rpId": "example.com"}, {"timeout": 100}):
+            await begin()
+            await device.send("setAutomaticPresenceSimulation", enabled="rpId" in other)
+            await page.evaluate(ASKS, other)
+            await use.click()
+            await is_told("No passkey was used. Try again, or sign in by your password.")
+        await device.send("setAutomaticPresenceSimulation", enabled=True)
+        await device.send("setUserVerified", isUserVerified=False)
+        await begin()
+        await use.click()
+        await is_told("No passkey was used.")
+        await device.send("setUserVerified", isUserVerified=True)
+
+        await begin()
+        async with page.expect_request(lambda sent: "/sign-in/passkey" in sent.url) as sent:
+            await use.click()
+        await expect(page).to_have_url(desk.dashboard)
+        replayed = parse_qs((await sent.value).post_data)["credential"][0]
+        await begin()
+        await page.evaluate(SENDS, replayed)
+        await is_told("This passkey did not work here")
+
+        (passkey,) = (await device.send("getCredentials"))["credentials"]
+        await device.send("removeCredential", credentialId=passkey["credentialId"])
+        await device.send("addCredential", credential={**passkey, "signCount": 0})
+        await begin()
+        await use.click()
+        await is_told("This passkey did not work here")
 
 
 @pytest.mark.parametrize("lacks", ["hasUserVerification", "hasResidentKey"])

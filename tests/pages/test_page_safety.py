@@ -1,20 +1,24 @@
 """Who may see a page and send its forms, whatever else they send."""
 
 import re
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from driving import NOON, Api
-from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
+from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, Visitor, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.proofs import BY_PASSWORD, Proof
+from portico.http.cookies import SECOND_STEP
 from portico.http.routing import Access
 from portico.pages.dashboard import ACCOUNT, SHOWING
 from portico.pages.forms import BODY_LIMIT, MAX_FIELDS
 from portico.pages.site import PageRoute
 from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
+from portico.services.second_step import begin_second_step
+from portico.services.suspension import suspend
 
 PLACES = [
     *(("", page) for page in (*SHOWING, *ACCOUNT)),
@@ -42,8 +46,29 @@ def path_of(place: tuple[str, PageRoute]) -> str:
     return place[0] + place[1].path.replace("{id}", "1")
 
 
-async def test_whoever_is_not_signed_in_is_sent_to_sign_in(api: Api) -> None:
-    stranger = await visitor(api)
+async def half_signed_in(api: Api) -> Visitor:
+    """An administrator whose second step is to come, with its secret in every place."""
+    user = await api.account("admin", password=PASSWORD)
+    one = await visitor(api)
+    secret = await begin_second_step(api.live, user, OPERATOR)
+    for name in (SECOND_STEP.name, "__Host-session"):
+        one.client.cookies.set(name, secret)
+    return one
+
+
+async def suspended(api: Api) -> Visitor:
+    """An administrator who was suspended since they signed in."""
+    await api.account("admin")  # so that nobody is the last
+    user, one = await signed_in(api, "admin")
+    await suspend(api.live, user.id, OPERATOR)
+    return one
+
+
+@pytest.mark.parametrize("coming", [visitor, half_signed_in, suspended])
+async def test_whoever_is_not_signed_in_is_sent_to_sign_in(
+    api: Api, coming: Callable[[Api], Awaitable[Visitor]]
+) -> None:
+    stranger = await coming(api)
     for place in chosen("GET"):
         answer = await stranger.get(f"{path_of(place)}?id=1")
         assert answer.status_code == 303, named(place)
