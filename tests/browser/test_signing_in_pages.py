@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from browser.looking import Desk, Person
 
@@ -24,6 +24,20 @@ async def test_signing_in_leads_where_one_wanted_to_go(
         await page.get_by_role("button", name="Sign in").click()
         await expect(page).to_have_url(f"{desk.dashboard}/keys")
         await expect(page.get_by_text(newcomer.email)).to_be_visible()
+
+
+async def test_a_browser_that_keeps_no_cookies_is_told_so(desk: Desk, newcomer: Person) -> None:
+    async def keep_none(route: Route) -> None:
+        await route.fulfill(status=303, headers={"location": "/dashboard/keys"})
+
+    async with desk.looking() as page:
+        await page.route("**/sign-in", keep_none)
+        await page.goto("keys")
+        await page.get_by_label("E-mail").fill(newcomer.email)
+        await page.get_by_label("Password").fill(newcomer.password)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_text("keeps no cookies of this address")).to_be_visible()
+        await expect(page).to_have_url(f"{desk.dashboard}/sign-in?next=%2Fdashboard%2Fkeys")
 
 
 async def test_signing_in_takes_the_keyboard_alone(desk: Desk, newcomer: Person) -> None:
@@ -69,10 +83,12 @@ async def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_plain_http(
         await page.get_by_label("Password").fill(newcomer.password)
         await page.get_by_role("button", name="Sign in").click()
         await expect(page).to_have_url(desk.dashboard)
-        (cookie,) = await page.context.cookies()
-        assert cookie["name"] == "__Host-session"
-        assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (True, True, "Strict")
-        assert (cookie["domain"], cookie["path"]) == ("localhost", "/")
+        cookies = await page.context.cookies()
+        assert {cookie["name"] for cookie in cookies} == {"__Host-session", "__Host-device"}
+        for cookie in cookies:
+            assert (cookie["secure"], cookie["httpOnly"]) == (True, True)
+            assert cookie["sameSite"] == "Strict"
+            assert (cookie["domain"], cookie["path"]) == ("localhost", "/")
         assert await page.evaluate("document.cookie") == ""
 
 

@@ -56,7 +56,17 @@ async def show(visit: Visit) -> Reply:
         providers=env.sign_in_by.values(),
         waits=waits,
         awaited=env.sign_in_by[waits.provider].label if waits else "",
+        keeps_no_cookies=_keeps_no_cookies(visit),
     )
+
+
+def _keeps_no_cookies(visit: Visit) -> bool:
+    """Whether somebody has signed in, and is back where they did so without any cookie: no link on
+    the page leads to itself."""
+    came_from = (visit.request.header("referer") or "").partition("?")[0]
+    own = f"{visit.site.origin}{visit.site.base}/sign-in"
+    is_back = came_from == own and visit.request.method == "GET"
+    return is_back and visit.request.header("cookie") is None
 
 
 async def sign_in(visit: Visit) -> Reply:

@@ -61,7 +61,8 @@ async def begin_second_step(
 
 
 async def waiting(env: Environment, secret: str | None) -> Waiting | None:
-    """Who waits by this secret; None where nobody does any more."""
+    """Who waits by this secret; None where nobody does any more, or for nothing: where the last
+    factor was removed meanwhile, and none is wanted."""
     token_hash = digest(secret or "")
     pending = await env.factors.pending(token_hash)
     if pending is None or pending.expires_at <= env.clock():
@@ -69,7 +70,10 @@ async def waiting(env: Environment, secret: str | None) -> Waiting | None:
     user = await env.users.get(pending.user_id)
     if user is None:
         return None
-    return Waiting(user, await env.factors.of_user(user.id), token_hash, pending.provider)
+    factors = await env.factors.of_user(user.id)
+    if not factors and not must_enrol(env, user):
+        return None
+    return Waiting(user, factors, token_hash, pending.provider)
 
 
 async def finish_by_code(

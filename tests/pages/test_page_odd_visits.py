@@ -1,0 +1,98 @@
+"""What pages say to browsers that keep no cookies, to two tabs, and to who has waited."""
+
+import re
+
+import httpx
+import pytest
+
+from driving import Api
+from pages.visiting import DASHBOARD, PASSWORD, Visitor, said, signed_in, visitor
+from portico.domain.audit import OPERATOR
+from portico.domain.factors import step_of
+from portico.domain.users import User
+from portico.services.second_factor import Enrolment, add_authenticator, remove_authenticator
+
+KEY = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
+CODES = ("aaaa-bbbb-cccc-dddd",)
+
+
+async def with_app(api: Api) -> User:
+    """Somebody whose password is not enough."""
+    user = await api.account(password=PASSWORD)
+    app = Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
+    await api.live.change(OPERATOR, lambda change: add_authenticator(api.live, change, user, app))
+    return user
+
+
+async def without_cookies(api: Api, user: User) -> httpx.Response:
+    """Where a browser ends that keeps none, after the password."""
+    one = await visitor(api)
+    answer = await one.send("/sign-in", {"email": user.email, "password": PASSWORD})
+    while answer.status_code == 303:
+        one.client.cookies.clear()
+        where = answer.headers["location"].removeprefix("/dashboard")
+        answer = await one.get(where, referer=f"{DASHBOARD}/sign-in?next=%2Fdashboard")
+    return answer
+
+
+@pytest.mark.parametrize("has_app", [False, True])
+async def test_a_browser_that_keeps_no_cookies_is_told_to(api: Api, *, has_app: bool) -> None:
+    user = await with_app(api) if has_app else await api.account(password=PASSWORD)
+    end = await without_cookies(api, user)
+    assert end.status_code == 200
+    assert "keeps no cookies of this address" in said(end)
+
+
+async def test_whoever_comes_to_sign_in_for_the_first_time_is_told_of_no_cookies(api: Api) -> None:
+    for referer in ("", f"{DASHBOARD}/keys", "https://elsewhere.example/sign-in/code", "http://["):
+        page = await (await visitor(api)).get("/sign-in", referer=referer)
+        assert page.status_code == 200
+        assert "cookies" not in page.text
+    _, one = await signed_in(api)
+    await one.post("/sign-out")
+    page = await one.get("/sign-in?done=signed-out", referer=f"{DASHBOARD}/sign-in")
+    assert "You are signed out." in page.text
+
+
+async def half_signed_in(api: Api, user: User) -> Visitor:
+    """Somebody who has typed their password."""
+    one = await visitor(api)
+    answer = await one.send("/sign-in", {"email": user.email, "password": PASSWORD})
+    assert "/sign-in/code" in answer.headers["location"]
+    return one
+
+
+async def test_whose_last_factor_was_removed_meanwhile_signs_in_again(api: Api) -> None:
+    user = await with_app(api)
+    one = await half_signed_in(api, user)
+    app = (await api.live.factors.of_user(user.id)).authenticator
+    assert app
+    await remove_authenticator(api.live, user.id, app.id, OPERATOR)
+    async with api.unchanged():
+        for answer in (await one.get("/sign-in/code"), await one.post("/sign-in/code", otp="1")):
+            assert answer.status_code == 303
+            page = await one.client.get(f"https://localhost:8443{answer.headers['location']}")
+            assert "Sign in again." in said(page, "status")
+    again = await one.send("/sign-in", {"email": user.email, "password": PASSWORD})
+    assert again.headers["location"] == "/dashboard"
+
+
+async def test_a_second_tab_that_signs_in_too_goes_on_where_the_first_one_is(api: Api) -> None:
+    one = await half_signed_in(api, await with_app(api))
+    assert (await one.send("/sign-in/code", {"otp": CODES[0]})).headers["location"] == "/dashboard"
+    second = await one.send("/sign-in/code", {"otp": CODES[0], "next": "/dashboard/keys"})
+    page = await one.client.get(f"https://localhost:8443{second.headers['location']}")
+    assert page.status_code == 303
+    assert page.headers["location"] == "/dashboard/keys"
+
+
+async def test_whoever_goes_back_to_a_form_of_an_ended_session_signs_in_and_returns(
+    api: Api,
+) -> None:
+    _, one = await signed_in(api)
+    form = await one.get("/password")
+    assert form.headers["cache-control"] == "no-store"
+    await one.post("/sign-out")
+    async with api.unchanged():
+        for answer in (await one.get("/password"), await one.post("/password", password="x")):
+            assert re.search(r"/sign-in\?next=%2Fdashboard%2Fpassword$", answer.headers["location"])
