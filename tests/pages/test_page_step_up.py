@@ -24,7 +24,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "/sandbox/keys": {"name": "Till", "type": "test", "expiry": "90d"},
     "/clients/new": {
         "name": "Shop",
-        "redirect_uris": "https://a.test/\r\nhttps://b.test/",
+        "redirect_uris": "https://a.test/\nhttps://b.test/",
         "scopes": ["read:products", "read:users"],
         "kind": "confidential",
     },
