@@ -4,16 +4,30 @@ import asyncio
 import inspect
 import json
 import ssl
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
+from joserfc.jwk import RSAKey
 
 import portico_client
 from client.scripted import KEY, PLACE, Scripted, table
-from portico_client import AsyncClient, Client
+from portico_client import (
+    AsyncClient,
+    Authorization,
+    Client,
+    Event,
+    OAuthApp,
+    TokenVerifier,
+    verify_webhook,
+)
 
 CALLS = table("calls.json")
 DATA: dict[str, Any] = CALLS["data"]
@@ -83,7 +97,8 @@ def keeps(act: Callable[[], Any], outcome: Any) -> Any:
     assert type(raised.value) is kind
     for name, value in outcome.items():
         if name != "error":
-            assert getattr(raised.value, name) == value, name
+            said = {"message": str(raised.value), **vars(raised.value)}
+            assert said[name] == value, name
     return None
 
 
@@ -159,3 +174,141 @@ def test_paging(face: Face, case: Any) -> None:
     assert listed(face.client(KEY, base_url=PLACE, transport=script), limit=2) == case["given"]
     read = [dict(request.url.params) for request in script.requests]
     assert read == [{"limit": "2", "page": str(number)} for number in case["read"]]
+
+
+CALLBACKS = table("callbacks.json")
+
+
+@pytest.mark.parametrize("case", CALLBACKS["cases"], ids=lambda case: case["name"])
+def test_callbacks(case: Any) -> None:
+    answers = case.get("answers", [])
+    script = Scripted(*(comes({"body": CALLBACKS["bought"], **one}) for one in answers))
+    app = OAuthApp(
+        CALLBACKS["client_id"],
+        CALLBACKS["client_secret"],
+        redirect_uri=CALLBACKS["redirect_uri"],
+        auth_url=CALLBACKS["auth_url"],
+        transport=script,
+        sleep=lambda _: None,
+    )
+    sent = whole(CALLBACKS["callback"], case.get("callback", {}))
+    url = f"{CALLBACKS['redirect_uri']}?{urlencode(sent)}{case.get('added', '')}"
+    begun = Authorization(**{**CALLBACKS["begun"], **case.get("begun", {})})
+    tokens = keeps(lambda: app.complete(url, begun), case["outcome"])
+    if case["outcome"] == "done":
+        assert (tokens.access_token, tokens.refresh_token) == ("a", "r")
+    assert len(script.requests) == len(answers)
+    for request in script.requests:
+        assert request.url == f"{CALLBACKS['auth_url']}/token"
+        assert dict(parse_qsl(request.content.decode())) == CALLBACKS["form"]
+
+
+def whole(base: Any, changes: Any) -> dict[str, Any]:
+    """What is changed of it; what is changed to None is left out."""
+    return {name: value for name, value in {**base, **changes}.items() if value is not None}
+
+
+TOKENS = table("tokens.json")
+
+
+@cache
+def key(_name: str) -> RSAKey:
+    """A key of this name; making one takes a while."""
+    return RSAKey.generate_key(2048, private=True)
+
+
+def public(name: str, **changes: Any) -> dict[str, Any]:
+    """What a key set says of a key."""
+    return {
+        **key(name).as_dict(private=False),
+        "kid": name,
+        "use": "sig",
+        "alg": "RS256",
+        **changes,
+    }
+
+
+def part(value: Any) -> str:
+    """A part of a token."""
+    return urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def token_of(facts: Any) -> str:
+    """A token as a table describes it, really signed by RS256, whatever it says."""
+    if "text" in facts:
+        return str(facts["text"])
+    long = {"name": "x" * facts["long"]} if "long" in facts else {}
+    said = whole(TOKENS["claims"], {**facts.get("claims", {}), **long})
+    header = part(whole(TOKENS["header"], facts.get("header", {})))
+    own: Any = key(facts.get("key", "one")).get_op_key("sign")
+    signed = f"{header}.{part(said)}"
+    signature = urlsafe_b64encode(own.sign(signed.encode(), PKCS1v15(), SHA256()))
+    if facts.get("unsigned"):
+        return f"{signed}."
+    payload = part({**said, **facts.get("swap", {})})
+    return f"{header}.{payload}.{signature.decode().rstrip('=')}"
+
+
+@pytest.mark.parametrize("case", TOKENS["cases"], ids=lambda case: case["name"])
+def test_tokens(case: Any) -> None:
+    now, away, fetched = [float(TOKENS["now"])], False, 0
+    keys = case.get("published", [{"kid": "one"}, {"kid": "two"}])
+
+    def published(request: httpx.Request) -> httpx.Response:
+        nonlocal fetched
+        fetched += 1
+        assert request.url == f"{TOKENS['issuer']}/.well-known/jwks.json"
+        if away:
+            raise httpx.ConnectError("away")
+        return httpx.Response(
+            200, json={"keys": [public(**{**one, "name": one["kid"]}) for one in keys]}
+        )
+
+    verifier = TokenVerifier(
+        TOKENS["issuer"],
+        TOKENS["audience"],
+        transport=httpx.MockTransport(published),
+        clock=lambda: now[0],
+        sleep=lambda _: None,
+    )
+    for facts in case["verifies"]:
+        now[0] += facts.get("after", 0)
+        away, fetched, keys = facts.get("away", False), 0, facts.get("published", keys)
+        outcome = "done" if "believed" in facts else {"error": facts.get("error", "InvalidToken")}
+        token = token_of(facts)
+        claims = keeps(partial(verifier.verify, token), outcome)
+        if outcome == "done":
+            assert (claims.subject, claims.user_id) == ("17", 17)
+        assert fetched == facts.get("fetches", 0)
+
+
+DELIVERIES = table("webhooks.json")
+
+
+def secret_of(facts: Any) -> str:
+    """A secret as a table describes it."""
+    if "text" in facts:
+        return str(facts["text"])
+    key = bytes(range(facts["from"], facts["from"] + facts["bytes"]))
+    return f"whsec_{b64encode(key).decode()}"
+
+
+@pytest.mark.parametrize("case", DELIVERIES["cases"], ids=lambda case: case["name"])
+def test_webhooks(case: Any) -> None:
+    def verified() -> Event:
+        return verify_webhook(
+            whole(DELIVERIES["headers"], case.get("headers", {})),
+            case.get("body", DELIVERIES["body"]).encode(),
+            [secret_of(one) for one in case.get("secrets", DELIVERIES["secrets"])],
+            case.get("tolerance", 300),
+            clock=lambda: DELIVERIES["now"],
+        )
+
+    if case["outcome"] == {"error": "argument"}:
+        with pytest.raises(ValueError, match="secret"):
+            verified()
+        return
+    event = keeps(verified, case["outcome"])
+    if case["outcome"] == "done":
+        expected = case.get("event", DELIVERIES["event"])
+        assert (event.id, event.type) == (expected["id"], expected["type"])

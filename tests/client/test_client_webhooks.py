@@ -117,38 +117,11 @@ def test_signatures_of_other_kinds_are_passed_over() -> None:
         assert "signatures" in refused({**headers, "webhook-signature": others})
 
 
-@pytest.mark.parametrize("seconds", [-300, 300])
-def test_a_delivery_holds_for_five_minutes_before_and_after(seconds: int) -> None:
-    assert verify_webhook(signed(at=NOW + seconds), BODY, SECRET, clock=clock).id == 17
-    late = signed(at=NOW + seconds + (1 if seconds > 0 else -1))
-    assert refused(late) == "its timestamp is more than 300 seconds from now"
-    assert verify_webhook(late, BODY, SECRET, 301, clock=clock).id == 17
-
-
 def test_the_time_is_that_of_the_machine_unless_given() -> None:
     at = int(datetime.now(UTC).timestamp())
     assert verify_webhook(signed(at=at), BODY, SECRET).id == 17
     with pytest.raises(InvalidDelivery, match="timestamp"):
         verify_webhook(signed(at=at - 600), BODY, SECRET)
-
-
-@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
-def test_every_header_counts(name: str) -> None:
-    headers = signed()
-    assert refused({**headers, name: ""}) == f"it has no {name}"
-    del headers[name]
-    assert refused(headers) == f"it has no {name}"
-
-
-@pytest.mark.parametrize("time", ["soon", "-1", "1e9", "1.5", "٣", " 1", "9" * 20, "9" * 5000])
-def test_a_timestamp_that_is_none_is_refused(time: str) -> None:
-    assert refused({**signed(), "webhook-timestamp": time}) == "its timestamp is no time"
-
-
-def test_nothing_signed_can_be_changed() -> None:
-    assert "signatures" in refused({**signed(), "webhook-id": "evt_18"})
-    assert "signatures" in refused({**signed(), "webhook-timestamp": str(NOW - 1)})
-    assert "signatures" in refused(signed(), BODY + b" ")
 
 
 @CASES

@@ -2,14 +2,20 @@
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from documents import ROOT
+from client.test_client_webhooks import BODY, SECRET, signed
+from documents import ROOT, Document
+from oauth.authority import WEB_APP, Authority
+from oauth.visiting import Browser
+from operating import PATIENCE_SECONDS
 
 HOME = ROOT / "clients/typescript"
 BUILT = ("node_modules", "dist", "*.tgz")
@@ -86,3 +92,83 @@ def test_its_lock_names_hashes_and_no_address_to_download_from() -> None:
     others = [facts for name, facts in packages.items() if name]
     assert all(facts["integrity"].startswith("sha512-") for facts in others)
     assert not any("resolved" in facts for facts in others)
+
+
+VISITED = """
+import { createInterface } from "node:readline";
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const visit = async (url) => (console.log("visit", url), (await lines.next()).value);
+const texts = new Map();
+const kept = { getItem: (name) => texts.get(name), setItem: (name, text) => texts.set(name, text) };
+const { password, clientId, token, body, headers, secret } = JSON.parse((await lines.next()).value);
+"""
+"""What README's lines take for granted."""
+
+
+def test_readme_runs_from_top_to_bottom(package: Path, served: Authority) -> None:
+    readme = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
+    blocks = [block.text for block in readme.blocks if block.language == "ts"]
+    text = "\n".join(blocks).replace("https://localhost:8443", served.origin)
+    home = package.parents[2]
+    with served.browser() as browser:
+        text = text.replace("grace@example.com", browser.person.email)
+        (home / "readme.ts").write_text(VISITED + text, "utf-8")
+        strip = (
+            "import ts from 'typescript';"
+            "import { readFileSync as read, writeFileSync as write } from 'node:fs';"
+            "const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 };"
+            f"write('{home}/readme.mjs', ts.transpile(read('{home}/readme.ts', 'utf8'), options));"
+        )
+        run(HOME, "node", "--input-type=module", "--eval", strip)
+        credentials = {"email": browser.person.email, "password": browser.person.password}
+        with served.client() as anybody:
+            token = anybody.post(f"{served.issuer}/login", json=credentials).json()["access_token"]
+        now = int(datetime.now(UTC).timestamp())
+        facts = {
+            "password": browser.person.password,
+            "clientId": served.register(WEB_APP, "--public").client_id,
+            "token": token,
+            "body": BODY.decode(),
+            "headers": signed(at=now),
+            "secret": SECRET,
+        }
+        said = conversed(home, served, browser, facts)
+    assert "Desk lamp 24.5\n" in said
+    assert "\npassword must " in said
+    assert f"{browser.person.id} [ 'openid', 'read:products' ]\n" in said
+    assert f"{browser.person.id} editor\n" in said
+    assert "product.updated { stock_quantity: 12 }\n" in said
+    assert "\n17 product.updated\n" in said
+
+
+def conversed(home: Path, served: Authority, browser: Browser, facts: object) -> str:
+    """What README's lines print, which have a browser visit what they ask for."""
+    own = {
+        "PORTICO_API_KEY": served.installation.key,
+        "PORTICO_BASE_URL": served.api,
+        "NODE_EXTRA_CA_CERTS": str(served.certificate),
+    }
+    said = ""
+    with subprocess.Popen(
+        ["node", home / "readme.mjs"],
+        env={**os.environ, **own},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdin
+            assert process.stdout
+            assert process.stderr
+            print(json.dumps(facts), file=process.stdin, flush=True)
+            for line in process.stdout:
+                said += line
+                if line.startswith("visit "):
+                    callback = browser.decide(line.removeprefix("visit ").strip())
+                    print(callback, file=process.stdin, flush=True)
+                    process.stdin.close()
+            assert process.wait(PATIENCE_SECONDS) == 0, process.stderr.read()
+        finally:
+            process.kill()
+    return said

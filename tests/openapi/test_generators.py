@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from documents import ROOT
 from portico.app import AUTH, V1
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, auth_document, document
@@ -15,6 +16,10 @@ from portico.http.openapi import Part, auth_document, document
 TOOLS = Path(__file__).parent / "node"
 BASE, AUTH_BASE = "https://portico.test/v1", "https://portico.test/auth"
 """No localhost, which Redocly finds odd in a server's address."""
+
+TYPES = ROOT / "clients/typescript/src/schema"
+ORIGIN = "https://localhost:8443"
+"""What the client for TypeScript has of them, as the commands make it where nothing is set."""
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,9 @@ def test_openapi_typescript_makes_types_of_what_is_needed_and_answered(documents
     for name in ("api", "auth"):
         generator = modules / "openapi-typescript" / "bin" / "cli.js"
         run(documents, generator, f"{name}.json", "-o", f"{name}.ts")
+        made = (documents / f"{name}.ts").read_text("utf-8").replace("https://portico.test", ORIGIN)
+        kept = (TYPES / f"{name}.ts").read_text("utf-8")
+        assert kept == made, f"run: portico openapi, openapi-typescript, into {TYPES}"
     shutil.copy(TOOLS / "usages.ts", documents)
     compiler = modules / "typescript" / "bin" / "tsc"
     run(documents, compiler, "--noEmit", "--strict", "--lib", "es2022", "usages.ts")

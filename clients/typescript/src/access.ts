@@ -3,9 +3,9 @@ import { type Credential, Login, OAuthTokens, SessionLogin } from "./credentials
 import type { Addresses } from "./environment.js";
 import { APIError } from "./errors.js";
 import { errorOf, unexpected } from "./reading.js";
-import type { Retries } from "./retries.js";
+import type { Requests } from "./retries.js";
 import { granted, tokenRequest, tokensOf } from "./tokens.js";
-import type { Answer, Request, Send } from "./transport.js";
+import type { Answer, Request } from "./transport.js";
 
 const MARGIN_SECONDS = 10; // A token is renewed so long before its end, as a request takes a while to arrive.
 
@@ -31,12 +31,10 @@ export class Access {
   readonly #ending: ((held: Proof) => Request) | undefined;
   readonly #alone = alone();
 
-  /** `credential` is an API key, an access token, or another way to sign in; `clock` gives Unix seconds. */
+  /** `credential` is an API key, an access token, or another way to sign in. */
   constructor(
     readonly addresses: Addresses,
-    readonly retries: Retries,
-    private readonly send: Send,
-    private readonly clock: () => number,
+    readonly requests: Requests,
     credential: string | Credential,
   ) {
     const { base, auth } = addresses;
@@ -56,9 +54,9 @@ export class Access {
 
   /** The answer to a request for what is at a path below the base address. Throws `APIError` for what is not a success, and
    * `ConnectionFailed`. */
-  async success<A extends Answer>(request: Omit<Request, "url"> & { path: string }, send: Send<A>): Promise<A> {
+  async success(request: Omit<Request, "url"> & { path: string }): Promise<Answer> {
     const { path, ...rest } = request;
-    const answer = await this.#answer({ ...rest, url: this.addresses.base + path }, send);
+    const answer = await this.#answer({ ...rest, url: this.addresses.base + path });
     if (answer.status < 200 || answer.status >= 300) throw errorOf(answer);
     return answer;
   }
@@ -70,7 +68,7 @@ export class Access {
     if (!ending) throw new TypeError("an API key or tokens are no login: revoke them instead");
     await this.#alone(async () => {
       if (this.#proof !== NONE) {
-        const answer = await this.#send(ending(this.#proof));
+        const answer = await this.requests.send(ending(this.#proof));
         if (answer.status !== 204 && answer.status !== 401) throw errorOf(answer); // 401: it has ended already
       }
       this.#proof = NONE;
@@ -83,17 +81,17 @@ export class Access {
   }
 
   /** The answer to a request with the proof; with a new one where that is refused (401), for then nothing was done. */
-  async #answer<A extends Answer>(request: Request, send: Send<A>): Promise<A> {
+  async #answer(request: Request): Promise<Answer> {
     const carrying = ({ headers }: Proof) => ({ ...request, headers: { ...request.headers, ...headers } });
     const proof = this.#proof;
     const renew = this.#renew;
-    if (!renew) return this.retries.send(carrying(proof), send);
-    if (proof.expiresAt > this.clock() + MARGIN_SECONDS) {
-      const answer = await this.retries.send(carrying(proof), send);
+    if (!renew) return this.requests.send(carrying(proof));
+    if (proof.expiresAt > this.requests.clock() + MARGIN_SECONDS) {
+      const answer = await this.requests.send(carrying(proof));
       if (answer.status !== 401) return answer;
     }
     const renewed = await this.#alone(() => this.#renewed(renew, proof));
-    return this.retries.send(carrying(renewed), send);
+    return this.requests.send(carrying(renewed));
   }
 
   /** The successor of a proof. Whoever comes first gets it, the others find it there.
@@ -117,22 +115,22 @@ export class Access {
   async #login(login: Login, { refreshToken }: Proof): Promise<Proof> {
     const { auth } = this.addresses;
     if (refreshToken !== undefined) {
-      const answer = await this.#send(post(`${auth}/refresh`, { refresh_token: refreshToken }));
+      const answer = await this.requests.send(post(`${auth}/refresh`, { refresh_token: refreshToken }));
       if (answer.status === 200) return this.#loginProof(answer);
       if (answer.status !== 401) throw errorOf(answer);
     }
-    const answer = await this.#send(post(`${auth}/login`, await login.fields()));
+    const answer = await this.requests.send(post(`${auth}/login`, await login.fields()));
     if (answer.status !== 200) throw errorOf(answer);
     return this.#loginProof(answer);
   }
 
   #loginProof(answer: Answer): Proof {
     const { access_token, refresh_token, expires_in } = tokensOf(answer);
-    return { headers: bearer(access_token), expiresAt: this.clock() + expires_in, refreshToken: refresh_token };
+    return { headers: bearer(access_token), expiresAt: this.requests.clock() + expires_in, refreshToken: refresh_token };
   }
 
   async #session(login: SessionLogin): Promise<Proof> {
-    const answer = await this.#send(post(`${this.addresses.base}/sessions`, await login.fields()));
+    const answer = await this.requests.send(post(`${this.addresses.base}/sessions`, await login.fields()));
     if (answer.status !== 201) throw errorOf(answer);
     const cookie = SESSION.exec(answer.headers.get("set-cookie") ?? "")?.[0];
     if (cookie === undefined) throw unexpected(answer);
@@ -141,13 +139,9 @@ export class Access {
 
   async #oauth(held: OAuthTokens): Promise<Proof> {
     const fields = { grant_type: "refresh_token", refresh_token: held.refreshToken ?? "" };
-    const answer = await this.#send(tokenRequest(`${this.addresses.auth}/token`, held, fields));
+    const answer = await this.requests.send(tokenRequest(`${this.addresses.auth}/token`, held, fields));
     if (answer.status !== 200) throw errorOf(answer);
-    return oauthProof(granted(answer, held, this.clock()));
-  }
-
-  #send(request: Request): Promise<Answer> {
-    return this.retries.send(request, this.send);
+    return oauthProof(granted(answer, held, this.requests.clock()));
   }
 }
 

@@ -1,7 +1,7 @@
 import { JSON_BODY, type Access } from "./access.js";
 import { SecretLost } from "./errors.js";
 import { dataOf } from "./reading.js";
-import type { Answer, Send } from "./transport.js";
+import type { Answer } from "./transport.js";
 
 /** What a request carries. */
 export interface Given {
@@ -21,11 +21,9 @@ export type Changing = Pick<Given, "ifMatch">;
 /** Makes calls: a path is below the base address. Throws `PorticoError`. */
 export class Calls {
   readonly #access: Access;
-  readonly #send: Send;
 
-  constructor(access: Access, send: Send) {
+  constructor(access: Access) {
     this.#access = access;
-    this.#send = send;
   }
 
   /** The answer, which is a success. A POST is carried out once: it has a key, a new one unless one is given. */
@@ -34,7 +32,7 @@ export class Calls {
     if (method === "POST") headers["idempotency-key"] = idempotencyKey ?? crypto.randomUUID();
     if (ifMatch !== undefined) headers["if-match"] = ifMatch;
     const request = { method, path, headers, ...(fields && { body: JSON.stringify(fields) }) };
-    return this.#access.success(request, this.#send);
+    return this.#access.success(request);
   }
 
   /** The `data` of the answer. */

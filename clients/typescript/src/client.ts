@@ -3,10 +3,11 @@ import { ApiKeys } from "./api_keys.js";
 import { Calls, type Changing } from "./calls.js";
 import type { Credential } from "./credentials.js";
 import { addresses, variable } from "./environment.js";
+import { Events } from "./events.js";
 import type { User, UserChanges } from "./models.js";
 import { Products, read, Users } from "./resources.js";
-import { Retries } from "./retries.js";
-import { type Options, sender } from "./transport.js";
+import { Requests } from "./retries.js";
+import type { Options } from "./transport.js";
 import { Webhooks } from "./webhooks.js";
 
 const ME = "/users/me";
@@ -31,6 +32,8 @@ export class Client {
   readonly users: Users;
   /** API keys: the caller's own, and others' for admins. */
   readonly apiKeys: ApiKeys;
+  /** What has happened, as far as the caller may see it. */
+  readonly events: Events;
   /** The receivers that are told of events. */
   readonly webhooks: Webhooks;
   readonly #access: Access;
@@ -39,13 +42,12 @@ export class Client {
   /** Throws TypeError where an option is impossible. */
   constructor(options: ClientOptions = {}) {
     const where = addresses(options.baseUrl, options.authUrl);
-    const send = sender(options);
-    const clock = options.clock ?? (() => Date.now() / 1000);
-    this.#access = new Access(where, new Retries(options), send, clock, chosen(options));
-    this.#calls = new Calls(this.#access, send);
+    this.#access = new Access(where, new Requests(options), chosen(options));
+    this.#calls = new Calls(this.#access);
     this.products = new Products(this.#calls, "/products");
     this.users = new Users(this.#calls, "/users");
     this.apiKeys = new ApiKeys(this.#calls, (key) => this.#access.switch(key));
+    this.events = new Events(this.#calls, this.#access);
     this.webhooks = new Webhooks(this.#calls);
   }
 

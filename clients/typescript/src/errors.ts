@@ -202,25 +202,3 @@ export class InvalidToken extends PorticoError {}
 
 /** A webhook's delivery that must not be believed; the message says which check it failed. */
 export class InvalidDelivery extends PorticoError {}
-
-/** The class of every code. */
-export const BY_CODE: ReadonlyMap<string, typeof APIError> = new Map(
-  [
-    ValidationError,
-    AuthenticationRequired,
-    PermissionDenied,
-    NotFound,
-    MethodNotAllowed,
-    NotAcceptable,
-    RequestTimeout,
-    Duplicate,
-    Conflict,
-    Gone,
-    PreconditionFailed,
-    PayloadTooLarge,
-    UnsupportedMediaType,
-    RateLimited,
-    InternalError,
-    ServiceUnavailable,
-  ].map((kind) => [kind.CODE, kind]),
-);

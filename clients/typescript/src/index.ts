@@ -13,37 +13,14 @@ export {
   SessionLogin,
   type TokenFields,
 } from "./credentials.js";
-export {
-  APIError,
-  AuthenticationRequired,
-  CallbackRejected,
-  Conflict,
-  ConnectionFailed,
-  Duplicate,
-  type Fault,
-  Gone,
-  InternalError,
-  InvalidDelivery,
-  InvalidToken,
-  MethodNotAllowed,
-  NotAcceptable,
-  NotFound,
-  OAuthError,
-  PayloadTooLarge,
-  PermissionDenied,
-  PorticoError,
-  PreconditionFailed,
-  RateLimited,
-  RequestTimeout,
-  SecretLost,
-  ServiceUnavailable,
-  UnexpectedAnswer,
-  UnsupportedMediaType,
-  UntrustedCertificate,
-  ValidationError,
-} from "./errors.js";
+export * from "./errors.js";
+export type { Events } from "./events.js";
 export type { EventListing, Listing } from "./listing.js";
 export type * from "./models.js";
+export { type Authorization, OAuthApp, type OAuthOptions } from "./oauth.js";
 export type { Products, Users } from "./resources.js";
+export type { EventStream } from "./streams.js";
 export type { Options } from "./transport.js";
+export { TokenVerifier } from "./verifier.js";
+export { verifyWebhook, type WebhookHeaders, type WebhookOptions } from "./verify_webhook.js";
 export type { Webhooks } from "./webhooks.js";

@@ -1,6 +1,14 @@
-import { APIError, BY_CODE, type Fault, OAuthError, RateLimited, ServiceUnavailable, UnexpectedAnswer } from "./errors.js";
+import * as errors from "./errors.js";
+import { APIError, type Fault, OAuthError, RateLimited, ServiceUnavailable, UnexpectedAnswer } from "./errors.js";
+import type { Event } from "./models.js";
 import type { Answer } from "./transport.js";
 
+/** The class of every code. */
+const BY_CODE = new Map(
+  Object.values(errors as object as Record<string, typeof APIError>)
+    .filter((kind) => kind.CODE)
+    .map((kind) => [kind.CODE, kind]),
+);
 const BY_STATUS = new Map<number, typeof APIError>([
   [429, RateLimited],
   [503, ServiceUnavailable],
@@ -20,6 +28,15 @@ export function dataOf<T>(answer: Answer): T {
   const data = decoded<{ data?: T } | null>(answer)?.data;
   if (typeof data !== "object" || data === null) throw unexpected(answer);
   return data;
+}
+
+/** The event of a JSON text. Throws SyntaxError and TypeError. */
+export function eventOf(text: string): Event {
+  const event = JSON.parse(text) as Event;
+  const { id, type, timestamp, data } = event;
+  const known = Number.isSafeInteger(id) && typeof type === "string" && !Number.isNaN(Date.parse(timestamp));
+  if (!known || typeof data !== "object" || data === null) throw new TypeError("it is no event");
+  return event;
 }
 
 /** What is thrown for a success that cannot be understood. */

@@ -17,26 +17,32 @@
 
 import { Conflict, ConnectionFailed, UntrustedCertificate } from "./errors.js";
 import { errorOf, retryAfter } from "./reading.js";
-import type { Answer, Options, Request, Send } from "./transport.js";
+import { type Answer, type Options, type Request, type Send, sender } from "./transport.js";
 
 const MOST = 3;
 const FIRST_BOUND_SECONDS = 0.5;
 const LAST_BOUND_SECONDS = 30;
 
-/** How often to repeat, how long to wait for a `Retry-After` at most, and how to wait. */
-export class Retries {
+/** Sends requests, and repeats them. */
+export class Requests {
   readonly patience: number;
   readonly sleep: NonNullable<Options["sleep"]>;
+  /** The time in Unix seconds. */
+  readonly clock: () => number;
+  readonly #once: Send;
   readonly #times: number;
   readonly #random: () => number;
 
-  constructor({ retries = MOST, patience = 60, sleep = pause, random = Math.random }: Options) {
+  constructor(options: Options) {
+    const { retries = MOST, patience = 60, sleep = pause, clock = () => Date.now() / 1000, random = Math.random } = options;
     if (!(Number.isInteger(retries) && 0 <= retries && retries <= MOST)) {
       throw new TypeError(`retries must be 0 to ${MOST}`);
     }
-    this.#times = retries;
     this.patience = patience;
     this.sleep = sleep;
+    this.clock = clock;
+    this.#once = sender(options);
+    this.#times = retries;
     this.#random = random;
   }
 
@@ -54,15 +60,15 @@ export class Retries {
    * Throws `ConnectionFailed` where none came. A repeated DELETE that finds nothing (404) has done its work at the first
    * attempt, and is answered as such (204).
    */
-  async send<A extends Answer>(request: Request, once: Send<A>): Promise<A> {
+  async send(request: Request): Promise<Answer> {
     const guarded = isGuarded(request);
     const delays = this.delays(this.#times);
     let perhapsDone = false;
     for (;;) {
       let wait = 0;
-      let end: () => A;
+      let end: () => Answer;
       try {
-        const answer = await once(request);
+        const answer = await this.#once(request);
         if (perhapsDone && request.method === "DELETE" && answer.status === 404) return { ...answer, status: 204 };
         if (!worthRepeating(request, answer, guarded, perhapsDone)) return answer;
         wait = retryAfter(answer) ?? 0;
@@ -102,9 +108,10 @@ function pause(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
       resolve();
     };
     const timer = setTimeout(done, seconds * 1000);
-    signal?.addEventListener("abort", done, { once: true });
+    signal?.addEventListener("abort", done);
   });
 }

@@ -27,46 +27,52 @@ export interface Request {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** Of an answer that is read part by part, if it is a success; the signal ends it, wherever it is. */
+  readonly streamed?: AbortSignal;
 }
 
-/** An answer, with its body read. */
+/** An answer, and its body: read, or still to come. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-}
-
-/** An answer whose body is still to come, of a success. */
-export interface Opened extends Answer {
-  /** The next part of the body, undefined at its end. Throws `ConnectionFailed` where it breaks off. */
+  /** Of one that is streamed, the next part of the body, undefined at its end. Throws `ConnectionFailed` where it breaks
+   * off. */
   readonly part: () => Promise<Uint8Array | undefined>;
 }
 
-/** Sends a request once, and gives the answer. Throws `ConnectionFailed`. */
-export type Send<A extends Answer = Answer> = (request: Request) => Promise<A>;
+/** Sends a request once, and gives the answer. Throws `ConnectionFailed`, and an `AbortError` once it was ended. */
+export type Send = (request: Request) => Promise<Answer>;
 
 /** What sends requests, within so many seconds each. */
 export function sender({ fetch: given, timeout = 30 }: Options): Send {
-  return (request) => {
-    const asked = init(request);
-    return within(timeout, request, new AbortController(), async (signal) => {
-      const response = await (given ?? fetch)(request.url, { ...asked, signal });
-      return { status: response.status, headers: response.headers, text: await response.text() };
-    });
-  };
-}
-
-/** What sends requests whose answers are read part by part; `closing` ends it, wherever it is. */
-export function opener({ fetch: given, timeout = 30 }: Options, closing: AbortSignal): Send<Opened> {
   return async (request) => {
+    const { url, streamed } = request;
     const stop = new AbortController();
-    closing.addEventListener("abort", () => stop.abort(), { once: true, signal: stop.signal });
-    const asked = init(request);
-    return within(timeout, request, stop, async (signal) => {
-      const response = await (given ?? fetch)(request.url, { ...asked, signal });
-      const reader = response.ok && response.body?.getReader();
-      const part = async () =>
-        reader ? (await within(SILENCE_SECONDS, request, stop, () => reader.read())).value : undefined;
+    const { signal } = stop;
+    const within = async <T>(seconds: number, work: () => Promise<T>): Promise<T> => {
+      const timer = setTimeout(() => stop.abort(new Error(`nothing came for ${seconds} seconds`)), seconds * 1000);
+      try {
+        return await work();
+      } catch (error) {
+        streamed?.throwIfAborted();
+        stop.abort();
+        throw failed(request, error);
+      } finally {
+        clearTimeout(timer);
+      }
+    };
+    streamed?.throwIfAborted();
+    streamed?.addEventListener("abort", () => stop.abort(), { once: true, signal });
+    const asked = { ...init(request), signal };
+    return within(timeout, async () => {
+      const response = await (given ?? fetch)(url, asked);
+      const reader = streamed && response.ok ? response.body?.getReader() : undefined;
+      const part = async () => {
+        const value = reader && (await within(SILENCE_SECONDS, () => reader.read())).value;
+        if (!value) stop.abort();
+        return value;
+      };
       return { status: response.status, headers: response.headers, text: reader ? "" : await response.text(), part };
     });
   };
@@ -77,23 +83,6 @@ function init({ method, headers, body }: Request): RequestInit {
   new Headers(sent); // Throws TypeError for what no header can hold: nothing that repeating would mend.
   // Credentials go where we say and nowhere else: no cookie of the browser's, and no redirect.
   return { method, headers: sent, body: body ?? null, credentials: "omit", redirect: "manual" };
-}
-
-/** What the work gives, unless it takes longer: then its request is aborted. Throws `ConnectionFailed`. */
-async function within<T>(
-  seconds: number,
-  request: Request,
-  stop: AbortController,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const timer = setTimeout(() => stop.abort(new Error(`nothing came for ${seconds} seconds`)), seconds * 1000);
-  try {
-    return await work(stop.signal);
-  } catch (error) {
-    throw failed(request, error);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** How Node calls faults before anything was sent. A browser does not tell, so there it may have been. */

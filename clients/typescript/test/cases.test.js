@@ -1,10 +1,11 @@
 // The cases that every client keeps, see ../../cases.
 import assert from "node:assert/strict";
+import { generateKeyPairSync, sign } from "node:crypto";
 import { test } from "node:test";
 import * as portico from "@portico/client";
 import { camel, KEY, PLACE, rejected, scripted, still, table } from "./scripted.js";
 
-const { Client } = portico;
+const { Client, OAuthApp } = portico;
 
 /** What must come of a promise. */
 async function keeps(promise, outcome, done) {
@@ -60,5 +61,92 @@ for (const { name, pages, read, given } of table("paging.json")) {
       requests.map(({ url }) => url.search),
       read.map((page) => `?limit=2&page=${page}`),
     );
+  });
+}
+
+const callbacks = table("callbacks.json");
+
+for (const { name, callback, added = "", begun, answers = [], outcome } of callbacks.cases) {
+  test(name, async () => {
+    const { fetch, requests } = scripted(...answers.map((answer) => ({ body: callbacks.bought, ...answer })));
+    const { client_id: clientId, client_secret: clientSecret, redirect_uri: redirectUri, auth_url: authUrl } = callbacks;
+    const app = new OAuthApp({ clientId, clientSecret, redirectUri, authUrl, fetch, ...still() });
+    const sent = Object.entries({ ...callbacks.callback, ...callback }).filter(([, value]) => value !== null);
+    const { code_verifier: codeVerifier, ...rest } = { ...callbacks.begun, ...begun };
+    const completed = app.complete(`${redirectUri}?${new URLSearchParams(sent)}${added}`, { ...rest, codeVerifier });
+    await keeps(completed, outcome, ({ accessToken, refreshToken }) => accessToken === "a" && refreshToken === "r");
+    assert.equal(requests.length, answers.length);
+    for (const { method, url, body } of requests) {
+      assert.equal(`${method} ${url}`, `POST ${authUrl}/token`);
+      assert.deepEqual(Object.fromEntries(new URLSearchParams(body)), callbacks.form);
+    }
+  });
+}
+
+const tokens = table("tokens.json");
+const pairs = new Map(["one", "two"].map((kid) => [kid, generateKeyPairSync("rsa", { modulusLength: 2048 })]));
+
+function published({ kid, ...changes }) {
+  const jwk = pairs.get(kid).publicKey.export({ format: "jwk" });
+  return { ...jwk, kid, use: "sig", alg: "RS256", ...changes };
+}
+
+const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const whole = (base, changes) => Object.fromEntries(Object.entries({ ...base, ...changes }).filter(([, value]) => value !== null));
+
+function tokenOf({ text, claims, header, key = "one", swap, unsigned, long }) {
+  if (text !== undefined) return text;
+  const said = whole(tokens.claims, { ...claims, ...(long && { name: "x".repeat(long) }) });
+  const input = `${part(whole(tokens.header, header))}.${part(said)}`;
+  const signature = sign("sha256", Buffer.from(input), pairs.get(key).privateKey).toString("base64url");
+  if (unsigned) return `${input}.`;
+  return swap ? `${input.split(".")[0]}.${part({ ...said, ...swap })}.${signature}` : `${input}.${signature}`;
+}
+
+for (const { name, verifies, published: first = [{ kid: "one" }, { kid: "two" }] } of tokens.cases) {
+  test(name, async () => {
+    let keys = first;
+    let away = false;
+    let fetched = 0;
+    const fetch = async (url) => {
+      fetched += 1;
+      assert.equal(String(url), `${tokens.issuer}/.well-known/jwks.json`);
+      if (away) throw new TypeError("fetch failed", { cause: { code: "ECONNREFUSED" } });
+      return Response.json({ keys: keys.map(published) });
+    };
+    const { waits, ...options } = still([], tokens.now);
+    const verifier = new portico.TokenVerifier(tokens.issuer, tokens.audience, { fetch, ...options });
+    for (const { after = 0, away: gone = false, fetches = 0, published: news = keys, believed, error = "InvalidToken", ...token } of verifies) {
+      options.clock.now += after;
+      away = gone;
+      keys = news;
+      fetched = 0;
+      const outcome = believed ? "done" : { error };
+      await keeps(verifier.verify(tokenOf(token)), outcome, ({ subject, userId }) => subject === "17" && userId === 17);
+      assert.equal(fetched, fetches);
+    }
+  });
+}
+
+const deliveries = table("webhooks.json");
+
+function secretOf({ from, bytes, text }) {
+  return text ?? `whsec_${Buffer.from(Array.from({ length: bytes }, (_, place) => from + place)).toString("base64")}`;
+}
+
+for (const { name, headers, body = deliveries.body, secrets = deliveries.secrets, tolerance, event, outcome } of deliveries.cases) {
+  test(name, async () => {
+    const sent = whole(deliveries.headers, headers);
+    const options = { clock: () => deliveries.now, ...(tolerance && { tolerance }) };
+    const given = secrets.length === 1 ? secretOf(secrets[0]) : secrets.map(secretOf);
+    for (const bytes of [body, Buffer.from(body)]) {
+      const verified = portico.verifyWebhook(bytes, sent, given, options);
+      if (outcome.error === "argument") {
+        assert.equal((await rejected(verified)).constructor, TypeError);
+      } else {
+        const { id, type } = event ?? deliveries.event;
+        await keeps(verified, outcome, (found) => found.id === id && found.type === type);
+      }
+    }
   });
 }

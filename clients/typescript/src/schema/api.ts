@@ -1260,7 +1260,10 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description How many products came in from a file, and which ids they have. */
+        /**
+         * @description How many products came in from a file: new ones and changed ones, and the lowest and the
+         *         highest of their ids.
+         */
         ProductsImportedBody: {
             /** @example 250 */
             inserted: number;

@@ -1,0 +1,83 @@
+/** JSON Web Tokens as Portico signs them: RS256 and nothing else (RFC 7519, RFC 8725). */
+
+import type { ProtectedHeaderParameters } from "jose";
+import type { Claims } from "./claims.js";
+import { InvalidToken } from "./errors.js";
+
+const ALGORITHM = "RS256";
+const LONGEST = 16_384;
+const SMALLEST_KEY_BITS = 2048;
+const BITS_PER_CHARACTER = 6; // Of base64url, in which a key set writes numbers.
+
+/** Loaded where a token is verified, so that pages that verify none need not have it. */
+const jose = () => import("jose");
+
+/** Which key a token says it is signed with. Throws `InvalidToken`.
+ *
+ * Nothing else of the header is believed: not where a key is to be found, nor which it is.
+ */
+export async function keyId(token: string): Promise<string> {
+  const { alg, crit, kid } = headerOf(token, await jose());
+  if (alg !== ALGORITHM) throw new InvalidToken(`it is not signed by ${ALGORITHM}`);
+  if (crit !== undefined) throw new InvalidToken("it makes demands that are not known here");
+  if (typeof kid !== "string") throw new InvalidToken("it does not name its key");
+  return kid;
+}
+
+function headerOf(token: string, { decodeProtectedHeader }: typeof import("jose")): ProtectedHeaderParameters {
+  try {
+    if (token.length <= LONGEST && token.split(".").length === 3) return decodeProtectedHeader(token);
+  } catch {
+    // Said below.
+  }
+  throw new InvalidToken("it is not a signed JSON Web Token");
+}
+
+/** The keys of a key set (RFC 7517) that can verify tokens; others are left out. */
+export async function publicKeys(keys: unknown[]): Promise<Map<string, CryptoKey>> {
+  const { importJWK } = await jose();
+  const found = new Map<string, CryptoKey>();
+  for (const one of keys) {
+    const { kid, kty, n, e, use = "sig", alg = ALGORITHM } = (one ?? {}) as Record<string, unknown>;
+    const usable = kty === "RSA" && use === "sig" && alg === ALGORITHM && typeof kid === "string";
+    if (!usable || typeof n !== "string" || typeof e !== "string") continue;
+    if (n.length * BITS_PER_CHARACTER < SMALLEST_KEY_BITS) continue;
+    const key = await importJWK({ kty, n, e }, ALGORITHM).catch(() => undefined);
+    if (key && !(key instanceof Uint8Array)) found.set(kid, key);
+  }
+  return found;
+}
+
+/** What a token must be. `now` is in Unix seconds. */
+interface Expected {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly now: number;
+}
+
+/** What a token says, if all of it is right: signature, `exp`, `nbf`, `iss` and `aud`. Throws `InvalidToken`. */
+export async function verified(token: string, key: CryptoKey, { issuer, audience, now }: Expected): Promise<Claims> {
+  const { jwtVerify } = await jose();
+  const expected = { algorithms: [ALGORITHM], issuer, audience, requiredClaims: ["exp"], currentDate: new Date(now * 1000) };
+  const { payload } = await jwtVerify(token, key, expected).catch((cause: Error) => {
+    throw new InvalidToken(cause.message, { cause });
+  });
+  const { sub: subject, exp = NaN, amr, acr, name, role } = payload;
+  if (typeof subject !== "string") throw new InvalidToken("it does not say who it is about");
+  const expiresAt = new Date(exp * 1000);
+  if (Number.isNaN(expiresAt.getTime())) throw new InvalidToken("its exp is no time");
+  return {
+    subject,
+    userId: Number(subject),
+    expiresAt,
+    name: textOf(name),
+    role: textOf(role),
+    amr: Array.isArray(amr) ? amr : [],
+    acr: textOf(acr),
+    all: payload,
+  };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

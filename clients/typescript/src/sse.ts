@@ -1,0 +1,41 @@
+const LINE_END = /\r\n|\n|\r/;
+
+/** What was sent, and the id by which the stream goes on after it, undefined where there is none. `data` is empty where the
+ * stream says only that. */
+export interface Message {
+  readonly data: string;
+  readonly lastId: string | undefined;
+}
+
+/** Makes messages of one answer's bytes: Server-Sent Events (WHATWG HTML §9.2). What is cut off at its end is no message. */
+export class Parser {
+  readonly #decoder = new TextDecoder();
+  #rest = "";
+  #afterReturn = false;
+  #data: string[] = [];
+  #lastId: string | undefined;
+
+  /** The messages that end in this part. */
+  *feed(part: Uint8Array): Generator<Message, undefined> {
+    let text = this.#decoder.decode(part, { stream: true });
+    if (!text) return;
+    if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1);
+    this.#afterReturn = text.endsWith("\r");
+    const lines = (this.#rest + text).split(LINE_END);
+    this.#rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (line) {
+        this.#field(line);
+      } else {
+        yield { data: this.#data.join("\n"), lastId: this.#lastId };
+        this.#data = [];
+      }
+    }
+  }
+
+  #field(line: string): void {
+    const [, name, value = ""] = /^([^:]*)(?:: ?([^]*))?$/.exec(line) ?? [];
+    if (name === "data") this.#data.push(value);
+    else if (name === "id" && !value.includes("\0")) this.#lastId = value;
+  }
+}

@@ -1,0 +1,137 @@
+/** Events as they happen, over connections that break.
+ *
+ * A stream goes on after the last event that came whole: whatever ended the connection, the next one asks for what came after
+ * it (`Last-Event-ID`), so that none is missed and none comes twice. The first connection is made like any call. Later ones
+ * are tried for as long as it takes, with delays up to half a minute, unless the service refuses them for good: by a 4xx other
+ * than 429, or by a `Retry-After` beyond the client's patience.
+ */
+
+import type { Access } from "./access.js";
+import { query } from "./calls.js";
+import { APIError, ConnectionFailed, UnexpectedAnswer, UntrustedCertificate } from "./errors.js";
+import type { Event, StreamFilters } from "./models.js";
+import { eventOf, unexpected } from "./reading.js";
+import { Parser } from "./sse.js";
+import type { Answer } from "./transport.js";
+
+const EVENT_STREAM = "text/event-stream";
+
+/** Events as they happen, to be read by `for await`, which closes it when it is left.
+ *
+ * A connection that breaks is made again by itself. It goes on where it was: no event is missed, and none comes twice.
+ */
+export class EventStream implements AsyncIterableIterator<Event, undefined> {
+  readonly #access: Access;
+  readonly #path: string;
+  readonly #closing = new AbortController();
+  readonly #events: AsyncGenerator<Event, undefined>;
+  #lastId: string | undefined;
+  #first: Promise<Answer> | undefined;
+
+  /** @internal Without `after`, it begins now. */
+  constructor(access: Access, { after, ...rest }: StreamFilters) {
+    this.#access = access;
+    this.#path = "/events/stream" + query(rest);
+    this.#lastId = after === undefined ? undefined : String(after);
+    this.#events = this.#follow();
+  }
+
+  /** Begins it, unless it has: it tells of what happens from then on. Throws `Gone` where events after `after` are no longer
+   * kept, any other `APIError` where the service refuses it, and `ConnectionFailed`. */
+  async open(): Promise<this> {
+    this.#first ??= this.#connect();
+    await this.#first;
+    return this;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** The next event, waited for; it is done once this is closed. Throws as `open` does. */
+  next(): Promise<IteratorResult<Event, undefined>> {
+    return this.#events.next();
+  }
+
+  /** Closes it. */
+  async return(): Promise<IteratorResult<Event, undefined>> {
+    this.close();
+    return this.#events.return(undefined);
+  }
+
+  /** Ends the stream, also for whoever waits for its next event. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async *#follow(): AsyncGenerator<Event, undefined> {
+    const { signal } = this.#closing;
+    try {
+      await this.open();
+      for (let opened = await this.#first; opened; opened = await this.#connectAgain()) {
+        const parser = new Parser();
+        for (let part = await this.#part(opened); part; part = await this.#part(opened)) {
+          for (const { data, lastId } of parser.feed(part)) {
+            if (signal.aborted) return;
+            this.#lastId = lastId || this.#lastId;
+            if (data) yield read(data);
+          }
+        }
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      this.close();
+    }
+  }
+
+  async #part(opened: Answer): Promise<Uint8Array | undefined> {
+    try {
+      return await opened.part();
+    } catch (error) {
+      if (error instanceof ConnectionFailed) return undefined;
+      throw error;
+    }
+  }
+
+  async #connect(): Promise<Answer> {
+    const headers = { accept: EVENT_STREAM, ...(this.#lastId !== undefined && { "last-event-id": this.#lastId }) };
+    const { signal: streamed } = this.#closing;
+    const opened = await this.#access.success({ method: "GET", path: this.#path, headers, streamed });
+    if (!opened.headers.get("content-type")?.startsWith(EVENT_STREAM)) {
+      this.close();
+      throw unexpected(opened);
+    }
+    return opened;
+  }
+
+  async #connectAgain(): Promise<Answer | undefined> {
+    const { requests } = this.#access;
+    const { signal } = this.#closing;
+    let asked = 0;
+    for (const delay of requests.delays()) {
+      await requests.sleep(asked + delay, signal);
+      if (signal.aborted) break;
+      try {
+        return await this.#connect();
+      } catch (error) {
+        asked = error instanceof APIError ? (error.retryAfter ?? 0) : 0;
+        if (!isPassing(error) || asked > requests.patience) throw error;
+      }
+    }
+    return undefined;
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  if (error instanceof APIError) return error.status === 429 || error.status >= 500;
+  return error instanceof ConnectionFailed && !(error instanceof UntrustedCertificate);
+}
+
+function read(data: string): Event {
+  try {
+    return eventOf(data);
+  } catch (cause) {
+    throw new UnexpectedAnswer("an event of the stream cannot be understood", { cause });
+  }
+}
