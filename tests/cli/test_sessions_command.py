@@ -67,6 +67,12 @@ def test_a_list_tells_who_is_signed_in(on_each: Running) -> None:
     assert first.cookie.partition("=")[2] not in text
 
 
+def test_what_is_not_there_is_called_what_it_was_called(on_each: Running) -> None:
+    for name in ("login", "session"):
+        code, line = on_each.installation.refused("sessions", "revoke", f"{name}-987654")
+        assert (code, line) == (1, f"There is no {name} 987654.")
+
+
 def test_an_ended_session_or_login_fails_on_the_very_next_request(on_each: Running) -> None:
     person = Person(on_each)
     assert person.statuses() == (200, 200)

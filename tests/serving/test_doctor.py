@@ -227,6 +227,11 @@ def test_a_server_that_serves_an_older_certificate_is_found(installation: Instal
     assert problems["certificate"]["message"] == "the server serves an older one"
 
 
+def test_a_server_with_another_port_than_is_set_is_well(installation: Installation) -> None:
+    with installation.serving("--port", str(free_port())):
+        assert examined(installation) == {}
+
+
 def test_another_program_on_the_port_is_found(installation: Installation) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", installation.port))

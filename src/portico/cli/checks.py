@@ -5,6 +5,7 @@ import os
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -272,8 +273,11 @@ async def mail(settings: Settings) -> Finding:
 
 def server(settings: Settings) -> Iterator[Finding]:
     """Whether a server runs, answers, and serves the certificate that is on disk."""
+    held = holder(settings.data)
+    process = held and held.process
+    if held and held.port:  # it may have been started with another than is set here
+        settings = replace(settings, port=held.port)
     where = f"{settings.host} port {settings.port}"
-    process = holder(settings.data)
     try:
         status, served = _ask(settings, "/readyz")
     except ConnectionRefusedError:

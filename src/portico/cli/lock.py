@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from portico.cli.output import CommandError
 
@@ -16,8 +17,9 @@ NAME = "server.lock"
 
 
 @contextmanager
-def only_server(data: Path) -> Iterator[None]:
-    """Holds the data directory; the system lets go of it if this process dies.
+def only_server(data: Path, port: int) -> Iterator[None]:
+    """Holds the data directory for a server on `port`; the system lets go of it if this process
+    dies.
 
     Raises `CommandError` where another server has it.
     """
@@ -27,26 +29,33 @@ def only_server(data: Path) -> Iterator[None]:
         while not _taken(lock):
             if time.monotonic() > deadline:
                 raise CommandError(
-                    f"Another server, process {_process(lock)}, uses the data directory {data}."
-                    " Stop it first; --workers serves with more processes, --data serves other"
-                    " data."
+                    f"Another server, process {_held(lock).process}, uses the data directory"
+                    f" {data}. Stop it first; --workers serves with more processes, --data serves"
+                    " other data."
                 )
             time.sleep(WAIT_SECONDS / 20)
         os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        os.pwrite(lock, f"{os.getpid()} {port}".encode(), 0)
         yield
     finally:
         os.close(lock)
 
 
-def holder(data: Path) -> int | None:
-    """The process of the server that uses the data directory, if one does."""
+class Holder(NamedTuple):
+    """The server that uses a data directory."""
+
+    process: int
+    port: int
+
+
+def holder(data: Path) -> Holder | None:
+    """The server that uses the data directory, if one does."""
     try:
         lock = os.open(data / NAME, os.O_RDONLY)
     except OSError:
         return None
     try:
-        return None if _taken(lock) else _process(lock)
+        return None if _taken(lock) else _held(lock)
     finally:
         os.close(lock)
 
@@ -59,5 +68,6 @@ def _taken(lock: int) -> bool:
     return True
 
 
-def _process(lock: int) -> int:
-    return int(os.pread(lock, 20, 0) or 0)
+def _held(lock: int) -> Holder:
+    process, _, port = os.pread(lock, 40, 0).partition(b" ")
+    return Holder(int(process or 0), int(port or 0))

@@ -65,7 +65,7 @@ def run(settings: Settings, _chosen: Namespace) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     logs.configure(settings.log_level)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with only_server(settings.data):
+    with only_server(settings.data, settings.port):
         for port in filter(None, (settings.port, settings.http_port)):
             _check_port(settings.host, port)
         if settings.tls_cert:

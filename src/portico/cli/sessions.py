@@ -11,6 +11,7 @@ from portico.cli.prepared import environment
 from portico.cli.values import LOGIN, SESSION
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import NotFound
 from portico.domain.sessions import Session, idle_end
 from portico.services.accounts import account
 from portico.services.environment import Environment
@@ -128,8 +129,11 @@ async def _end(settings: Settings, chosen: Namespace) -> None:
     async with environment(settings, chosen) as env:
         if kind == SESSION:
             await end_session(env, row_id, OPERATOR)
-        else:
+            return
+        try:
             await end_grant(env, row_id, OPERATOR)
+        except NotFound:
+            raise NotFound(f"There is no login {row_id}.") from None
 
 
 async def _end_all(settings: Settings, chosen: Namespace) -> tuple[int, int]:

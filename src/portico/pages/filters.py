@@ -26,7 +26,7 @@ def prose(text: str) -> Markup:
     for block in re.split(r"\n{2,}", text.strip()):
         if block.startswith("```"):
             code = block.strip("`").strip("\n")
-            parts.append(Markup("<pre><code>{}</code></pre>").format(code))
+            parts.append(Markup('<pre tabindex="0"><code>{}</code></pre>').format(code))
         else:
             parts.append(Markup("<p>{}</p>").format(inline(block)))
     return Markup("\n").join(parts)

@@ -92,14 +92,17 @@ class Form:
 
     def refuse(self, error: PorticoError) -> None:
         """Keeps why the form was refused, for the page that shows it again."""
+        said: dict[str, list[str]] = {}
         for fault in error.details:  # one of a field with several values names the value too
-            self._faults.setdefault(fault.field.partition(".")[0], fault.message)
+            said.setdefault(fault.field.partition(".")[0], []).append(fault.message)
+        self._faults = {name: "; ".join(faults) for name, faults in said.items()} | self._faults
         self.refused = _LOOK if self._faults else error.message
 
     def fault(self, name: str) -> str:
         """What is wrong with a field, as a sentence; empty where nothing is."""
         text = self._faults.get(name, "")
-        text = text[:1].upper() + text[1:]
+        if "://" not in text.partition(" ")[0]:  # an address stays as it was typed
+            text = text[:1].upper() + text[1:]
         return text if not text or text.endswith((".", "!", "?")) else f"{text}."
 
     @property

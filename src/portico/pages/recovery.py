@@ -16,7 +16,8 @@ from portico.services.recovery import (
 
 async def show_forgot(visit: Visit) -> Reply:
     """GET /forgot."""
-    return visit.page("forgot.html", "Forgot your password?")
+    has_mail = visit.env.has_mail_server
+    return visit.page("forgot.html", "Forgot your password?", has_mail_server=has_mail)
 
 
 async def forgot(visit: Visit) -> Reply:
@@ -29,7 +30,9 @@ async def forgot(visit: Visit) -> Reply:
 
 async def show_sent(visit: Visit) -> Reply:
     """GET /forgot/sent."""
-    return visit.page("sent.html", "Look into your mail")
+    has_mail = visit.env.has_mail_server
+    title = "Look into your mail" if has_mail else "Ask whoever runs this server"
+    return visit.page("sent.html", title, has_mail_server=has_mail)
 
 
 async def show_reset(visit: Visit) -> Reply:

@@ -1,6 +1,7 @@
 """Signing in and out."""
 
 import re
+from urllib.parse import parse_qsl
 
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.factors import factor_name
@@ -51,6 +52,7 @@ async def show(visit: Visit) -> Reply:
         "sign_in.html",
         "Sign in",
         next=target,
+        application=await _application(visit, target),
         passkey_options=request_options(env),
         again=visit.sent("again"),
         providers=env.sign_in_by.values(),
@@ -67,6 +69,16 @@ def _keeps_no_cookies(visit: Visit) -> bool:
     own = f"{visit.site.origin}{visit.site.base}/sign-in"
     is_back = came_from == own and visit.request.method == "GET"
     return is_back and visit.request.header("cookie") is None
+
+
+async def _application(visit: Visit, target: str) -> str:
+    """The name of the application that sends somebody to sign in, if one does."""
+    path, _, query = target.partition("?")
+    if path != f"{visit.site.base}/authorize":
+        return ""
+    client_id = dict(parse_qsl(query)).get("client_id", "")
+    client = await visit.env.clients.by_client_id(client_id)
+    return client.name if client else ""
 
 
 async def sign_in(visit: Visit) -> Reply:
