@@ -99,7 +99,7 @@ async def faulty(tmp_path: Path) -> AsyncIterator[tuple[Faulty, Sequence[Environ
 
 def make(env: Environment, user_id: int, status: int = 200) -> None:
     """An account makes a request, which fails from status 400 on."""
-    env.request_counts.count(user_id, HOUR_NOW, ROUTE, status, 0)
+    env.request_counts.count((user_id, HOUR_NOW, ROUTE, status, 0))
     if status >= 400:
         request_id = f"req_{next(NUMBERS):08}"
         env.request_counts.failed(

@@ -128,23 +128,26 @@ class Measure:
         series.seconds += seconds
         if self._log is not None:
             self._log.add(request, status, seconds)
-        if request.account_id is not None:
-            _count(request, request.account_id, endpoint, status)
+        account_id = request.account_id
+        if account_id is not None:
+            caller = request.caller
+            key_id = caller.credential_id if caller and caller.credential == "api_key" else NO_KEY
+            route = endpoint.name if endpoint else NOWHERE
+            counts = request.environment.request_counts
+            counts.count((account_id, request.now // HOUR, route, status, key_id))
+            if status >= 400 and account_id != NOBODY:
+                counts.failed(
+                    FailedRequest(
+                        account_id,
+                        request.now,
+                        route,
+                        status,
+                        request.error_code,
+                        key_id,
+                        request.id,
+                    )
+                )
 
     def refused(self, environment: str) -> None:
         """Counts one refusal of the rate limiter."""
         self.refusals[environment] = self.refusals.get(environment, 0) + 1
-
-
-def _count(request: Request, account_id: int, endpoint: Endpoint | None, status: int) -> None:
-    """Counts a request as its account will see it, and keeps it where it failed."""
-    caller = request.caller
-    key_id = caller.credential_id if caller and caller.credential == "api_key" else NO_KEY
-    route = endpoint.name if endpoint else NOWHERE
-    counts = request.environment.request_counts
-    counts.count(account_id, request.now // HOUR, route, status, key_id)
-    if status >= 400 and account_id != NOBODY:
-        code = request.error_code
-        counts.failed(
-            FailedRequest(account_id, request.now, route, status, code, key_id, request.id)
-        )
