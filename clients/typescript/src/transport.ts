@@ -93,8 +93,7 @@ function failed({ method, url }: Request, error: unknown): ConnectionFailed {
   const { message, cause } = error as { message?: string; cause?: { code?: string; message?: string } };
   const said = `${method} ${url.split("?")[0]}: ${cause?.message || message}`;
   if (UNTRUSTED.test(cause?.code ?? "")) {
-    const advice = "For a server with an authority of its own, name its certificate in NODE_EXTRA_CA_CERTS.";
-    return new UntrustedCertificate(`${said}. ${advice}`, false, { cause: error });
+    return new UntrustedCertificate(`${said}. Name its authority's certificate in NODE_EXTRA_CA_CERTS.`, false, { cause: error });
   }
   return new ConnectionFailed(said, !UNSENT.test(cause?.code ?? ""), { cause: error });
 }

@@ -1,0 +1,113 @@
+// Events as they happen, over connections that break.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Client, Gone, UnexpectedAnswer } from "@portico/client";
+import { KEY, PLACE, rejected, scripted, still } from "./scripted.js";
+
+const event = (id) => ({ id, type: "product.created", timestamp: "2026-03-15T12:00:00.000Z", data: { id } });
+const message = (id) => `id: ${id}\nevent: product.created\ndata: ${JSON.stringify(event(id))}\n\n`;
+const CONTENT = { "content-type": "text/event-stream" };
+
+/** An answer that comes in parts; "break" breaks off, "wait" stays open until the request is aborted. */
+const parts = (...wanted) => ({ signal }) => {
+  const left = [...wanted];
+  const pull = (controller) => {
+    const next = left.shift();
+    if (next === undefined) return controller.close();
+    if (next === "break") return controller.error(new TypeError("terminated"));
+    if (next !== "wait") return controller.enqueue(new TextEncoder().encode(next));
+    return new Promise((resolve) =>
+      signal.addEventListener("abort", () => (controller.error(signal.reason), resolve())),
+    );
+  };
+  return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }), { headers: CONTENT });
+};
+
+function streamed(filters, ...steps) {
+  const { fetch, requests } = scripted(...steps);
+  const options = still([1, 1, 1, 1, 1, 1, 1, 1]);
+  const client = new Client({ apiKey: KEY, baseUrl: PLACE, fetch, ...options });
+  return { stream: client.events.stream(filters), requests, waits: options.waits };
+}
+
+async function taken(stream, count) {
+  const ids = [];
+  for await (const { id } of stream) {
+    ids.push(id);
+    if (ids.length === count) break;
+  }
+  return ids;
+}
+
+const asked = ({ headers }) => headers["last-event-id"];
+
+test("a stream goes on after the last event that came whole, whatever ended its connection", async () => {
+  const cut = message(3).slice(0, 40);
+  const { stream, requests, waits } = streamed(
+    { after: 0, type: "product.*" },
+    parts(message(1), message(2) + cut, "break"),
+    parts(": hello\n\n", message(3)),
+    { fault: "unsent" },
+    parts(message(4), "wait"),
+  );
+  assert.deepEqual(await taken(stream, 4), [1, 2, 3, 4]);
+  assert.deepEqual(requests.map(asked), ["0", "2", "3", "3"]);
+  assert.equal(requests[0].url.search, "?type=product.*");
+  assert.equal(requests[0].headers.accept, "text/event-stream");
+  assert.equal(requests.at(-1).signal.aborted, true, "leaving it ends the connection");
+  assert.deepEqual(waits, [0.5, 0.5, 0.5]);
+});
+
+test("lines end in every way that they may, and parts anywhere", async () => {
+  const text = `\uFEFF${message(1)}`.replaceAll("\n", "\r\n") + message(2).replaceAll("\n", "\r");
+  const { stream } = streamed({}, parts(...text), parts("wait"));
+  assert.deepEqual(await taken(stream, 2), [1, 2]);
+});
+
+test("an id without data moves on, and data without a field's space is read", async () => {
+  const { stream, requests } = streamed({}, parts(`id: 9\n\ndata:${JSON.stringify(event(1))}\n\n`), parts(message(10), "wait"));
+  assert.deepEqual(await taken(stream, 2), [1, 10]);
+  assert.deepEqual(requests.map(asked), [undefined, "9"]);
+});
+
+test("a later connection is tried for as long as it takes", async () => {
+  const busy = { status: 503, code: "SERVICE_UNAVAILABLE", headers: { "retry-after": "2" } };
+  const { stream, requests, waits } = streamed({}, parts(message(1)), ...Array(9).fill(busy), parts(message(2), "wait"));
+  assert.deepEqual(await taken(stream, 2), [1, 2]);
+  assert.equal(requests.length, 11);
+  assert.ok(waits.every((wait, place) => wait >= 0.5 && (place === 0 || wait >= 2.25)), String(waits));
+});
+
+test("a refusal for good is thrown", async () => {
+  for (const [status, code] of [[410, "GONE"], [403, "PERMISSION_DENIED"]]) {
+    const { stream } = streamed({}, parts(message(1)), { status, code });
+    assert.equal((await rejected(taken(stream, 2))).code, code);
+  }
+  const { stream } = streamed({ after: 3 }, { status: 410, code: "GONE" });
+  assert.ok((await rejected(stream.open())) instanceof Gone);
+});
+
+test("a wait beyond patience is left to the caller", async () => {
+  const limited = { status: 429, code: "RATE_LIMITED", headers: { "retry-after": "61" } };
+  const { stream } = streamed({}, parts(message(1)), limited);
+  assert.equal((await rejected(taken(stream, 2))).retryAfter, 61);
+});
+
+test("what is no stream, and what is no event, is told as such", async () => {
+  const none = streamed({}, { status: 200, data: {} });
+  assert.ok((await rejected(none.stream.next())) instanceof UnexpectedAnswer);
+  const odd = streamed({}, parts("data: {}\n\n", "wait"));
+  assert.ok((await rejected(odd.stream.next())) instanceof UnexpectedAnswer);
+});
+
+test("closing ends it for whoever waits for its next event", async () => {
+  const { stream, requests, waits } = streamed({}, parts(message(1), "wait"));
+  await stream.open();
+  assert.equal((await stream.next()).value.id, 1);
+  const waiting = stream.next();
+  setImmediate(() => stream.close());
+  assert.deepEqual(await waiting, { value: undefined, done: true });
+  assert.deepEqual(await stream.next(), { value: undefined, done: true });
+  assert.equal(requests.length, 1);
+  assert.deepEqual(waits, []);
+});
