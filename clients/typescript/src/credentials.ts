@@ -15,7 +15,7 @@ class ByPassword {
     this.#otp = otp;
   }
 
-  /** The body of a request that signs in. */
+  /** @internal The body of a request that signs in. */
   async fields(): Promise<Record<string, string>> {
     const code = this.#otp ? { otp: await this.#otp() } : {};
     return { email: this.email, password: this.#password, ...code };
