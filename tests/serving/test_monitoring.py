@@ -1,0 +1,69 @@
+"""The dashboard and the alert rules ask for what the server tells."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import yaml  # type: ignore[import-untyped] # it ships none
+from prometheus_client.parser import text_string_to_metric_families
+
+from documents import ROOT
+from operating import Installation, until
+
+METRIC = re.compile(r"\b(portico_\w+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
+GROUPED = re.compile(r"\bby \(([^)]*)\)")
+SHOWN = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
+
+
+def asked() -> Iterator[tuple[str, str]]:
+    """Each expression, with the text that shows its labels."""
+    dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text())
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            yield target["expr"], target["legendFormat"]
+    for variable in dashboard["templating"]["list"][1:]:
+        name, label = variable["definition"].removeprefix("label_values(")[:-1].split(", ")
+        yield f"sum by ({label}) ({name})", ""
+    for group in yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text())["groups"]:
+        for rule in group["rules"]:
+            yield rule["expr"], json.dumps(rule["annotations"])
+
+
+def told_by(installation: Installation) -> dict[str, set[tuple[str, str]]]:
+    """The labels of each metric, with their values, once every job has run that they tell of."""
+    with installation.serving() as service:
+        service.ask("/v1/users/me")
+
+        def text() -> str:
+            shown = service.ask("/metrics").text
+            tidied = 'last_success_timestamp_seconds{environment="live",job="tidy"}'
+            return shown if tidied in shown else ""
+
+        told: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for family in text_string_to_metric_families(until(text, "the first tidying")):
+            for sample in family.samples:
+                told[sample.name] |= set(sample.labels.items())
+    return told
+
+
+def test_every_metric_and_label_that_is_asked_for_exists(installation: Installation) -> None:
+    told = told_by(installation)
+    labels = {metric: {label for label, _ in found} for metric, found in told.items()}
+    expressions = list(asked())
+    assert len(expressions) > 20
+    for expression, shown in expressions:
+        assert expression.count("(") == expression.count(")"), expression
+        named = METRIC.findall(expression)
+        assert named, expression
+        has: set[str] = set()
+        for metric, matchers in named:
+            assert metric in labels, expression
+            for label, relation, value in MATCHER.findall(matchers):
+                assert label in labels[metric], expression
+                assert relation != "=" or (label, value) in told[metric], expression
+            has |= labels[metric]
+        grouped = {label.strip() for by in GROUPED.findall(expression) for label in by.split(",")}
+        assert grouped <= has, expression
+        assert set(SHOWN.findall(shown)) <= (grouped or has), expression
