@@ -17,13 +17,14 @@ from portico.cli.parsers import (
     sandbox,
     sessions,
     signing_keys,
+    trust,
     users,
     webhooks,
 )
 
 _NOUNS = (
     *(users, keys, sessions, clients, signing_keys, products, events),
-    *(webhooks, sandbox, audit, openapi),
+    *(webhooks, sandbox, audit, openapi, trust),
 )
 
 

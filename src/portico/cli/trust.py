@@ -1,0 +1,121 @@
+"""`portico trust`: how this machine and its browsers come to trust the local authority."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from portico.cli.output import CommandError, answer, say
+from portico.settings import Settings
+
+Find = Callable[[str], str | None]
+"""Where a program is, None where there is none."""
+
+_NAME = "Portico local authority"
+
+
+class Store(NamedTuple):
+    """Something that holds authorities, and the commands that add one."""
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    here: bool
+    """Whether they can be run on this machine."""
+
+
+def run(settings: Settings, chosen: Namespace) -> None:
+    """Prints what to do; with --install, does what can be done here."""
+    if not settings.tls or settings.tls_cert is not None:
+        raise CommandError("The local authority is not used: the certificate is the operator's.")
+    authority = (settings.data / "tls" / "ca.pem").resolve()
+    if not authority.exists():
+        raise CommandError(f"{authority} is not there yet: `portico init` makes it.")
+    known = list(stores(authority, Path.home(), shutil.which))
+    if chosen.install:
+        known = [store for store in known if store.here]
+        if not known:
+            raise CommandError("No store of this machine is known; `portico trust` tells of all.")
+        sys.stderr.write(f"{_text(authority, known)}\nRun these commands? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise CommandError("Nothing was changed.")
+        for store in known:
+            install(store)
+        say("Restart your browser.")
+        return
+    facts: dict[str, Any] = {
+        "ca_certificate": str(authority),
+        "stores": [
+            {"name": one.name, "here": one.here, "commands": list(map(shlex.join, one.commands))}
+            for one in known
+        ],
+    }
+    answer(facts, _text(authority, known), as_json=chosen.json)
+
+
+def stores(authority: Path, home: Path, find: Find) -> Iterator[Store]:
+    """Every store that is known, those of this machine by where their programs and profiles are."""
+    file = str(authority)
+    root = () if os.geteuid() == 0 else ("sudo",)
+    placed = "/usr/local/share/ca-certificates/portico.crt"
+    debian, fedora = find("update-ca-certificates"), find("trust")
+    yield Store(
+        "Debian, Ubuntu, Alpine: curl, Python and others",
+        ((*root, "install", "-m", "644", file, placed), (*root, "update-ca-certificates")),
+        here=debian is not None,
+    )
+    yield Store(
+        "Fedora, Red Hat, Arch, openSUSE: curl, Python and others",
+        ((*root, "trust", "anchor", "--store", file),),
+        here=fedora is not None and debian is None,
+    )
+    nss = find("certutil") is not None and sys.platform == "linux"
+    shared = home / ".pki" / "nssdb"
+    make = (
+        ("mkdir", "-p", str(shared)),
+        ("certutil", "-N", "--empty-password", "-d", f"sql:{shared}"),
+    )
+    yield Store(
+        "Chrome and Chromium on Linux",
+        (*(() if (shared / "cert9.db").exists() else make), _added(shared, file)),
+        here=nss,
+    )
+    profiles = sorted(path.parent for path in home.glob(".mozilla/firefox/*/cert9.db"))
+    yield Store(
+        "Firefox on Linux",
+        tuple(_added(profile, file) for profile in profiles)
+        or (_added(home / ".mozilla" / "firefox" / "PROFILE", file),),
+        here=nss and bool(profiles),
+    )
+    keychain = "/Library/Keychains/System.keychain"
+    add = ("sudo", "security", "add-trusted-cert", "-d", "-r", "trustRoot", "-k", keychain, file)
+    yield Store("macOS: Safari, Chrome, curl", (add,), here=False)
+    windows = ("certutil", "-addstore", "-f", "ROOT", "ca.pem")
+    yield Store("Windows, as administrator, with a copy of the file", (windows,), here=False)
+
+
+def install(store: Store) -> None:
+    """Runs a store's commands. Raises `CommandError` for the first that fails."""
+    for command in store.commands:
+        try:
+            failed = subprocess.run(command, check=False).returncode  # noqa: S603 - shown and asked for
+        except OSError:
+            failed = 1
+        if failed:
+            raise CommandError(f"{store.name}: `{shlex.join(command)}` failed.")
+
+
+def _added(store: Path, file: str) -> tuple[str, ...]:
+    return ("certutil", "-A", "-d", f"sql:{store}", "-n", _NAME, "-t", "C,,", "-i", file)
+
+
+def _text(authority: Path, known: list[Store]) -> str:
+    lines = [f"The local authority is {authority}; never hand out the ca.key beside it."]
+    for store in known:
+        lines += ["", f"{store.name}:", *(f"  {shlex.join(one)}" for one in store.commands)]
+    return "\n".join(lines)
