@@ -40,6 +40,7 @@ from portico.jobs.reminders import REMIND_PERIOD, Remind
 from portico.jobs.runner import Job, Runner
 from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
 from portico.jobs.tidy import TIDY_PERIOD, Tidy
+from portico.jobs.uploads import UPLOADS_PERIOD, TakeUploads
 from portico.mail.files import FileOutlet
 from portico.mail.protocol import Outlet
 from portico.mail.smtp import SmtpOutlet
@@ -195,6 +196,7 @@ class Portico:
             random=self.random,
             tell=published,
             destinations=self.destinations,
+            uploads=settings.data / "uploads" / name,
             events_days=settings.events_days,
             require_second_factor=settings.require_second_factor,
             has_mail_server=settings.smtp_url is not None,
@@ -249,8 +251,7 @@ class Server:
         self._log = RequestLog(sys.stderr) if settings.log_requests else None
         measure = Measure(self._log)
         credentials = {env.name: Credentials(env) for env in portico.environments}
-        self._limiter = portico.live.limiter
-        self._environments = portico.environments
+        self._portico = portico
         self._process = portico.random(16).hex()
         self._flushes = [
             Flush(
@@ -290,13 +291,12 @@ class Server:
             Router([*served.mounts, *_files(served, settings, open_responder), operations]),
             Router([refusal, operations]),
         )
-        # On the port of plain HTTP there is nothing but the refusal.
-        self.plain = pipeline(Router([refusal]), Router([refusal]))
+        self.plain = pipeline(Router([refusal]), Router([refusal]))  # there is nothing else
 
     async def start(self) -> None:
         """Takes up what the last run left, and begins to keep it."""
         try:
-            await self._limiter.ping()
+            await self._portico.live.limiter.ping()
         except Unavailable as error:
             log.warning("%s Requests get 503 until it does.", error.message)
         for flush in self._flushes:
@@ -305,9 +305,8 @@ class Server:
 
     def _jobs(self) -> Iterator[Job]:
         """What runs beside requests."""
-        for env, flush, deliver in zip(
-            self._environments, self._flushes, self._delivers, strict=True
-        ):
+        each = zip(self._portico.environments, self._flushes, self._delivers, strict=True)
+        for env, flush, deliver in each:
             store = StoreRequests(env, self._process)
             yield Job(env.name, "deliveries", 0, deliver.run)
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
@@ -315,6 +314,7 @@ class Server:
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
             yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
+            yield Job(env.name, "uploads", UPLOADS_PERIOD, TakeUploads(env, self._portico.live).run)
             yield Job(env.name, "feed", 0, env.feed.run)
             yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)
             if env.mirror is not None:

@@ -11,8 +11,8 @@ from portico.domain.imports import FileRow
 from portico.domain.published import EVENT_TYPES, Published
 from portico.services.accounts import give_key, set_plan
 from portico.services.imports import (
-    BATCH_ROWS,
     IDLE_SECONDS,
+    LARGE,
     store_in_batches,
     tell_of_idle,
 )
@@ -178,7 +178,7 @@ async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> No
 
 async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(api: Api) -> None:
     editor = await api.caller("editor")
-    importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (3 * BATCH_ROWS), OPERATOR)
+    importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (3 * LARGE.rows), OPERATOR)
 
     async def after(seconds: int) -> list[dict[str, Any]]:
         api.clock.advance(seconds=seconds)
@@ -191,11 +191,11 @@ async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(a
     assert await after(IDLE_SECONDS - 1) == []
     (first,) = await after(1)
     assert await after(IDLE_SECONDS) == [first]
-    assert first["inserted"] == first["last_id"] - first["first_id"] + 1 == 2 * BATCH_ROWS
-    assert [outcome.inserted async for outcome in importing] == [BATCH_ROWS]
+    assert first["inserted"] == first["last_id"] - first["first_id"] + 1 == 2 * LARGE.rows
+    assert [outcome.inserted async for outcome in importing] == [LARGE.rows]
     _, rest = await after(IDLE_SECONDS)
     assert rest["first_id"] == first["last_id"] + 1
-    assert rest["inserted"] == BATCH_ROWS
+    assert rest["inserted"] == LARGE.rows
     notes = await api.live.audit.page(action="products.imported", limit=9)
     assert [note.credential for note in notes] == ["command"] * 2
 

@@ -93,6 +93,14 @@ ROWS: dict[Aging, tuple[str, int]] = {
     ),
     Aging.RATE_COUNTERS: ("INSERT INTO rate_counters VALUES (:name, 0, 1, :at, 1)", TODAY - 1),
     Aging.FLUSHES: ("INSERT INTO flushes VALUES (:name, 1, :at)", NOON - 35 * DAY),
+    Aging.UPLOADS: (
+        (
+            "INSERT INTO uploads (token, account_id, actor, name, updates, size, state,"
+            " created_at, seen_at, line, done, inserted, updated, unchanged, faulty, problem)"
+            " VALUES (:name, 1, '{}', 'a.csv', 0, 1, 'stored', :at, 0, 0, 0, 0, 0, 0, 0, '')"
+        ),
+        NOON - DAY,
+    ),
     Aging.LEASES: ("INSERT INTO leases VALUES (:name, 'killed', :at)", NOON - DAY),
 }
 """How a row of each kind is made, and the age below which it goes at noon."""

@@ -44,7 +44,6 @@ class _Import:
         self._source = source
         self._form = form
         self._update = update
-        self._line = 0
         self._reading = False
         self._stopping = False
         self.inserted = 0
@@ -63,7 +62,6 @@ class _Import:
                 if row.faults:
                     self._refuse(row)
                 else:
-                    self._line = row.line
                     yield row
                 bar.update(row.end - bar.n)
 
@@ -103,7 +101,7 @@ class _Import:
         async with aclosing(store_in_batches(env, self.good_rows(), OPERATOR)) as batches:
             async for outcome in batches:
                 self._count(outcome)
-                self.stored_to_line = self._line
+                self.stored_to_line = outcome.line
 
     def _count(self, outcome: Outcome) -> None:
         self.inserted += outcome.inserted

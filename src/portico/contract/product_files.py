@@ -16,6 +16,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
+from io import BufferedReader
 from typing import Any, BinaryIO
 
 import msgspec
@@ -38,6 +39,7 @@ from portico.domain.ids import MAX_ID
 from portico.domain.imports import FileRow
 from portico.domain.money import price_text
 from portico.domain.products import Product
+from portico.domain.uploads import Rejected
 from portico.domain.words import Format
 
 MAX_ROW_BYTES = 1024 * 1024
@@ -91,6 +93,21 @@ def read_products(file: BinaryIO, form: Format, *, update: bool = False) -> Iter
     Raises `Unreadable` for a bad CSV header."""
     lines = _Lines(file)
     return _csv(lines, update=update) if form == "csv" else _ndjson(lines, update=update)
+
+
+def rows_of(file: BufferedReader, name: str, *, update: bool) -> Iterator[FileRow]:
+    """Every row of a file whose format its name tells, or else how it begins. Raises as `sniff`
+    and `read_products` do."""
+    return read_products(file, format_of(name) or sniff(file.peek(1)), update=update)
+
+
+def report(rejected: Iterable[Rejected]) -> bytes:
+    """Faulty rows as a table: a line for each fault."""
+    faults = ((row.line, fault.field, fault.message) for row in rejected for fault in row.faults)
+    head = [("line", "field", "message")]
+    return _csv_text(head) + _csv_text(
+        (line, _guarded(field), _guarded(message)) for line, field, message in faults
+    )
 
 
 class _Lines:

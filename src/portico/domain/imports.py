@@ -24,8 +24,11 @@ class FileRow(msgspec.Struct):
 
 
 class Outcome(NamedTuple):
-    """What came of some rows of a file, or would come of them. `refused` are those that the
-    products as they are by now do not allow."""
+    """What came of some rows of a file up to a line and a byte, or would come of them. `refused`
+    are those that are faulty, and those that the products as they are by now do not allow."""
+
+    line: int
+    end: int
 
     inserted: int
     updated: int

@@ -229,6 +229,28 @@ class TypedRequest(Generic[Q_co, B_co]):
             ) from error
         return b"".join(chunks)
 
+    async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
+        """The body as it comes. Raises as `read_body` does: beyond `limit` bytes, and when nothing
+        comes for `BODY_SECONDS`, or not all of it within `seconds`."""
+        length = self.header("content-length")
+        if length is not None and length.isdigit() and int(length) > limit:
+            raise _too_large(limit)
+        self._chunks = chunks = _chunks(self._proto)
+        end = asyncio.get_running_loop().time() + seconds
+        size = 0
+        while True:
+            left = end - asyncio.get_running_loop().time()
+            try:
+                chunk = await asyncio.wait_for(anext(chunks, None), min(left, BODY_SECONDS))
+            except TimeoutError as error:
+                raise RequestTimeout("The body did not arrive in time.") from error
+            if chunk is None:
+                return
+            size += len(chunk)
+            if size > limit:
+                raise _too_large(limit)
+            yield chunk
+
     async def discard_body(self) -> None:
         """Takes in, within bounds, what nobody has read of the body, once it is answered: a sender
         that finds its connection closed meanwhile may never see the answer."""

@@ -94,6 +94,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     on_address: bool = False
     """Of a page: whether it counts against the address on the plan Free, as every endpoint of the
     authorization server that anyone may call."""
+    file_bytes: int = 0
+    """Of a page: how large a file its form sends at most; 0: it sends none."""
     sets_cookie: bool = False
     """Whether a success carries `Set-Cookie`."""
 

@@ -9,6 +9,7 @@ from portico.domain.invitations import KEPT
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.sessions import DEVICE_SECONDS
 from portico.domain.times import DAY, SECOND
+from portico.domain.uploads import KEPT as KEPT_UPLOADS
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
@@ -54,6 +55,7 @@ def bounds(now: int) -> dict[Aging, int]:
         # Yesterday's stay, for a clock that is set back over midnight.
         Aging.RATE_COUNTERS: today - 1,
         Aging.FLUSHES: now - FLUSH_DAYS * DAY,
+        Aging.UPLOADS: now - KEPT_UPLOADS,
         # Those of processes that were killed.
         Aging.LEASES: now - DAY,
     }

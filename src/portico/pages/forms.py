@@ -1,7 +1,7 @@
 """What a form sent, and what was wrong with it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from portico.domain.errors import (
@@ -13,6 +13,9 @@ from portico.domain.errors import (
     UnsupportedMediaType,
 )
 from portico.domain.text import text_fault
+
+if TYPE_CHECKING:
+    from portico.pages.multipart import SentFile
 
 T = TypeVar("T")
 
@@ -31,8 +34,12 @@ class Form:
     nobody types it again, or else what is stored.
     """
 
-    def __init__(self, sent: Mapping[str, Sequence[str]] | None = None) -> None:
-        """`sent` are the values of each field, None where nothing was."""
+    def __init__(
+        self, sent: Mapping[str, Sequence[str]] | None = None, file: "SentFile | None" = None
+    ) -> None:
+        """`sent` are the values of each field, None where nothing was; `file` is what comes after
+        them."""
+        self.file = file
         self._sent = sent
         self._faults: dict[str, str] = {}
         self.refused = ""

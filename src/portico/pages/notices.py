@@ -13,6 +13,7 @@ NOTICES = {
     "factor-renamed": "The factor has its new name.",
     "factors-reset": "The user's second factors were removed.",
     "account-made": "Your account is ready. Sign in.",
+    "import-discarded": "The file was discarded.",
     "invitation-revoked": "The invitation was taken back. Its link opens nothing.",
     "invited": "The invitation is on its way.",
     "key-revoked": "The key was revoked. It fails from now on.",

@@ -27,11 +27,16 @@ from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
 from portico.pages.html import template
+from portico.pages.multipart import AROUND_BYTES, read_file_form
+from portico.pages.multipart import CONTENT_TYPE as MULTIPART
 from portico.pages.site import Site, cookie_kept_back, csrf_token, html, see_other
 from portico.state.callers import ACCOUNT_PAGES
 
 LOOKING = Plan("looking at pages", 300, 20_000)
 """What everybody may look at and send, so that looking at one's use does not use it up."""
+
+FILE_SECONDS = 1_000.0
+"""How long a file may take to arrive: 100 MiB by a line of one megabit a second."""
 
 TITLES = {
     400: "This cannot be read",
@@ -48,7 +53,15 @@ TITLES = {
     503: "Please try again",
 }
 
-_REFUSALS = (Invalid, Duplicate, Conflict, Gone, AuthenticationRequired, RateLimited, Unavailable)
+_REFUSALS = (
+    Invalid,
+    Duplicate,
+    Conflict,
+    Gone,
+    AuthenticationRequired,
+    RateLimited,
+    Unavailable,
+)
 """What a form is shown again for."""
 
 _AGAIN = """<!doctype html>
@@ -93,8 +106,7 @@ class PageResponder:
             except AuthenticationRequired:
                 return self._to_sign_in(request, place, cookie)
         self._check_origin(request)
-        body = await request.read_body(PUBLIC_BODY_LIMIT if endpoint.public else BODY_LIMIT)
-        form = read_form(request.header("content-type"), body)
+        form = await _form(request, endpoint)
         if not endpoint.public:
             # While the form came in, the session may have ended, or the role have changed.
             caller = await self._caller(cookie, self._accounts.environment.clock())
@@ -189,6 +201,16 @@ class PageResponder:
             reply.status = 422 if shown.status == 401 else shown.status
             reply.headers += [field for field in shown.headers if field[0] == "retry-after"]
             return reply
+
+
+async def _form(request: Request, endpoint: Endpoint) -> Form:
+    """What was sent; a file only as far as the fields before it."""
+    content_type, file_bytes = request.header("content-type"), endpoint.route.file_bytes
+    if file_bytes and (content_type or "").lower().startswith(MULTIPART):
+        body = request.stream_body(file_bytes + AROUND_BYTES, FILE_SECONDS)
+        return await read_file_form(content_type, body)
+    limit = PUBLIC_BODY_LIMIT if endpoint.public else BODY_LIMIT
+    return read_form(content_type, await request.read_body(limit))
 
 
 def _check_token(form: Form, cookie: str | None) -> None:

@@ -73,7 +73,8 @@ class PageRoute(NamedTuple):
     access: str | Access = Access.ANY_CALLER
     never_refused: bool = False
     on_address: bool = False
-    """These two: see `Route`."""
+    file_bytes: int = 0
+    """These three: see `Route`."""
 
 
 def routes(site: Site, pages: Sequence[PageRoute]) -> tuple[AnyRoute, ...]:
@@ -88,6 +89,7 @@ def routes(site: Site, pages: Sequence[PageRoute]) -> tuple[AnyRoute, ...]:
             form=Form,
             never_refused=page.never_refused,
             on_address=page.on_address,
+            file_bytes=page.file_bytes,
         )
         for page in pages
     )

@@ -30,6 +30,7 @@ class Environment(Stores):
         self.refresh_family_days = wiring.refresh_family_days
         self.max_key_days = wiring.max_key_days
         self.destinations = wiring.destinations
+        self.uploads_directory = wiring.uploads
         self.events_days = wiring.events_days
         self.require_second_factor = wiring.require_second_factor
         self.has_mail_server = wiring.has_mail_server

@@ -6,7 +6,14 @@ one long transaction, for which other writers wait.
 """
 
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+)
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +32,18 @@ from portico.services.environment import Environment
 from portico.services.products import new_product, stored_values
 from portico.storage.imports import UntoldImport
 
-BATCH_ROWS = 2_000
-BATCH_BYTES = 4 * 1024 * 1024
-"""Of text, so that memory is bounded whatever the rows are like."""
+
+class Most(NamedTuple):
+    """How much of a file a batch is, so that memory is bounded whatever the rows are like."""
+
+    rows: int
+    size: int
+    """In bytes."""
+
+
+LARGE = Most(2_000, 4 * 1024 * 1024)
+SMALL = Most(100, 256 * 1024)
+"""Where requests wait for the same event loop: it is held for some 10 ms."""
 
 IDLE_SECONDS = 60
 """After how long others tell of what an import has stored."""
@@ -38,11 +54,20 @@ IDLE_PERIOD = 10.0
 _EVER = 2**63 - 1
 
 
-class _Batch(NamedTuple):
-    """Some rows of a file: new products, and changes whose values are in the form stored."""
+Keep = Callable[[Change, Outcome], Awaitable[None]]
+"""Stores in the transaction of a batch what came of it."""
 
-    new: list[Product]
-    changes: list[FileRow]
+
+class _Batch(msgspec.Struct):
+    """Some rows of a file: new products, changes whose values are in the form that is stored, and
+    faulty ones. It ends with that line and that byte."""
+
+    start: int
+    new: list[Product] = []
+    changes: list[FileRow] = []
+    faulty: list[FileRow] = []
+    line: int = 0
+    end: int = 0
 
 
 class _Changed(NamedTuple):
@@ -55,16 +80,20 @@ class _Changed(NamedTuple):
 
 
 async def store_in_batches(
-    env: Environment, rows: Iterable[FileRow], by: By
+    env: Environment,
+    rows: Iterable[FileRow],
+    by: By,
+    most: Most = LARGE,
+    keep: Keep | None = None,
 ) -> AsyncGenerator[Outcome, None]:
-    """Stores rows without faults; yields what came of every batch once it is on disk. What was
+    """Stores the rows without faults; yields what came of every batch once it is on disk. What was
     yielded stays, whatever happens afterwards, and is noted at the end; where the process is
     killed before, `tell_of_idle` does it."""
     name = env.random(16).hex()
     stored = False
     try:
-        for batch in _batches(rows, env.clock()):
-            outcome = await env.change(by, partial(_store_part, env, name, batch))
+        for batch in _batches(rows, env.clock(), most):
+            outcome = await env.change(by, partial(_store_part, env, name, batch, keep))
             stored = stored or bool(outcome.inserted or outcome.updated)
             yield outcome
     finally:
@@ -72,12 +101,13 @@ async def store_in_batches(
             await env.change(by, partial(_tell, env, name, _EVER))
 
 
-async def check_in_batches(env: Environment, rows: Iterable[FileRow]) -> AsyncIterator[Outcome]:
-    """What would come of rows without faults, were they stored now."""
-    for batch in _batches(rows, 0):
+async def check_in_batches(
+    env: Environment, rows: Iterable[FileRow], most: Most = LARGE
+) -> AsyncIterator[Outcome]:
+    """What would come of rows, were they stored now."""
+    for batch in _batches(rows, 0, most):
         ids = [row.id for row in batch.changes]
-        applied = _apply(batch, await env.products.several(ids), 0)
-        yield _outcome(batch, applied)
+        yield _outcome(batch, _apply(batch, await env.products.several(ids), 0))
 
 
 async def tell_of_idle(env: Environment) -> None:
@@ -88,14 +118,19 @@ async def tell_of_idle(env: Environment) -> None:
         await env.change(By(idle.actor), partial(_tell, env, idle.name, at))
 
 
-async def _store_part(env: Environment, name: str, batch: _Batch, change: Change) -> Outcome:
+async def _store_part(
+    env: Environment, name: str, batch: _Batch, keep: Keep | None, change: Change
+) -> Outcome:
     applied, ids = await _store(env, batch, change)
+    outcome = _outcome(batch, applied)
     if ids:
         change.told_elsewhere()
-        counts = len(batch.new), len(applied.pairs)
+        counts = outcome.inserted, outcome.updated
         stored = UntoldImport(name, change.by.actor, change.now, *counts, min(ids), max(ids))
         await env.imports.add(change.tx, stored)
-    return _outcome(batch, applied)
+    if keep is not None:
+        await keep(change, outcome)
+    return outcome
 
 
 async def _store(env: Environment, batch: _Batch, change: Change) -> tuple[_Changed, list[int]]:
@@ -133,7 +168,14 @@ def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
 
 
 def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
-    return Outcome(len(batch.new), len(applied.pairs), applied.unchanged, applied.refused)
+    return Outcome(
+        batch.line,
+        batch.end,
+        len(batch.new),
+        len(applied.pairs),
+        applied.unchanged,
+        batch.faulty + applied.refused,
+    )
 
 
 async def _tell(env: Environment, name: str, at: int, change: Change) -> None:
@@ -154,7 +196,7 @@ async def store_at_once(
     async def work(change: Change) -> Outcome:
         inserted = updated = unchanged = 0
         first, last = _EVER, 0
-        for batch in _batches(spool, change.now):
+        for batch in _batches(spool, change.now, LARGE):
             applied, ids = await _store(env, batch, change)
             if applied.refused:
                 line = applied.refused[0].line
@@ -167,7 +209,7 @@ async def store_at_once(
             progress(len(batch.new) + len(batch.changes))
         if last:
             change.note(ProductsImported(inserted, updated, first, last))
-        return Outcome(inserted, updated, unchanged, [])
+        return Outcome(0, 0, inserted, updated, unchanged, [])
 
     return await env.change(by, work)
 
@@ -207,21 +249,21 @@ class Spool:
         return map(self._decoder.decode, self._file)
 
 
-def _batches(rows: Iterable[FileRow], now: int) -> Iterator[_Batch]:
-    """Rows without faults by batches of bounded size."""
-    batch = _Batch([], [])
-    size = 0
+def _batches(rows: Iterable[FileRow], now: int, most: Most) -> Iterator[_Batch]:
+    """Rows by batches of bounded size."""
+    batch = _Batch(0)
     for row in rows:
-        if row.id:
+        batch.line, batch.end = row.line, row.end
+        if row.faults:
+            batch.faulty.append(row)
+        elif row.id:
             row.values = stored_values(row.values)
             batch.changes.append(row)
-            size += sum(len(value) for value in row.values.values() if isinstance(value, str))
         else:
-            product = new_product(row.values, now)
-            batch.new.append(product)
-            size += len(product.description) + len(product.images) + len(product.metadata)
-        if len(batch.new) + len(batch.changes) >= BATCH_ROWS or size >= BATCH_BYTES:
+            batch.new.append(new_product(row.values, now))
+        count = len(batch.new) + len(batch.changes) + len(batch.faulty)
+        if count >= most.rows or batch.end - batch.start >= most.size:
             yield batch
-            batch, size = _Batch([], []), 0
-    if batch.new or batch.changes:
+            batch = _Batch(batch.end)
+    if batch.line:
         yield batch

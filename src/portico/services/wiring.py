@@ -1,6 +1,7 @@
 """What an environment is made of before it runs: what is settled, and what it runs on."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -47,6 +48,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     tell: Tell
     destinations: Destinations
     """Where webhooks may lead."""
+    uploads: Path
+    """The directory of files on their way in."""
     events_days: int
     require_second_factor: str
     """Who must have a second factor: `off` (nobody), `admins` or `all`."""

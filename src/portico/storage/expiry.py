@@ -50,6 +50,7 @@ class Aging(Enum):
     FAILED_REQUESTS = ("failed_requests", "at", "user_id, at, request_id")
     RATE_COUNTERS = ("rate_counters", "day", "caller")
     FLUSHES = ("flushes", "at", "writer")
+    UPLOADS = ("uploads", "created_at")
     LEASES = ("leases", "until", "name")
 
     def __init__(self, table: str, age: str, key: str = "rowid") -> None:

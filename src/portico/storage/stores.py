@@ -24,6 +24,7 @@ from portico.storage.requests import Requests
 from portico.storage.sessions import Sessions
 from portico.storage.shown_once import ShownOnce
 from portico.storage.signing_keys import SigningKeys
+from portico.storage.uploads import Uploads
 from portico.storage.users import Users
 from portico.storage.webhooks import Webhooks
 
@@ -49,6 +50,7 @@ class Stores:
         self.audit = Audit(db)
         self.events = Events(db)
         self.imports = Imports(db)
+        self.uploads = Uploads(db)
         self.webhooks = Webhooks(db)
         self.deliveries = Deliveries(db)
         self.rate_counters = RateCounters(db)

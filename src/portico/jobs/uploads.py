@@ -1,0 +1,190 @@
+"""Checks and stores the files of products that pages have taken in.
+
+Whoever finds a file in its data directory works on it, one process at a time, a few rows at a time
+so that requests go on beside it. How far it is stands in the transaction of the rows themselves:
+where a process is killed, another goes on after the last row that is stored.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import aclosing, suppress
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+
+from portico.contract.product_files import rows_of
+from portico.domain.audit import By
+from portico.domain.errors import PermissionDenied, PorticoError, Unavailable
+from portico.domain.imports import FileRow, Outcome
+from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.times import MINUTE, SECOND
+from portico.domain.uploads import MAX_FAULTS, MAX_TOLD, SILENT, Rejected, State, Upload
+from portico.services.change import Change
+from portico.services.environment import Environment
+from portico.services.imports import SMALL, check_in_batches, store_in_batches
+from portico.services.uploads import path_of
+from portico.storage.database import Transaction
+
+UPLOADS_PERIOD = 0.5
+
+_FORGOTTEN = 20 * MINUTE
+"""How old a file is that nothing refers to and nobody is still sending."""
+
+_TOLD_EVERY = SECOND // 2
+
+log = logging.getLogger(__name__)
+
+
+class _TakenOver(Exception):
+    """Another process goes on with the file."""
+
+
+class TakeUploads:
+    """The files of one environment that lie in this data directory."""
+
+    def __init__(self, env: Environment, accounts: Environment) -> None:
+        """`accounts` is the environment of those who have sent them."""
+        self._env = env
+        self._accounts = accounts
+
+    async def run(self) -> None:
+        """Works on what is there, one file after the other, and clears away what is left over.
+        Raises `Unavailable`; another run goes on then."""
+        uploads = await self._env.uploads.all()
+        self._clear({one.token for one in uploads if one.state not in ("stored", "failed")})
+        for upload in uploads:
+            if upload.under_way and path_of(self._env, upload).exists():
+                await self._take(upload)
+
+    def _clear(self, known: set[str]) -> None:
+        """Removes files that nothing refers to: of uploads that broke off with their process, are
+        done or forgotten."""
+        directory = self._env.uploads_directory
+        for path in directory.iterdir() if directory.is_dir() else ():
+            with suppress(FileNotFoundError):  # another process was sooner
+                age = self._env.clock() - path.stat().st_mtime * SECOND
+                if path.name not in known and age > _FORGOTTEN:
+                    path.unlink()
+
+    async def _take(self, upload: Upload) -> None:
+        env, now = self._env, self._env.clock()
+        async with env.db.transaction() as tx:
+            mine = await env.uploads.claim(tx, upload.id, now, now - SILENT)
+        if mine is None:
+            return
+        told = await env.uploads.rejected(mine.id)
+        work = _Work(env, self._accounts, mine, told)
+        try:
+            await work.do(path_of(env, mine))
+        except _TakenOver:
+            return
+        except Unavailable:
+            raise
+        except PorticoError as error:
+            await work.end("failed", error.message)
+        except Exception:
+            await work.end("failed", "Something went wrong here. What is stored stays stored.")
+            raise
+
+
+class _Work:
+    """One pass over one file. `_upload` and `_told` are as they are stored."""
+
+    def __init__(
+        self, env: Environment, accounts: Environment, upload: Upload, told: list[Rejected]
+    ) -> None:
+        self._env = env
+        self._accounts = accounts
+        self._upload = upload
+        self._told = told
+        self._ahead = upload, told
+
+    async def do(self, path: Path) -> None:
+        """Checks the file, or stores what is not stored yet."""
+        checking = self._upload.state == "checking"
+        with path.open("rb") as file:
+            rows = rows_of(file, self._upload.name, update=self._upload.updates)
+            await (self._check(rows) if checking else self._store(rows))
+        await self.end("checked" if checking else "stored")
+
+    async def end(self, state: State, problem: str = "") -> None:
+        """Stores what came of it; a file that is not needed any more goes."""
+        # What was counted of a batch that failed is not stored.
+        ahead, told = (self._upload, self._told) if problem else self._ahead
+        self._ahead = msgspec.structs.replace(ahead, state=state, problem=problem), told
+        async with self._env.db.transaction() as tx:
+            await self._write(tx)
+        if state != "checked":
+            path_of(self._env, self._upload).unlink(missing_ok=True)
+
+    async def _check(self, rows: Iterator[FileRow]) -> None:
+        nothing = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
+        self._ahead = msgspec.structs.replace(self._upload, **nothing), []
+        async for outcome in check_in_batches(self._env, rows, SMALL):
+            self._count(*self._ahead, outcome)
+            if self._env.clock() - self._upload.seen_at >= _TOLD_EVERY:
+                async with self._env.db.transaction() as tx:
+                    await self._write(tx)
+                self._upload, self._told = self._ahead
+            await asyncio.sleep(0)
+
+    async def _store(self, rows: Iterator[FileRow]) -> None:
+        rest = await _after(self._upload.line, rows)
+        by = By(self._upload.actor)
+        await self._require_permission()
+        async with aclosing(store_in_batches(self._env, rest, by, SMALL, self._keep)) as batches:
+            async for _ in batches:
+                self._upload, self._told = self._ahead
+                await self._require_permission()
+                await asyncio.sleep(0)
+
+    async def _keep(self, change: Change, outcome: Outcome) -> None:
+        change.told_elsewhere()
+        self._count(self._upload, self._told, outcome)
+        await self._write(change.tx)
+
+    def _count(self, upload: Upload, told: list[Rejected], outcome: Outcome) -> None:
+        """Adds what came of a batch."""
+        upload = msgspec.structs.replace(
+            upload,
+            seen_at=self._env.clock(),
+            line=outcome.line,
+            done=outcome.end,
+            inserted=upload.inserted + outcome.inserted,
+            updated=upload.updated + outcome.updated,
+            unchanged=upload.unchanged + outcome.unchanged,
+            faulty=upload.faulty + len(outcome.refused),
+        )
+        refused = sorted(outcome.refused, key=lambda row: row.line)[: MAX_TOLD - len(told)]
+        more = [Rejected(row.line, row.faults[:MAX_FAULTS]) for row in refused]
+        self._ahead = upload, told + more if more else told
+
+    async def _write(self, tx: Transaction) -> None:
+        ahead, told = self._ahead
+        if not await self._env.uploads.move(tx, self._upload, ahead):
+            raise _TakenOver
+        if told is not self._told:
+            await self._env.uploads.tell(tx, ahead.id, told)
+
+    async def _require_permission(self) -> None:
+        """Raises `PermissionDenied` where whoever has sent the file may not change products any
+        more."""
+        user = await self._accounts.users.get(self._upload.account_id)
+        if (
+            user is None
+            or user.suspended_at is not None
+            or "write:products" not in ROLE_SCOPES[user.role]
+        ):
+            raise PermissionDenied("Whoever has sent this file may not change products any more.")
+
+
+async def _after(line: int, rows: Iterator[FileRow]) -> Iterator[FileRow]:
+    """The rows after this line."""
+    for count, row in enumerate(rows):
+        if row.line > line:
+            return chain([row], rows)
+        if count % SMALL.rows == 0:
+            await asyncio.sleep(0)
+    return iter(())

@@ -1,0 +1,95 @@
+"""Products from a file: sent, checked, and then stored."""
+
+from portico.contract.product_files import report
+from portico.domain.errors import Invalid, NotFound, PayloadTooLarge, Unreadable
+from portico.domain.times import MINUTE
+from portico.domain.uploads import MAX_BYTES, MAX_TOLD, MAX_WAITING, Upload
+from portico.http.messages import Reply
+from portico.pages.site import PageRoute, Visit
+from portico.services.uploads import begin_storing, discard, path_of, take_in
+
+_SHOWN = 20
+"""Faulty rows that the page shows; the file to download has more."""
+
+_LOST = MINUTE
+"""After how long without a sign a file counts as lost with its host."""
+
+
+async def show_form(visit: Visit) -> Reply:
+    """GET /products/import."""
+    latest = await visit.env.uploads.latest(visit.user.id, MAX_WAITING)
+    most = MAX_BYTES >> 20
+    return visit.page("import.html", "Import products", uploads=latest, most=most)
+
+
+async def send(visit: Visit) -> Reply:
+    """POST /products/import."""
+    form = visit.form
+    if form.file is None or not form.file.name:
+        raise Invalid("Choose a file.")
+    try:
+        upload = await take_in(
+            visit.env,
+            visit.user.id,
+            form.file.name,
+            form.file.chunks(),
+            await visit.by(),
+            updates=form.has("update"),
+        )
+    except (Unreadable, PayloadTooLarge) as error:
+        raise Invalid(error.message) from error
+    return visit.go(f"/products/import/{upload.id}")
+
+
+async def _upload(visit: Visit) -> Upload:
+    upload = await visit.env.uploads.get(visit.request.resource_id)
+    if upload is None or upload.account_id != visit.user.id:
+        raise NotFound("This import is not here any more: files are kept for a day.")
+    return upload
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /products/import/{id}: how far it is, or what came of it."""
+    upload = await _upload(visit)
+    silent = visit.request.now - (upload.seen_at or upload.created_at) > _LOST
+    return visit.page(
+        "import_one.html",
+        "Import products",
+        upload=upload,
+        rejected=(await visit.env.uploads.rejected(upload.id))[:_SHOWN] if upload.faulty else [],
+        told=MAX_TOLD,
+        lost=upload.under_way and silent and not path_of(visit.env, upload).exists(),
+    )
+
+
+async def go_on(visit: Visit) -> Reply:
+    """POST /products/import/{id}."""
+    upload_id, account_id, by = visit.request.resource_id, visit.user.id, await visit.by()
+    if visit.form.text("do") == "discard":
+        await discard(visit.env, upload_id, account_id, by)
+        return visit.go("/products/import", done="import-discarded")
+    await begin_storing(visit.env, upload_id, account_id, by)
+    return visit.go(f"/products/import/{upload_id}")
+
+
+async def download_faults(visit: Visit) -> Reply:
+    """GET /products/import/{id}/faults: the faulty rows as a table."""
+    upload = await _upload(visit)
+    return Reply(
+        200,
+        report(await visit.env.uploads.rejected(upload.id)),
+        [
+            ("content-type", "text/csv; charset=utf-8; header=present"),
+            ("content-disposition", f'attachment; filename="faulty-rows-{upload.id}.csv"'),
+            ("cache-control", "no-store"),
+        ],
+    )
+
+
+PAGES = (
+    PageRoute("GET", "/products/import", show_form, "write:products"),
+    PageRoute("POST", "/products/import", send, "write:products", file_bytes=MAX_BYTES),
+    PageRoute("GET", "/products/import/{id}", show, "write:products"),
+    PageRoute("POST", "/products/import/{id}", go_on, "write:products"),
+    PageRoute("GET", "/products/import/{id}/faults", download_faults, "write:products"),
+)

@@ -1,0 +1,117 @@
+"""Files of products that people send to pages: taken in, stored once they are checked, given up."""
+
+import os
+from collections.abc import AsyncIterable
+from pathlib import Path
+
+import msgspec
+
+from portico.domain.audit import By
+from portico.domain.errors import Conflict, NotFound, PayloadTooLarge, Unavailable
+from portico.domain.uploads import MAX_BYTES, MAX_WAITING, Upload
+from portico.services.change import Change
+from portico.services.environment import Environment
+
+_WAITING = ("checking", "checked", "storing")
+
+
+def path_of(env: Environment, upload: Upload) -> Path:
+    """Where a file lies, on the host that it was sent to."""
+    return env.uploads_directory / upload.token
+
+
+async def take_in(
+    env: Environment,
+    account_id: int,
+    name: str,
+    chunks: AsyncIterable[bytes],
+    by: By,
+    *,
+    updates: bool,
+) -> Upload:
+    """Stores a file, to be checked. What does not come whole leaves nothing. Raises `Conflict` for
+    one too many, `PayloadTooLarge`, and what `chunks` raise."""
+    await _room(env, account_id)
+    token = env.random(16).hex()
+    path = env.uploads_directory / token
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        size = await _written(path, chunks)
+
+        async def work(change: Change) -> Upload:
+            actor, now = change.by.actor, change.now
+            await change.check()
+            change.told_elsewhere()
+            sent = Upload(0, token, account_id, actor, name, updates, size, "checking", now)
+            return await env.uploads.add(change.tx, sent)
+
+        return await env.change(by, work)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+async def _room(env: Environment, account_id: int) -> None:
+    latest = await env.uploads.latest(account_id, MAX_WAITING)
+    if len(latest) == MAX_WAITING and all(one.state in _WAITING for one in latest):
+        raise Conflict(
+            f"You have {MAX_WAITING} files here already: import one of them, or discard it."
+        )
+
+
+async def _written(path: Path, chunks: AsyncIterable[bytes]) -> int:
+    """Writes a file that others cannot read; returns its size."""
+    size = 0
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > MAX_BYTES:
+                    raise PayloadTooLarge(f"The file is larger than {MAX_BYTES >> 20} MiB.")
+                file.write(chunk)
+    except OSError as error:
+        raise Unavailable("The file could not be stored here.", 60) from error
+    return size
+
+
+async def begin_storing(env: Environment, upload_id: int, account_id: int, by: By) -> None:
+    """Has a file stored that is checked; where that has begun, nothing happens. Raises `NotFound`,
+    and `Conflict` for a file that cannot be stored."""
+
+    async def work(change: Change) -> None:
+        upload = await _own(env, change, upload_id, account_id)
+        if upload.state in ("storing", "stored"):
+            return
+        if upload.state != "checked":
+            raise Conflict("This file is not checked, so nothing of it can be stored.")
+        await change.check()
+        change.told_elsewhere()
+        empty = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
+        after = msgspec.structs.replace(upload, state="storing", seen_at=0, **empty)
+        await env.uploads.move(change.tx, upload, after)
+        await env.uploads.tell(change.tx, upload_id, [])
+
+    await env.change(by, work)
+
+
+async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> None:
+    """Forgets a file that is not being stored. Raises `NotFound` and `Conflict`."""
+
+    async def work(change: Change) -> Upload:
+        upload = await _own(env, change, upload_id, account_id)
+        if upload.state == "storing":
+            raise Conflict("This file is being stored.")
+        await change.check()
+        change.told_elsewhere()
+        await env.uploads.delete(change.tx, upload_id)
+        return upload
+
+    upload = await env.change(by, work)
+    path_of(env, upload).unlink(missing_ok=True)
+
+
+async def _own(env: Environment, change: Change, upload_id: int, account_id: int) -> Upload:
+    upload = await change.lock(env.uploads, upload_id)
+    if upload is None or upload.account_id != account_id:
+        raise NotFound("This import is not here any more.")
+    return upload

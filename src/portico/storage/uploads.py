@@ -1,0 +1,87 @@
+"""Files of products on their way in: how far each is, and what is wrong with it."""
+
+import msgspec
+
+from portico.domain.audit import Actor
+from portico.domain.uploads import Rejected, Upload
+from portico.storage.database import LOCKED, Database, Rank, Transaction
+from portico.storage.table import Form, Table, json_form
+
+UPLOADS = Table(
+    "uploads",
+    Upload,
+    forms={"actor": json_form(Actor), "updates": Form(int, bool)},
+    fixed=("token", "account_id", "actor", "name", "updates", "size", "created_at"),
+)
+
+_LATEST = f"""
+SELECT {UPLOADS.columns} FROM uploads WHERE account_id = :account_id
+ORDER BY id DESC LIMIT :limit"""
+_ALL = f"SELECT {UPLOADS.columns} FROM uploads ORDER BY id"
+_CLAIM = f"""
+UPDATE uploads SET seen_at = :now
+WHERE id = :id AND state IN ('checking', 'storing') AND seen_at <= :silent_since
+RETURNING {UPLOADS.columns}"""
+_MOVE = f"{UPLOADS.update} AND state = :state_before AND line = :line_before RETURNING id"
+_REPORT = "SELECT rejected FROM uploads WHERE id = :id"
+_TELL = "UPDATE uploads SET rejected = :rejected WHERE id = :id"
+
+_REJECTED = json_form(list[Rejected])
+
+
+class Uploads:
+    """The files of one environment."""
+
+    rank = Rank.REST
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def get(self, upload_id: int, tx: Transaction | None = None) -> Upload | None:
+        """The file with this id; with `tx`, nobody else changes it until that ends."""
+        if tx is None:
+            row = await self._db.one(UPLOADS.by_id, {"id": upload_id})
+        else:
+            row = await tx.one(UPLOADS.by_id + LOCKED[self._db.engine], {"id": upload_id})
+        return UPLOADS.read(row) if row else None
+
+    async def latest(self, account_id: int, limit: int) -> list[Upload]:
+        """The latest files of an account, the newest first."""
+        values = {"account_id": account_id, "limit": limit}
+        return UPLOADS.read_all(await self._db.all(_LATEST, values))
+
+    async def all(self) -> list[Upload]:
+        """Every file, the oldest first: few, since each is forgotten after a day."""
+        return UPLOADS.read_all(await self._db.all(_ALL))
+
+    async def add(self, tx: Transaction, upload: Upload) -> Upload:
+        """Stores a new one, whose id is ignored; returns it with the one it got."""
+        return await UPLOADS.add(tx, upload)
+
+    async def claim(
+        self, tx: Transaction, upload_id: int, now: int, silent_since: int
+    ) -> Upload | None:
+        """Takes a file that nobody has worked on since then; None where somebody has."""
+        values = {"id": upload_id, "now": now, "silent_since": silent_since}
+        row = await tx.one(_CLAIM, values)
+        return UPLOADS.read(row) if row else None
+
+    async def move(self, tx: Transaction, before: Upload, after: Upload) -> bool:
+        """Stores how far a file is; False where it is not any more where it was before: somebody
+        else goes on with it."""
+        values = UPLOADS.values(after)
+        known = {"state_before": before.state, "line_before": before.line}
+        return await tx.one(_MOVE, {**values, **known}) is not None
+
+    async def rejected(self, upload_id: int) -> list[Rejected]:
+        """The rows that do not go in, as far as they are told."""
+        row = await self._db.one(_REPORT, {"id": upload_id})
+        return msgspec.json.decode(row[0], type=list[Rejected]) if row else []
+
+    async def tell(self, tx: Transaction, upload_id: int, rejected: list[Rejected]) -> None:
+        """Stores the rows that do not go in."""
+        await tx.run(_TELL, {"id": upload_id, "rejected": _REJECTED.store(rejected)})
+
+    async def delete(self, tx: Transaction, upload_id: int) -> None:
+        """Forgets a file."""
+        await tx.run(UPLOADS.delete, {"id": upload_id})

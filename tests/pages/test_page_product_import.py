@@ -1,0 +1,335 @@
+"""Products from a file: sent to a page, checked, stored."""
+
+import asyncio
+import csv
+import io
+import json
+import os
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from driving import Api
+from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
+from portico.domain.audit import OPERATOR
+from portico.domain.times import SECOND
+from portico.domain.uploads import MAX_TOLD, SILENT, Upload
+from portico.jobs.uploads import TakeUploads
+from portico.services.uploads import begin_storing
+
+GOOD = {"name": "Lamp", "category": "light", "price": 1}
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    return each_database
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def files(api: Api) -> list[Path]:
+    """What lies in the data directory."""
+    directory = api.live.uploads_directory
+    return list(directory.iterdir()) if directory.is_dir() else []
+
+
+async def cleared(api: Api) -> None:
+    """Waits until the file is gone, which it is right after what came of it is stored."""
+    async with asyncio.timeout(10):
+        while files(api):  # noqa: ASYNC110 - a file is no event
+            await asyncio.sleep(0.02)
+
+
+async def send(
+    visitor: Visitor, content: bytes, name: str = "a.ndjson", **fields: str
+) -> httpx.Response:
+    """The form with a file, as a browser sends it: its fields first."""
+    sent = {"csrf": visitor.csrf, **fields}
+    return await visitor.client.post(
+        f"{DASHBOARD}/products/import",
+        data={key: value for key, value in sent.items() if value},
+        files={"file": (name, content)},
+        headers={"origin": ORIGIN},
+    )
+
+
+async def settled(visitor: Visitor, path: str) -> str:
+    """The page of an import once nobody works on it any more."""
+    async with asyncio.timeout(20):
+        while True:
+            page = await visitor.get(path)
+            assert page.status_code == 200, page.text
+            if "<progress" not in page.text:
+                return unescape(page.text)
+            await asyncio.sleep(0.02)
+
+
+async def checked(visitor: Visitor, content: bytes, **fields: str) -> tuple[str, str]:
+    """The path of an import and its page, once it is checked."""
+    answer = await send(visitor, content, **fields)
+    assert answer.status_code == 303, answer.text
+    path = answer.headers["location"].removeprefix("/dashboard")
+    return path, await settled(visitor, path)
+
+
+def heading(page: str) -> str:
+    found = re.search(r'<h2 role="status">(.*?)</h2>', page)
+    assert found, page
+    return found[1]
+
+
+async def test_a_file_is_checked_first_and_stored_when_its_sender_says_so(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    path, page = await checked(editor, lines(GOOD, {**GOOD, "price": -1}, GOOD))
+    assert heading(page) == "2 rows can go in, 1 row cannot"
+    assert "Line 2: price must not be negative" in page
+    assert (await editor.get("/products")).text.count("/products/1") == 0
+
+    again = [await editor.post(path, do="store") for _ in range(2)]
+    assert [answer.status_code for answer in again] == [303, 303]
+    page = await settled(editor, path)
+    assert heading(page) == "2 products stored"
+    assert (
+        '<p id="count" class="quiet" role="status">2 products</p>'
+        in (await editor.get("/products")).text
+    )
+    assert files(api) == []
+
+
+async def test_an_import_is_noted_and_told_as_that_of_the_command_line(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    path, _ = await checked(editor, lines(GOOD, GOOD))
+    await editor.post(path, do="store")
+    await settled(editor, path)
+
+    (note,) = await api.live.audit.page(action="products.imported", limit=9)
+    assert (note.user_id, note.credential) == (user.id, "session")
+    assert json.loads(note.details) == {"inserted": 2, "updated": 0}
+
+
+async def test_what_was_exported_is_stored_again_where_the_box_is_ticked(api: Api) -> None:
+    product = await api.product(name="Lamp", status="active")
+    await api.product(name="Chair")
+    _, editor = await signed_in(api, "editor")
+    table = (await editor.get("/products/export?format=csv")).text
+    await editor.get("/products/import")
+
+    _, page = await checked(editor, table.encode(), name="p.csv")
+    assert heading(page) == "0 rows can go in, 2 rows cannot"
+    path, page = await checked(editor, table.encode(), name="p.csv", update="yes")
+    assert heading(page) == "2 rows can go in"
+    assert "<dt>As they are already</dt><dd>2</dd>" in page
+    assert "Import 0" not in page
+
+    changed = table.replace(",Lamp,", ",Lantern,").encode()
+    path, page = await checked(editor, changed, name="p.csv", update="yes")
+    assert "<dt>To be changed</dt><dd>1</dd>" in page
+    await editor.post(path, do="store")
+    assert "<dt>Updated</dt><dd>1</dd>" in await settled(editor, path)
+    after = await api.live.products.get(product.id)
+    assert after is not None
+    assert after.name == "Lantern"
+
+
+async def test_the_faulty_rows_are_a_file_that_is_bounded_and_runs_nowhere(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    rows = lines({**GOOD, "=cmd": 1}) + b"no json\n" * (MAX_TOLD + 50)
+    path, page = await checked(editor, rows)
+    assert heading(page) == f"0 rows can go in, {MAX_TOLD + 51:,} rows cannot"
+    assert "These are the first 20 of 1,051." in page
+
+    answer = await editor.get(f"{path}/faults")
+    told = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(told) == MAX_TOLD
+    assert told[0] == {"line": "1", "field": "'=cmd", "message": "unknown field"}
+    assert "attachment" in answer.headers["content-disposition"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", b"\x89PNG\r\n\x1a\n\0", "The CSV header must be UTF-8."),
+        ("a.csv", "name,category,price\nL\xe4mp,l,1\n".encode("utf-16"), "must be UTF-8"),
+        ("a.csv", b"name;category;price\n", "is no field"),
+        ("a.csv", b"name,name,category,price\n", "name stands twice"),
+        ("a.json", b"[{}]", "one product a line"),
+        ("a.csv", b"", "The first line must be a CSV header"),
+    ],
+)
+async def test_a_file_that_is_no_catalogue_is_told(
+    api: Api, name: str, content: bytes, told: str
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    _, page = await checked(editor, content, name=name)
+    assert told in page
+    assert 'value="store"' not in page
+    await cleared(api)
+
+
+@pytest.mark.parametrize(
+    ("content", "counts"),
+    [
+        ("\ufeffname,category,price\nLämp,l,1\n".encode(), "1 row can go in"),
+        ("name,category,price\nLämp,l,1\n".encode("latin-1"), "0 rows can go in, 1 row cannot"),
+        (b"name,category,price\nname,category,price\n", "0 rows can go in, 1 row cannot"),
+        (
+            b"name,category,price\n" + b"x" * 10_000_000 + b",l,1\nLamp,l,1\n",
+            "1 row can go in, 1 row cannot",
+        ),
+    ],
+)
+async def test_rows_that_cannot_be_read_are_told(api: Api, content: bytes, counts: str) -> None:
+    _, editor = await signed_in(api, "editor")
+    _, page = await checked(editor, content, name="a.csv")
+    assert heading(page) == counts
+
+
+async def test_what_changed_after_the_check_is_told_when_it_is_stored(api: Api) -> None:
+    kept = await api.product(name="Lamp")
+    gone = await api.product(name="Chair")
+    _, editor = await signed_in(api, "editor")
+    rows = lines(*({"id": one.id, "price": 7} for one in (kept, gone)))
+    path, page = await checked(editor, rows, update="yes")
+    assert "<dt>To be changed</dt><dd>2</dd>" in page
+    async with api.live.db.transaction() as tx:
+        await api.live.products.delete(tx, gone.id)
+
+    await editor.post(path, do="store")
+    page = await settled(editor, path)
+    assert heading(page) == "1 product stored"
+    assert f"there is no product {gone.id}" in page
+
+
+async def test_viewers_and_other_people_import_nothing(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    path, _ = await checked(editor, lines(GOOD))
+    _, viewer = await signed_in(api)
+    _, other = await signed_in(api, "admin")
+
+    assert (await viewer.get("/products/import")).status_code == 403
+    assert (await send(viewer, lines(GOOD))).status_code == 403
+    assert (await other.get(path)).status_code == 404
+    assert (await other.post(path, do="store")).status_code == 404
+    assert (await other.get(f"{path}/faults")).status_code == 404
+    assert (await other.post(path, do="discard")).status_code == 404
+
+
+async def test_a_file_without_the_token_of_its_form_is_not_stored(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    for token in ("", "0" * 32):
+        assert (await send(editor, lines(GOOD), csrf=token)).status_code == 403
+    assert files(api) == []
+
+
+async def test_a_form_without_a_file_says_so(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    answer = await send(editor, b"", name="")
+    assert answer.status_code in (400, 422)
+    url = f"{DASHBOARD}/products/import"
+    headers = {"origin": ORIGIN, "content-type": "multipart/form-data"}
+    broken = await editor.client.post(url, content=b"x", headers=headers)
+    assert broken.status_code == 415
+
+
+async def test_an_upload_that_stops_half_way_leaves_nothing(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    whole = editor.client.build_request(
+        "POST",
+        f"{DASHBOARD}/products/import",
+        data={"csrf": editor.csrf},
+        files={"file": ("a.ndjson", lines(GOOD, GOOD))},
+    ).read()
+    kind = whole.split(b"\r\n", 1)[0][2:].decode()
+    answer = await editor.client.post(
+        f"{DASHBOARD}/products/import",
+        content=whole[:-60],
+        headers={"origin": ORIGIN, "content-type": f"multipart/form-data; boundary={kind}"},
+    )
+    assert answer.status_code == 422
+    assert said(answer) == "The file did not come whole: send it again."
+    assert files(api) == []
+
+
+async def test_a_file_that_is_too_large_is_refused(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.services.uploads.MAX_BYTES", 1_000)
+    _, editor = await signed_in(api, "editor")
+    answer = await send(editor, lines(GOOD) * 100)
+    assert answer.status_code == 422
+    assert "larger than" in said(answer)
+    assert files(api) == []
+
+
+async def test_no_more_files_wait_than_an_account_may_have(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    paths = [(await checked(editor, lines(GOOD)))[0] for _ in range(3)]
+    refused = await send(editor, lines(GOOD))
+    assert refused.status_code == 409
+    assert len(files(api)) == 3
+
+    assert (await editor.post(paths[0], do="discard")).status_code == 303
+    assert (await editor.get(paths[0])).status_code == 404
+    assert len(files(api)) == 2
+    await checked(editor, lines(GOOD))
+
+
+async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    path, _ = await checked(editor, lines(GOOD))
+    admin = await api.caller("admin")
+    await admin.patch(f"/users/{user.id}", json={"role": "viewer"})
+    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    upload = await ended(api)
+    assert (upload.state, upload.inserted) == ("failed", 0)
+    assert "may not change products" in upload.problem
+
+
+async def ended(api: Api) -> Upload:
+    """The one import that there is, once nobody works on it any more."""
+    job = TakeUploads(api.live, api.live)
+    async with asyncio.timeout(20):
+        while True:
+            await job.run()
+            (upload,) = await api.live.uploads.all()
+            if not upload.under_way:
+                return upload
+
+
+async def test_where_a_process_was_killed_another_goes_on_after_the_last_row(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await checked(editor, lines(*({**GOOD, "name": f"Lamp {n}"} for n in range(3))))
+    (before,) = await api.live.uploads.all()
+    left = {"state": "storing", "line": 2, "inserted": 2, "seen_at": api.clock()}
+    async with api.live.db.transaction() as tx:
+        await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **left))
+
+    await TakeUploads(api.live, api.live).run()
+    (waiting,) = await api.live.uploads.all()
+    assert waiting.under_way
+    api.clock.advance(seconds=SILENT // SECOND)
+    upload = await ended(api)
+    assert (upload.state, upload.inserted) == ("stored", 3)
+    made = [each.name async for batch in api.live.products.batches() for each in batch]
+    assert made == ["Lamp 2"]
+
+
+async def test_what_an_upload_left_behind_that_was_killed_is_cleared_away(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await checked(editor, lines(GOOD))
+    (kept,) = files(api)
+    old, fresh = kept.with_name("old"), kept.with_name("fresh")
+    for path in (old, fresh, kept):
+        path.touch()
+        at = api.clock() // SECOND - (0 if path is fresh else 3600)
+        os.utime(path, (at, at))
+
+    await TakeUploads(api.live, api.live).run()
+    assert set(files(api)) == {kept, fresh}
