@@ -89,6 +89,10 @@ def test_a_joined_row_is_cut_where_one_table_ends_and_the_next_begins() -> None:
     assert THINGS.read(row[thing]) == LAMP
 
 
+BESIDE = {"api_keys": {"reminded_at"}}
+"""Columns that stand in no record: what a job writes down for itself."""
+
+
 @pytest.mark.parametrize(
     "table",
     [USERS, OWNERS, PRODUCTS, LISTED, API_KEYS, CLIENTS, SESSIONS, GRANTS, TOKENS, CODES,
@@ -102,4 +106,4 @@ async def test_a_declared_table_fits_the_one_that_the_migrations_make(
     there = {row[0] for row in rows}
     assert set(table.written) <= there
     if table not in (OWNERS, LISTED):
-        assert there - {"id"} == set(table.written)
+        assert there - {"id"} - BESIDE.get(table.name, set()) == set(table.written)
