@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from driving import Api, settings_for
-from servers import PostgresServer
+from shared_database import SharedDatabase
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def each_database(request: pytest.FixtureRequest) -> dict[str, str]:
     """Variables that choose an empty database of either engine."""
     if request.param == "sqlite":
         return {}
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return {"PORTICO_DATABASE_URL": server.fresh_database()}
+    database: SharedDatabase = request.getfixturevalue("empty_database")
+    return {"PORTICO_DATABASE_URL": database.url}
 
 
 @pytest.fixture
