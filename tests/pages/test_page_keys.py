@@ -1,10 +1,13 @@
 """Narrow keys on their page, and everybody's keys on the admins'."""
 
 import re
+from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import httpx
 import pytest
+from msgspec import structs
 
 from driving import NOON, Api
 from pages.visiting import faults, signed_in
@@ -155,3 +158,13 @@ async def test_only_admins_are_led_to_everybodys_keys(api: Api) -> None:
             assert (f'href="/dashboard{base}/keys/all"' in page.text) is (role == "admin")
             status = (await somebody.get(f"{base}/keys/all")).status_code
             assert status == (200 if role == "admin" else 403)
+
+
+async def test_the_lines_to_copy_trust_the_local_authority_where_that_one_serves(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    line = f"curl --cacert {api.settings.data}/tls/ca.pem https://localhost:8443/v1/users/me -H "
+    assert line in (await somebody.get("")).text
+    assert line in (await somebody.made("/keys", name="One", type="live", expiry="never")).text
+    other = replace(api.settings, tls_cert=Path("/etc/portico/server.pem"))
+    assert other.local_authority is None
+    assert structs.replace(api.live.addresses, authority=None).curl == "curl"

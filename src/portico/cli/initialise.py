@@ -111,8 +111,8 @@ def welcome(facts: dict[str, Any], settings: Settings) -> str:
     """What a person is shown once."""
     admin, keys = facts["admin"], facts["keys"]
     # Whoever serves another certificate than the local one knows how clients come to trust it.
-    local = settings.tls and settings.tls_cert is None
-    trust = f"--cacert {shlex.quote(facts['ca_certificate'])} " if local else ""
+    authority = settings.local_authority
+    trust = f"--cacert {shlex.quote(str(authority))} " if authority else ""
     return f"""\
 Portico is prepared. Store these now; they are not shown again.
 

@@ -30,9 +30,9 @@ class Store(NamedTuple):
 
 def run(settings: Settings, chosen: Namespace) -> None:
     """Prints what to do; with --install, does what can be done here."""
-    if not settings.tls or settings.tls_cert is not None:
+    authority = settings.local_authority
+    if authority is None:
         raise CommandError("The local authority is not used: the certificate is the operator's.")
-    authority = (settings.data / "tls" / "ca.pem").resolve()
     if not authority.exists():
         raise CommandError(f"{authority} is not there yet: `portico init` makes it.")
     known = list(stores(authority, Path.home(), shutil.which))

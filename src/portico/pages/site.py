@@ -210,6 +210,7 @@ class Visit:
             environment=self.env.name,
             api=self.env.addresses.base,
             auth=self.env.addresses.auth,
+            curl=self.env.addresses.curl,
             theme=user.theme if user else "system",
             user=user,
             csrf=csrf_token(cookie) if cookie else "",

@@ -1,6 +1,7 @@
 """All settings: every group of them in one."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_type_hints
 
 from portico.settings.addresses import PublicAddresses
@@ -31,6 +32,12 @@ class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limi
                 f"{named('workers', sources)} above 1 needs Valkey or Redis, where all count"
                 " together: set valkey_url (PORTICO_VALKEY_URL)"
             )
+
+    @property
+    def local_authority(self) -> Path | None:
+        """The certificate that clients must trust, where no other serves than the local one's."""
+        local = self.tls and self.tls_cert is None
+        return (self.data / "tls" / "ca.pem").resolve() if local else None
 
     def __repr__(self) -> str:
         values = (
