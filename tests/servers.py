@@ -195,7 +195,7 @@ def postgres_server(*, fsync: bool = False) -> Iterator[PostgresServer]:
             server.start()
             yield server
         finally:
-            server.stop()
+            server.stop(signal.SIGQUIT)  # at once: nothing of it is kept
 
 
 def _signal(processes: Iterable[int], number: signal.Signals) -> None:
