@@ -135,7 +135,7 @@ async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, bo
         await page.get_by_role("button", name="Register").click()
         await expect(page.get_by_label("Redirect URIs")).to_have_accessible_description(
             "One on each line. https://, http:// on a loopback address, or the scheme of a native"
-            " application. Http://till.test/ must begin with https://; http:// is for loopback"
+            " application. http://till.test/ must begin with https://; http:// is for loopback"
             " addresses alone."
         )
         await expect(page.get_by_label("read:products")).to_be_checked()
