@@ -43,11 +43,11 @@ class Start:
         return found[1]
 
     def shell(self, script: str) -> str:
-        """What a script prints that ends well."""
+        """What a script prints that ends well, at home where the server began."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=self.directory,
-            env=self.environment,
+            env={**self.environment, "HOME": str(self.directory)},
             capture_output=True,
             text=True,
             check=False,
