@@ -154,27 +154,21 @@ class Portico:
         self.sender = sender or Sender(self.destinations, clock)
         self.fetcher = fetcher or Fetcher()
         self.relying_party = RelyingParty(self.fetcher, clock)
-        authority = str(settings.local_authority) if settings.local_authority else None
+        addresses = partial(
+            Addresses, cookie_domain=settings.cookie_domain, authority=settings.local_authority
+        )
         self.sandbox = self._environment(
             SANDBOX,
-            Addresses(
+            addresses(
                 settings.sandbox_url,
                 settings.sandbox_auth_url,
                 f"{settings.dashboard_url}/{SANDBOX}",
-                settings.cookie_domain,
-                authority,
             ),
             foreign=dict.fromkeys(("live", "read", settings.auth_url), settings.base_url),
         )
         self.live = self._environment(
             LIVE,
-            Addresses(
-                settings.base_url,
-                settings.auth_url,
-                settings.dashboard_url,
-                settings.cookie_domain,
-                authority,
-            ),
+            addresses(settings.base_url, settings.auth_url, settings.dashboard_url),
             foreign=dict.fromkeys(("test", settings.sandbox_auth_url), settings.sandbox_url),
             mirror=self.sandbox,
             providers=settings.providers,

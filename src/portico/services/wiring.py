@@ -28,13 +28,13 @@ class Addresses(msgspec.Struct, frozen=True):
     dashboard: str
     cookie_domain: str | None = None
     """The domain whose hosts share the session cookie."""
-    authority: str | None = None
+    authority: Path | None = None
     """The file of the local authority's certificate, where clients must trust that one."""
 
     @property
     def curl(self) -> str:
         """How curl is called, on this machine."""
-        return f"curl --cacert {quote(self.authority)}" if self.authority else "curl"
+        return f"curl --cacert {quote(str(self.authority))}" if self.authority else "curl"
 
 
 class Wiring(msgspec.Struct, frozen=True, kw_only=True):
