@@ -41,6 +41,7 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
         "requests",
         "streams",
         "tidy",
+        "uploads",
     )
     jobs |= {(env, job) for env in ("live", "sandbox") for job in everywhere}
     labels = [f'{{environment="{environment}",job="{job}"}}' for environment, job in sorted(jobs)]

@@ -50,6 +50,7 @@ _FACTS: dict[Rule, Facts] = {
     },
     network: {
         "maxLength": 43,
+        "pattern": patterns.TEXT,
         "description": "An address or a network (CIDR) without bits set beyond its prefix.",
     },
     moment: {"format": "date-time", "description": "RFC 3339."},
