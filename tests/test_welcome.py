@@ -12,7 +12,6 @@ from portico.settings import load
 FACTS: dict[str, Any] = {
     "admin": {"email": "ada@example.com", "password": "…"},
     "keys": {"live": "…", "test": "…"},
-    "ca_certificate": "/srv/it's here/ca.pem",
     "urls": {
         "base": "https://api.example.com/v1",
         "dashboard": "https://api.example.com/dashboard",
@@ -29,8 +28,10 @@ def pasted(variables: dict[str, str], directory: Path) -> list[str]:
 
 
 def test_the_local_authority_is_named_where_its_certificate_is_served(tmp_path: Path) -> None:
-    assert pasted({}, tmp_path) == [
-        *("curl", "--cacert", "/srv/it's here/ca.pem"),
+    directory = tmp_path / "it's here"
+    directory.mkdir()
+    assert pasted({}, directory) == [
+        *("curl", "--cacert", str(directory / "portico-data" / "tls" / "ca.pem")),
         *("-H", "Authorization: Bearer …"),
         "https://api.example.com/v1/users/me",
     ]
