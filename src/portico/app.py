@@ -40,7 +40,7 @@ from portico.jobs.reminders import REMIND_PERIOD, Remind
 from portico.jobs.runner import Job, Runner
 from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
 from portico.jobs.tidy import TIDY_PERIOD, Tidy
-from portico.jobs.uploads import UPLOADS_PERIOD, TakeUploads
+from portico.jobs.uploads import TakeUploads
 from portico.mail.files import FileOutlet
 from portico.mail.protocol import Outlet
 from portico.mail.smtp import SmtpOutlet
@@ -314,7 +314,7 @@ class Server:
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
             yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
-            yield Job(env.name, "uploads", UPLOADS_PERIOD, TakeUploads(env, self._portico.live).run)
+            yield Job(env.name, "uploads", 0, TakeUploads(env, self._portico.live).run)
             yield Job(env.name, "feed", 0, env.feed.run)
             yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)
             if env.mirror is not None:

@@ -14,12 +14,14 @@ import httpx
 import msgspec
 import pytest
 
-from driving import Api
+from driving import Api, settings_for
 from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
+from portico.contract.product_files import read_products
 from portico.domain.audit import OPERATOR
 from portico.domain.times import SECOND
 from portico.domain.uploads import MAX_TOLD, SILENT, Upload
 from portico.jobs.uploads import TakeUploads
+from portico.services.imports import check_in_batches
 from portico.services.uploads import begin_storing
 
 GOOD = {"name": "Lamp", "category": "light", "price": 1}
@@ -101,6 +103,38 @@ async def test_a_file_is_checked_first_and_stored_when_its_sender_says_so(api: A
         in (await editor.get("/products")).text
     )
     assert files(api) == []
+
+
+async def test_a_file_does_not_wait_until_somebody_looks(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.jobs.uploads.LOOK_SECONDS", 600)
+    api = Api(settings_for(tmp_path, environ))
+    await api.start()
+    _, editor = await signed_in(api, "editor")
+    path, page = await checked(editor, lines(GOOD))
+    assert heading(page) == "1 row can go in"
+    await editor.post(path, do="store")
+    assert heading(await settled(editor, path)) == "1 product stored"
+    await api.aclose()
+    await api.stop()
+
+
+async def test_requests_have_their_turn_while_a_file_is_checked(api: Api) -> None:
+    rows = io.BytesIO(lines(GOOD) * 1_000)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    outcomes = [each async for each in check_in_batches(api.live, read_products(rows, "ndjson"))]
+    beside.cancel()
+    assert [outcome.inserted for outcome in outcomes] == [1_000]
+    assert turns >= 20
 
 
 async def test_an_import_is_noted_and_told_as_that_of_the_command_line(api: Api) -> None:

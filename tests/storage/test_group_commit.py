@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from portico.domain.errors import Unavailable
 from portico.storage.database import UniqueViolation
-from portico.storage.sqlite import GROUP_LIMIT, SqliteDatabase
+from portico.storage.sqlite import AT_ONCE, GROUP_LIMIT, SqliteDatabase
 from portico.storage.sqlite_connection import connect
 
 ADD = "INSERT INTO numbers VALUES (:number)"
@@ -50,6 +50,26 @@ async def gathered(*work: Coroutine[Any, Any, int]) -> list[int | BaseException]
 async def still_works(database: SqliteDatabase, number: int = 1_000_000) -> None:
     async with asyncio.timeout(2):
         await add(database, number)
+
+
+async def test_whatever_waits_has_its_turn_while_many_rows_are_written(
+    sqlite: SqliteDatabase,
+) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    async with sqlite.transaction() as tx:
+        before = turns
+        await tx.run_many(ADD, ({"number": number} for number in range(10 * AT_ONCE)))
+        assert turns - before >= 10
+    beside.cancel()
+    assert await sqlite.one("SELECT count(*) FROM numbers") == (10 * AT_ONCE,)
 
 
 async def test_what_is_answered_is_committed(sqlite: SqliteDatabase, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Checks and stores the files of products that pages have taken in.
 
-Whoever finds a file in its data directory works on it, one process at a time, a few rows at a time
-so that requests go on beside it. How far it is stands in the transaction of the rows themselves:
+Whoever finds a file in its data directory works on it, one process at a time, in batches so short
+that other changes hardly wait. How far it is stands in the transaction of the rows themselves:
 where a process is killed, another goes on after the last row that is stored.
 """
 
@@ -27,7 +27,8 @@ from portico.services.imports import SMALL, check_in_batches, store_in_batches
 from portico.services.uploads import path_of
 from portico.storage.database import Transaction
 
-UPLOADS_PERIOD = 0.5
+LOOK_SECONDS = 0.5
+"""How often is looked for what nobody rang for: what another process took in, or has left."""
 
 _FORGOTTEN = 20 * MINUTE
 """How old a file is that nothing refers to and nobody is still sending."""
@@ -48,10 +49,14 @@ class TakeUploads:
         """`accounts` is the environment of those who have sent them."""
         self._env = env
         self._accounts = accounts
+        self._bell = env.uploads_bell.listener()
+        self._wait = 0.0
 
     async def run(self) -> None:
-        """Works on what is there, one file after the other, and clears away what is left over.
-        Raises `Unavailable`; another run goes on then."""
+        """Waits until there may be something to do, then works on what is there, one file after the
+        other, and clears away what is left over. Raises `Unavailable`; another run goes on then."""
+        await self._bell.wait(self._wait)
+        self._wait = LOOK_SECONDS
         uploads = await self._env.uploads.all()
         self._clear({one.token for one in uploads if one.state not in ("stored", "failed")})
         for upload in uploads:
@@ -128,7 +133,6 @@ class _Work:
                 async with self._env.db.transaction() as tx:
                     await self._write(tx)
                 self._upload, self._told = self._ahead
-            await asyncio.sleep(0)
 
     async def _store(self, rows: Iterator[FileRow]) -> None:
         rest = await _after(self._upload.line, rows)
@@ -138,7 +142,6 @@ class _Work:
             async for _ in batches:
                 self._upload, self._told = self._ahead
                 await self._require_permission()
-                await asyncio.sleep(0)
 
     async def _keep(self, change: Change, outcome: Outcome) -> None:
         change.told_elsewhere()

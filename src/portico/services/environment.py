@@ -12,6 +12,7 @@ from portico.services.signing import Signer
 from portico.services.subscriptions import Subscriptions
 from portico.services.wiring import Engines, Wiring
 from portico.state.request_counts import RequestCounts
+from portico.storage.bell import Bell
 from portico.storage.stores import Stores
 
 
@@ -51,6 +52,8 @@ class Environment(Stores):
         self.mirror = mirror
         self.mirror_is_behind = asyncio.Event()
         """Set where a mirror could not be reached."""
+        self.uploads_bell = Bell()
+        """Rings when a file waits to be checked or stored."""
         self.request_counts = RequestCounts()
         self.feed = Feed(self, engines.db.bell)
         self.subscriptions = Subscriptions(

@@ -5,6 +5,7 @@ it, and the writer is free while the next batch is made. All or nothing is anoth
 one long transaction, for which other writers wait.
 """
 
+import asyncio
 import tempfile
 from collections.abc import (
     AsyncGenerator,
@@ -42,8 +43,11 @@ class Most(NamedTuple):
 
 
 LARGE = Most(2_000, 4 * 1024 * 1024)
-SMALL = Most(100, 256 * 1024)
-"""Where requests wait for the same event loop: it is held for some 10 ms."""
+SMALL = Most(500, 256 * 1024)
+"""Where other changes wait for the same process: some 40 ms, and for the commit."""
+
+_BREATH = 50
+"""After so many rows whatever else waits for the event loop has its turn."""
 
 IDLE_SECONDS = 60
 """After how long others tell of what an import has stored."""
@@ -92,7 +96,7 @@ async def store_in_batches(
     name = env.random(16).hex()
     stored = False
     try:
-        for batch in _batches(rows, env.clock(), most):
+        async for batch in _batches(rows, env.clock(), most):
             outcome = await env.change(by, partial(_store_part, env, name, batch, keep))
             stored = stored or bool(outcome.inserted or outcome.updated)
             yield outcome
@@ -105,7 +109,7 @@ async def check_in_batches(
     env: Environment, rows: Iterable[FileRow], most: Most = LARGE
 ) -> AsyncIterator[Outcome]:
     """What would come of rows, were they stored now."""
-    for batch in _batches(rows, 0, most):
+    async for batch in _batches(rows, 0, most):
         ids = [row.id for row in batch.changes]
         yield _outcome(batch, _apply(batch, await env.products.several(ids), 0))
 
@@ -196,7 +200,7 @@ async def store_at_once(
     async def work(change: Change) -> Outcome:
         inserted = updated = unchanged = 0
         first, last = _EVER, 0
-        for batch in _batches(spool, change.now, LARGE):
+        async for batch in _batches(spool, change.now, LARGE):
             applied, ids = await _store(env, batch, change)
             if applied.refused:
                 line = applied.refused[0].line
@@ -249,10 +253,12 @@ class Spool:
         return map(self._decoder.decode, self._file)
 
 
-def _batches(rows: Iterable[FileRow], now: int, most: Most) -> Iterator[_Batch]:
+async def _batches(rows: Iterable[FileRow], now: int, most: Most) -> AsyncGenerator[_Batch, None]:
     """Rows by batches of bounded size."""
     batch = _Batch(0)
-    for row in rows:
+    for number, row in enumerate(rows, 1):
+        if number % _BREATH == 0:
+            await asyncio.sleep(0)
         batch.line, batch.end = row.line, row.end
         if row.faults:
             batch.faulty.append(row)

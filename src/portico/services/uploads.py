@@ -45,10 +45,12 @@ async def take_in(
             sent = Upload(0, token, account_id, actor, name, updates, size, "checking", now)
             return await env.uploads.add(change.tx, sent)
 
-        return await env.change(by, work)
+        upload = await env.change(by, work)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+    env.uploads_bell.ring()
+    return upload
 
 
 async def _room(env: Environment, account_id: int) -> None:
@@ -92,6 +94,7 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
         await env.uploads.tell(change.tx, upload_id, [])
 
     await env.change(by, work)
+    env.uploads_bell.ring()
 
 
 async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> None:

@@ -85,7 +85,7 @@ class ProductSearch:
         self, tx: Transaction, ids: Sequence[int], products: Sequence[Product]
     ) -> None:
         """Indexes products that are not indexed, under these ids instead of their own."""
-        words = [_words(product) for product in products]
+        words = map(_words, products)
         if self._engine == "sqlite":
             rows: Iterable[Params] = (
                 {"id": new, "name": " ".join(name), "description": " ".join(description)}

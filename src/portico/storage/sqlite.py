@@ -9,6 +9,7 @@ is answered before the commit that holds their write is on disk.
 import asyncio
 import contextlib
 import functools
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -40,6 +41,8 @@ from portico.storage.sqlite_reads import SlowReads
 
 BUSY_STEP_SECONDS = 0.01
 GROUP_LIMIT = 256
+AT_ONCE = 50
+"""Rows that one transaction writes before whatever else waits for the event loop has its turn."""
 WATCH_SECONDS = 0.2
 """How often the file is looked at for what other processes committed: a read of shared memory."""
 
@@ -72,7 +75,10 @@ class _Writes:
         self._execute(sql, params).fetchall()
 
     async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
-        self._many(sql, rows).fetchall()
+        left = iter(rows)
+        while part := list(itertools.islice(left, AT_ONCE)):
+            self._many(sql, part).fetchall()
+            await asyncio.sleep(0)
 
     async def script(self, sql: str) -> None:
         self._execute(sql).fetchall()
