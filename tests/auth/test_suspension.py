@@ -14,6 +14,7 @@ from portico.services.mirrors import lagging, mirror_of
 from portico.services.recovery import ask_reset, reset_password
 from portico.services.suspension import resume, suspend
 from portico.services.users import delete_user
+from portico.storage.audit import AuditFilter
 from signing_in import AUTH, PASSWORD, Visitor, session_of, somewhere
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -46,7 +47,7 @@ async def test_only_who_knows_the_password_learns_of_the_suspension(api: Api, ur
     wrong = await told(user.email, "Wr0ngword")
     assert "suspended" not in wrong
     assert wrong == await told("nobody@example.com", PASSWORD)
-    entry = (await api.live.audit.page(limit=10, action="sign_in.refused"))[-1]
+    entry = (await api.live.audit.page(AuditFilter(action="sign_in.refused"), limit=10))[-1]
     assert (entry.target_id, entry.details) == (str(user.id), '{"suspended":true}')
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from driving import EXAMPLES, NOON, Api
 from portico.domain.audit import Actor, By
 from portico.services.clients import Registered, delete_client, renew_secret
+from portico.storage.audit import AuditFilter
 from signing_in import (
     CALLBACK,
     CHALLENGE,
@@ -484,7 +485,7 @@ async def test_who_poses_as_a_client_is_noted_as_often_as_the_address_may_ask(
         posing = (shop.client.client_id, "ocs_wrong")
         refused = await visitor.form("token", {"grant_type": "refresh_token"}, basic=posing)
         assert refused.status_code == (401 if number < 30 else 429)
-    entries = await api.live.audit.page(action="client.refused", limit=99)
+    entries = await api.live.audit.page(AuditFilter(action="client.refused"), limit=99)
     assert len(entries) == 30
     assert {entry.target_id for entry in entries} == {shop.client.client_id}
     assert "ocs_wrong" not in str(entries)

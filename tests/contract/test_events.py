@@ -17,6 +17,7 @@ from portico.services.imports import (
     tell_of_idle,
 )
 from portico.services.sandbox import reset
+from portico.storage.audit import AuditFilter
 from portico.storage.database import NOTHING, Params, Row, Transaction
 from signing_in import PASSWORD
 
@@ -196,7 +197,7 @@ async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(a
     _, rest = await after(IDLE_SECONDS)
     assert rest["first_id"] == first["last_id"] + 1
     assert rest["inserted"] == LARGE.rows
-    notes = await api.live.audit.page(action="products.imported", limit=9)
+    notes = await api.live.audit.page(AuditFilter(action="products.imported"), limit=9)
     assert [note.credential for note in notes] == ["command"] * 2
 
 

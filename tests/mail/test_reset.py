@@ -25,6 +25,7 @@ from portico.services.recovery import (
     verify_email,
 )
 from portico.services.suspension import suspend
+from portico.storage.audit import AuditFilter
 from signing_in import PASSWORD, Visitor, client_of, login_of, session_of, tokens_of
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -228,7 +229,7 @@ async def test_of_fifty_uses_at_once_one_gives_its_password(api: Api, post: Post
     stored = await fresh(api.live, user)
     assert stored.password_hash is not None
     assert await api.live.passwords.verify(passwords[won[0]], stored.password_hash)
-    entries = await api.live.audit.page(limit=100, action="password.reset")
+    entries = await api.live.audit.page(AuditFilter(action="password.reset"), limit=100)
     assert len(entries) == 1
 
 

@@ -11,6 +11,7 @@ from pages.visiting import said, signed_in
 from portico.domain.products import STATUSES, next_statuses
 from portico.pages.dashboard import SHOWING
 from portico.pages.product_verbs import VERBS, verbs_for
+from portico.storage.audit import AuditFilter
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ async def test_several_are_changed_at_once_each_told_by_itself(api: Api) -> None
     assert dict(parse_qsl(sent)) == {"status": "draft", "page": "2", "done": "products-archived"}
     assert await statuses(api, *ids) == ["archived"] * 3
     entries = await api.live.audit.page(
-        before=None, user_id=user.id, action="product.changed", limit=9
+        AuditFilter(user_id=user.id, action="product.changed"), limit=9
     )
     assert sorted(int(entry.target_id or 0) for entry in entries) == ids
     events = await api.live.db.all("SELECT type FROM events WHERE type = 'product.updated'")

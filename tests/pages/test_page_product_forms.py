@@ -12,6 +12,7 @@ import pytest
 from driving import Api
 from pages.visiting import Visitor, faults, signed_in
 from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
+from portico.storage.audit import AuditFilter
 
 FIELDS = {
     "name": "Desk lamp",
@@ -81,7 +82,7 @@ async def test_an_editor_creates_a_product_as_people_write_it(api: Api) -> None:
     assert answer.headers["location"] == f"/dashboard/products/{product.id}?done=product-created"
     assert {name: getattr(product, name) for name in STORED} == STORED
     assert product.status == "active"
-    (entry, *_) = await api.live.audit.page(before=None, user_id=user.id, action=None, limit=1)
+    (entry, *_) = await api.live.audit.page(AuditFilter(user_id=user.id), limit=1)
     assert (entry.action, entry.credential) == ("product.created", "session")
 
 

@@ -23,6 +23,7 @@ from portico.domain.uploads import MAX_TOLD, SILENT, Upload
 from portico.jobs.uploads import TakeUploads
 from portico.services.imports import check_in_batches
 from portico.services.uploads import begin_storing
+from portico.storage.audit import AuditFilter
 
 GOOD = {"name": "Lamp", "category": "light", "price": 1}
 
@@ -143,7 +144,7 @@ async def test_an_import_is_noted_and_told_as_that_of_the_command_line(api: Api)
     await editor.post(path, do="store")
     await settled(editor, path)
 
-    (note,) = await api.live.audit.page(action="products.imported", limit=9)
+    (note,) = await api.live.audit.page(AuditFilter(action="products.imported"), limit=9)
     assert (note.user_id, note.credential) == (user.id, "session")
     assert json.loads(note.details) == {"inserted": 2, "updated": 0}
 

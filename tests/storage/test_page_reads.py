@@ -1,13 +1,16 @@
 """What pages alone read: users by a part of their name or e-mail, the actions of the audit log."""
 
+import re
+
 import msgspec
 import pytest
 
 from driving import NOON
 from portico.domain.audit import OPERATOR
 from portico.domain.events.signing_in import SignedOut, SigningKeyCreated, SignInRefused
+from portico.domain.events.users import UserResumed
 from portico.domain.users import User
-from portico.storage.audit import Audit
+from portico.storage.audit import Audit, AuditFilter
 from portico.storage.database import Database
 from portico.storage.users import Users
 from storage.recording import recorded
@@ -87,30 +90,91 @@ async def test_every_action_of_the_audit_log_is_named_once(database: Database) -
     assert await audit.actions() == ["sign_in.refused", "sign_out", "signing_key.created"]
 
 
+RARE = "signing_key.created"
+KEY = ("signing_key", "a")
+
+
 @pytest.mark.parametrize(
-    ("user_id", "action", "index"),
+    ("chosen", "indices"),
     [
-        (None, None, None),
-        (7, None, "audit_by_user"),
-        (None, "signing_key.created", "audit_by_action"),
-        (7, "signing_key.created", "audit_by_"),
+        (AuditFilter(), {"audit_by_time"}),
+        (AuditFilter(since=NOON, until=NOON + 9), {"audit_by_time"}),
+        (AuditFilter(user_id=7), {"audit_by_user", "audit_by_target"}),
+        (AuditFilter(user_id=7, since=NOON), {"audit_by_user", "audit_by_target"}),
+        (AuditFilter(user_id=7, action=RARE), {"audit_by_user_action", "audit_by_target"}),
+        (AuditFilter(user_id=7, target=KEY), {"audit_by_", "audit_by_target"}),
+        (AuditFilter(action=RARE), {"audit_by_action"}),
+        (AuditFilter(action=RARE, until=NOON + 2_000), {"audit_by_action"}),
+        (AuditFilter(target=KEY), {"audit_by_target"}),
+        (AuditFilter(target=KEY, action=RARE), {"audit_by_"}),
     ],
 )
+@pytest.mark.parametrize("walk", [False, True], ids=["newest", "older"])
 async def test_the_audit_log_is_read_by_the_index_of_the_filter_that_is_set(
-    database: Database, user_id: int | None, action: str | None, index: str | None
+    database: Database, chosen: AuditFilter, indices: set[str], *, walk: bool
 ) -> None:
     audit = Audit(database)
     async with database.transaction() as tx:
         for number in range(2_000):
-            rare = number % 500 == 0
+            rare = number % 200 == 0
             who = msgspec.structs.replace(OPERATOR.actor, user_id=7 if rare else number % 5 + 10)
-            await audit.record(tx, who, NOON, SigningKeyCreated("a") if rare else SignedOut(1))
+            event = SigningKeyCreated("a") if rare else SignedOut(number)
+            await audit.record(tx, who, NOON + number // 500, event)
         await tx.script("ANALYZE")
     asked = recorded(database)
-    found = await audit.page(user_id=user_id, action=action, limit=3)
+    found = await audit.page(chosen, before=1_500 if walk else None, limit=3)
     assert len(found) == 3
     assert [entry.id for entry in found] == sorted((entry.id for entry in found), reverse=True)
-    assert all(entry.user_id == (user_id or entry.user_id) for entry in found)
-    assert all(entry.action == (action or entry.action) for entry in found)
+    assert all(entry.id < (1_500 if walk else 2_001) for entry in found)
+    assert all(entry.user_id == (chosen.user_id or entry.user_id) for entry in found)
+    assert all(entry.action == (chosen.action or entry.action) for entry in found)
     plan = await asked.plan()
-    assert index in plan if index else "audit_by_" not in plan, plan
+    assert all(index in plan for index in indices), plan
+    assert not re.search(r"SCAN audit$|Seq Scan", plan, re.MULTILINE), plan
+
+
+async def walked(audit: Audit, chosen: AuditFilter, limit: int) -> list[int]:
+    """The ids of all entries of a filter, page by page."""
+    ids: list[int] = []
+    while found := await audit.page(chosen, before=ids[-1] if ids else None, limit=limit):
+        ids += [entry.id for entry in found]
+    return ids
+
+
+async def test_entries_come_by_their_times_once_each_whatever_order_they_were_written_in(
+    database: Database,
+) -> None:
+    audit = Audit(database)
+    actor = msgspec.structs.replace(OPERATOR.actor, user_id=7)
+    times = [5, 9, 5, 1, 9, 5, 7]
+    async with database.transaction() as tx:
+        for at in times:
+            await audit.record(tx, actor, NOON + at, SignedOut(1))
+    newest_first = [5, 2, 7, 6, 3, 1, 4]
+    for limit in (1, 2, 7):
+        assert await walked(audit, AuditFilter(), limit) == newest_first
+        assert await walked(audit, AuditFilter(user_id=7), limit) == newest_first
+        bounded = AuditFilter(since=NOON + 5, until=NOON + 9)
+        assert await walked(audit, bounded, limit) == [7, 6, 3, 1]
+
+
+async def test_what_a_user_did_and_what_was_done_to_them_is_found_once_each(
+    database: Database, users: Users
+) -> None:
+    ada = await users.by_email("ada@example.com")
+    smith = await users.by_email("smith@example.com")
+    assert ada is not None
+    assert smith is not None
+    audit = Audit(database)
+    by_ada = msgspec.structs.replace(OPERATOR.actor, user_id=ada.id)
+    by_smith = msgspec.structs.replace(OPERATOR.actor, user_id=smith.id)
+    async with database.transaction() as tx:
+        await audit.record(tx, by_ada, NOON, UserResumed(ada))
+        await audit.record(tx, by_ada, NOON, UserResumed(smith))
+        await audit.record(tx, by_smith, NOON, SignedOut(ada.id))  # a session with the same number
+        await audit.record(tx, by_smith, NOON, UserResumed(ada))
+    assert await walked(audit, AuditFilter(user_id=ada.id), 1) == [4, 2, 1]
+    assert await walked(audit, AuditFilter(user_id=ada.id, action="user.resumed"), 9) == [4, 2, 1]
+    about_smith = AuditFilter(user_id=ada.id, target=("user", str(smith.id)))
+    assert await walked(audit, about_smith, 9) == [2]
+    assert await walked(audit, AuditFilter(target=("user", str(ada.id))), 9) == [4, 1]

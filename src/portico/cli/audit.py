@@ -2,46 +2,26 @@
 
 import asyncio
 from argparse import Namespace
-from typing import Any
-
-import msgspec
 
 from portico.cli.output import answer, minute, plain, table
 from portico.cli.prepared import environment
-from portico.contract.envelope import timestamp
+from portico.contract.audit import entry_out
 from portico.domain.audit import Entry
 from portico.services.accounts import account
 from portico.settings import Settings
+from portico.storage.audit import AuditFilter
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
     entries = asyncio.run(_read(settings, chosen))
-    answer([_fact(entry) for entry in entries], _table(entries), as_json=chosen.json)
+    answer([entry_out(entry) for entry in entries], _table(entries), as_json=chosen.json)
 
 
 async def _read(settings: Settings, chosen: Namespace) -> list[Entry]:
     async with environment(settings, chosen) as env:
         user_id = None if chosen.user is None else (await account(env, chosen.user)).id
-        return await env.audit.page(
-            before=chosen.before, user_id=user_id, action=chosen.action, limit=chosen.limit
-        )
-
-
-def _fact(entry: Entry) -> dict[str, Any]:
-    known = entry.user_id is not None or entry.email is not None
-    return {
-        "id": entry.id,
-        "at": timestamp(entry.at),
-        "action": entry.action,
-        "user": {"id": entry.user_id, "email": entry.email} if known else None,
-        "credential": entry.credential,
-        "credential_id": entry.credential_id,
-        "address": entry.address,
-        "target": entry.target,
-        "target_id": entry.target_id,
-        "details": msgspec.json.decode(entry.details),
-        "request_id": entry.request_id,
-    }
+        wanted = AuditFilter(user_id=user_id, action=chosen.action)
+        return await env.audit.page(wanted, before=chosen.before, limit=chosen.limit)
 
 
 def _table(entries: list[Entry]) -> str:

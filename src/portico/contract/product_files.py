@@ -12,7 +12,6 @@ written with an apostrophe before it, and one apostrophe is taken off where a te
 """
 
 import csv
-import io
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Raw
 
+from portico.contract.csv_cells import APOSTROPHE, csv_text, guarded
 from portico.contract.kinds import Integer, Items, Number, Texts
 from portico.contract.products import ChangeProduct, CreateProduct
 from portico.contract.reading import (
@@ -57,11 +57,6 @@ _NUMBERS = frozenset(
 _JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Texts))
 _EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} for name in _JSON}
 """What an empty cell of these stands for, where a product is changed."""
-
-_APOSTROPHE = "'"
-_GUARDED = frozenset(("=", "+", "-", "@", "\t", "\r", _APOSTROPHE))
-"""How a cell begins that gets an apostrophe before it: a formula, or what would read back as one
-that had got it."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -105,8 +100,8 @@ def report(rejected: Iterable[Rejected]) -> bytes:
     """Faulty rows as a table: a line for each fault."""
     faults = ((row.line, fault.field, fault.message) for row in rejected for fault in row.faults)
     head = [("line", "field", "message")]
-    return _csv_text(head) + _csv_text(
-        (line, _guarded(field), _guarded(message)) for line, field, message in faults
+    return csv_text(head) + csv_text(
+        (line, guarded(field), guarded(message)) for line, field, message in faults
     )
 
 
@@ -222,7 +217,7 @@ def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool)
         if name in _NUMBERS:
             values[name] = _number(cell.strip())
             continue
-        text = cell.removeprefix(_APOSTROPHE)
+        text = cell.removeprefix(APOSTROPHE)
         if name in _JSON:
             try:
                 values[name] = parse_json(text)
@@ -292,13 +287,13 @@ class _NdjsonRow(msgspec.Struct):
 
 def header(form: Format) -> bytes:
     """What stands before the first product in a file."""
-    return _csv_text([_COLUMNS]) if form == "csv" else b""
+    return csv_text([_COLUMNS]) if form == "csv" else b""
 
 
 def rows(form: Format, products: Iterable[Product]) -> bytes:
     """Products as rows of a file: their ids, and what a client may set of them."""
     if form == "csv":
-        return _csv_text(_csv_cells(product) for product in products)
+        return csv_text(_csv_cells(product) for product in products)
     return msgspec.json.Encoder().encode_lines(_ndjson_row(product) for product in products)
 
 
@@ -317,27 +312,16 @@ def _ndjson_row(product: Product) -> _NdjsonRow:
     )
 
 
-def _guarded(text: str) -> str:
-    return f"{_APOSTROPHE}{text}" if text[:1] in _GUARDED else text
-
-
 def _csv_cells(product: Product) -> tuple[object, ...]:
     return (
         product.id,
-        _guarded(product.name),
-        _guarded(product.category),
+        guarded(product.name),
+        guarded(product.category),
         price_text(product.price),
-        _guarded(product.description),
+        guarded(product.description),
         product.currency,
         product.stock_quantity,
         product.status,
         "" if product.images == "[]" else product.images,
         "" if product.metadata == "{}" else product.metadata,
     )
-
-
-def _csv_text(records: Iterable[Iterable[object]]) -> bytes:
-    """Records as RFC 4180 has them."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(records)
-    return text.getvalue().encode()

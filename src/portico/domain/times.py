@@ -17,6 +17,7 @@ DAY = 24 * HOUR
 _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
 )
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END_OF_9999 = 253_402_300_800_000
 
@@ -33,3 +34,14 @@ def moment(text: str) -> int:
     except ValueError:
         raise BrokenRule("must be a time such as 2027-01-31T08:15:30Z") from None
     return at
+
+
+def day(text: str) -> int:
+    """Accept a date such as 2027-01-31; where that day begins, in UTC. Raises `BrokenRule`."""
+    try:
+        if not _DAY.fullmatch(text):
+            raise ValueError  # noqa: TRY301 - as for a day that is none
+        begins = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        raise BrokenRule("must be a date such as 2027-01-31") from None
+    return (begins - _EPOCH) // timedelta(milliseconds=1)

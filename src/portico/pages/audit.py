@@ -1,12 +1,34 @@
 """The audit log, for admins."""
 
+from collections.abc import AsyncGenerator
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from portico.contract.audit import header, rows
+from portico.domain.errors import BrokenRule, Unreadable
+from portico.domain.times import DAY, day
+from portico.domain.words import FORMATS, Format
 from portico.http.messages import Reply
+from portico.pages.audit_links import IN_DETAILS, pages_of
+from portico.pages.list_files import as_file, format_asked
 from portico.pages.site import PageRoute, Visit
+from portico.storage.audit import AuditFilter
 
 _PER_PAGE = 50
 _NOBODY = -1
+_FILTERS = ("user", "action", "target", "from", "to")
+
+
+class _Asked(NamedTuple):
+    """What is asked for: its filter, what the fields show, and what is wrong with some of them."""
+
+    chosen: AuditFilter
+    shown: dict[str, str]
+    faults: dict[str, str]
+
+    def query(self, **also: object) -> str:
+        """The address of the same entries, from its `?` on."""
+        return urlencode({name: text for name, text in {**self.shown, **also}.items() if text})
 
 
 async def named_user(visit: Visit, who: str) -> int | None:
@@ -26,30 +48,79 @@ async def _user_id(visit: Visit, who: str) -> int | None:
     return _NOBODY if number is None else number
 
 
-async def show(visit: Visit) -> Reply:
-    """GET /audit: the newest entries, or those older than `before`."""
-    who, action = (visit.sent(name).strip() for name in ("user", "action"))
-    before = visit.sent_number("before")
-    entries = await visit.env.audit.page(
-        before=before,
-        user_id=await _user_id(visit, who),
-        action=action or None,
-        limit=_PER_PAGE + 1,
+def _target(text: str) -> tuple[str, str]:
+    """A kind and an id, as the page shows them. Raises `BrokenRule`."""
+    *kind, target_id = text.split()
+    if not kind:
+        raise BrokenRule("must be a kind and an id, such as product 17")
+    return "_".join(kind).lower(), target_id
+
+
+async def _asked(visit: Visit) -> _Asked:
+    shown = {name: visit.sent(name).strip() for name in _FILTERS}
+    faults: dict[str, str] = {}
+
+    def read(name: str, rule: Any) -> Any:
+        try:
+            return rule(shown[name]) if shown[name] else None
+        except BrokenRule as fault:
+            faults[name] = f"{str(fault).capitalize()}."
+            return None
+
+    since, last = read("from", day), read("to", day)
+    if since is not None and last is not None and last < since:
+        faults["to"] = "Must not be before the first day."
+    chosen = AuditFilter(
+        user_id=await _user_id(visit, shown["user"]),
+        target=read("target", _target),
+        action=shown["action"] or None,
+        since=since,
+        until=None if last is None else last + DAY,
     )
-    chosen = {"user": who, "action": action}
+    return _Asked(chosen, shown, faults)
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /audit: the newest entries, or those older than `before`; none where a filter cannot be
+    read."""
+    asked = await _asked(visit)
+    before, audit = visit.sent_number("before"), visit.env.audit
+    entries = []
+    if not asked.faults:
+        entries = await audit.page(asked.chosen, before=before, limit=_PER_PAGE + 1)
     shown = entries[:_PER_PAGE]
-    older = urlencode({**chosen, "before": shown[-1].id}) if len(entries) > _PER_PAGE else ""
     return visit.page(
         "audit.html",
         "Audit log",
         entries=shown,
-        who=who,
-        action=action,
-        actions=await visit.env.audit.actions(),
+        pages=await pages_of(visit, shown),
+        in_details=IN_DETAILS,
+        asked=asked,
+        actions=await audit.actions(),
+        formats=FORMATS,
         before=before,
-        newest=urlencode(chosen),
-        older=older,
+        newest=asked.query(),
+        older=asked.query(before=shown[-1].id) if len(entries) > _PER_PAGE else "",
     )
 
 
-PAGES = (PageRoute("GET", "/audit", show, "admin"),)
+async def export(visit: Visit) -> Reply:
+    """GET /audit/export: all that the page of the same query shows, the newest first."""
+    asked = await _asked(visit)
+    form = format_asked(visit)
+    if asked.faults:
+        raise Unreadable("This file cannot be made: mend the filters beside the audit log.")
+    return as_file(visit, "audit", form, _file(visit, asked.chosen, form))
+
+
+async def _file(visit: Visit, chosen: AuditFilter, form: Format) -> AsyncGenerator[bytes, None]:
+    if head := header(form):
+        yield head
+    async for batch in visit.env.audit.batches(chosen):
+        yield rows(form, batch)
+
+
+PAGES = (
+    PageRoute("GET", "/audit", show, "admin"),
+    PageRoute("GET", "/audit/export", export, "admin"),
+)

@@ -223,11 +223,12 @@ def _unused_since(visit: Visit) -> int | None:
 
 
 async def show_all(visit: Visit) -> Reply:
-    """GET /keys/all: everybody's, for admins."""
+    """GET /keys/all: everybody's, for admins; with an `id`, that one."""
     search = visit.sent("search").strip()[:_MAX_SEARCH]
     page = max(min(visit.sent_number("page") or 1, 10**7), 1)
     found = await visit.env.api_keys.search(
         search,
+        key_id=visit.sent_number("id"),
         unused_since=_unused_since(visit),
         offset=(page - 1) * _PER_PAGE,
         limit=_PER_PAGE,

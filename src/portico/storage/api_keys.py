@@ -46,7 +46,7 @@ SELECT count(*) OVER () AS total, {OWNERS.of("u")}, {API_KEYS.of("k")}
 FROM api_keys AS k JOIN users AS u ON u.id = k.user_id
 WHERE (lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
         OR u.email_key LIKE :pattern ESCAPE '!')
-    AND coalesce(k.last_used_at, 0) < :before
+    AND coalesce(k.last_used_at, 0) < :before AND (:id = 0 OR k.id = :id)
 ORDER BY k.id DESC LIMIT :limit OFFSET :offset"""
 _OF_USER = f"{_OWNED} WHERE k.user_id = :user_id ORDER BY k.id"
 # Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
@@ -122,13 +122,20 @@ class ApiKeys:
         return Page(API_KEYS.read_all(rows), count[0] if count else 0)
 
     async def search(
-        self, text: str, *, unused_since: int | None, offset: int, limit: int
+        self,
+        text: str,
+        *,
+        key_id: int | None = None,
+        unused_since: int | None,
+        offset: int,
+        limit: int,
     ) -> Page[OwnedKey]:
         """One page of the keys whose hint or owner holds this text in any case, the newest
-        first, and that nobody has used since a time, if one is given; the total is 0 beyond the
-        last page."""
+        first, and that nobody has used since a time, if one is given, or the one with this id; the
+        total is 0 beyond the last page."""
         values = {
             "pattern": pattern(text),
+            "id": key_id or 0,
             "before": LAST_MOMENT if unused_since is None else unused_since,
             "limit": limit,
             "offset": offset,

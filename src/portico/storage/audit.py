@@ -1,15 +1,19 @@
 """The audit log: written with what it tells of, in the same transaction, and never changed."""
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
 from portico.domain.audit import Actor, Entry
 from portico.domain.caller import Principal
 from portico.domain.events.base import Event
-from portico.storage.database import Database, Transaction
+from portico.storage.database import Database, Engine, Transaction
 from portico.storage.live_credentials import HOLDS, held
 from portico.storage.table import Table
 
 AUDIT = Table("audit", Entry)
+
+EXPORT_BATCH = 1_000
 
 # In one statement with the line, so that a caller is asked for as late as can be, without a further
 # round trip.
@@ -20,8 +24,17 @@ SELECT :at, :action, :user_id, :email, :credential, :credential_id, :address, :t
     :target_id, :details, :request_id"""
 _RECORDED = f"{_RECORD} RETURNING id"
 _RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held in HOLDS.items()}
-_PAGE = f"SELECT {AUDIT.columns} FROM audit WHERE {{where}} ORDER BY id DESC LIMIT :limit"
-_FILTERS = {"user_id": "user_id = :user_id", "action": "action = :action"}
+# What an account did or what was done to it is two ways through the log, each by its own index.
+_OF_USER = ("user_id = :user_id", "target = 'user' AND target_id = :of_user")
+_CONDITIONS = {
+    "target": "target = :target AND target_id = :target_id",
+    "action": "action = :action",
+    "since": "at >= :since",
+    "until": "at < :until",
+    "before": "(at, id) < (:before_at, :before_id)",
+}
+_ORDERED = "ORDER BY at DESC, id DESC LIMIT :limit"
+_PLACE = "SELECT at, id FROM audit WHERE id >= :before ORDER BY id LIMIT 1"
 # Steps from one action to the next in the index, however many entries each has.
 _ACTIONS = """
 WITH RECURSIVE known (action) AS (
@@ -31,7 +44,51 @@ WITH RECURSIVE known (action) AS (
     WHERE known.action IS NOT NULL
 )
 SELECT action FROM known WHERE action IS NOT NULL"""
-_NEWEST = 2**63 - 1
+
+
+class AuditFilter(msgspec.Struct, frozen=True):
+    """Which entries are wanted: those by or about the account `user_id`, about the `target` of this
+    kind and id, with this action, of times from `since` on and before `until`."""
+
+    user_id: int | None = None
+    target: tuple[str, str] | None = None
+    action: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+EVERYTHING = AuditFilter()
+
+
+def _by_index(name: str, engine: Engine) -> str:
+    """Where to read from. SQLite knows nothing of how many entries each value has, and takes an
+    index that it would have to look all of them up for."""
+    return f"audit INDEXED BY {name}" if engine == "sqlite" else "audit"
+
+
+def _page(chosen: AuditFilter, engine: Engine, *, begun: bool) -> str:
+    """The statement of a page, in which only the filters stand that are set: one whose parameter
+    stood for "all" would keep the engine from the other's index."""
+    wanted = {**msgspec.structs.asdict(chosen), "before": begun or None}
+    others = [sql for name, sql in _CONDITIONS.items() if wanted[name] is not None]
+    if chosen.target:
+        index = "audit_by_target"
+    elif chosen.user_id is None:
+        index = "audit_by_action" if chosen.action else "audit_by_time"
+    else:
+        index = "audit_by_user_action" if chosen.action else "audit_by_user"
+    ways = [(index, others)]
+    if chosen.user_id is not None:
+        ways = [(index, [_OF_USER[0], *others]), ("audit_by_target", [_OF_USER[1], *others])]
+    parts = [
+        f"SELECT {AUDIT.columns} FROM {_by_index(name, engine)}"
+        f" WHERE {' AND '.join(conditions) or 'TRUE'} {_ORDERED}"
+        for name, conditions in ways
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    both = " UNION ".join(f"SELECT * FROM ({part}) AS way" for part in parts)
+    return f"SELECT * FROM ({both}) AS ways {_ORDERED}"
 
 
 class Audit:
@@ -64,22 +121,33 @@ class Audit:
         return await tx.one(f"SELECT 1 WHERE {HOLDS[kind]}", values) is not None
 
     async def page(
-        self,
-        *,
-        before: int | None = None,
-        user_id: int | None = None,
-        action: str | None = None,
-        limit: int,
+        self, chosen: AuditFilter = EVERYTHING, *, before: int | None = None, limit: int
     ) -> list[Entry]:
-        """The newest entries older than the entry `before`, of one account or action or of all."""
-        chosen = {"user_id": user_id, "action": action}
-        chosen = {name: value for name, value in chosen.items() if value is not None}
-        # Only the filters that are set: one whose parameter stood for "all" would keep the engine
-        # from the other's index.
-        where = " AND ".join(("id < :before", *(_FILTERS[name] for name in chosen)))
-        values = {**chosen, "before": before or _NEWEST, "limit": limit}
-        rows = await self._db.slow.all(_PAGE.format(where=where), values)
-        return AUDIT.read_all(rows)
+        """The newest entries that are older than the entry `before`."""
+        slow = self._db.slow
+        place = None if before is None else await slow.one(_PLACE, {"before": before})
+        kind, target_id = chosen.target or (None, None)
+        values = {
+            "user_id": chosen.user_id,
+            "of_user": None if chosen.user_id is None else str(chosen.user_id),
+            "target": kind,
+            "target_id": target_id,
+            "action": chosen.action,
+            "since": chosen.since,
+            "until": chosen.until,
+            "before_at": place[0] if place else None,
+            "before_id": place[1] if place else None,
+        }
+        values = {name: value for name, value in values.items() if value is not None}
+        sql = _page(chosen, self._db.engine, begun=place is not None)
+        return AUDIT.read_all(await slow.all(sql, {**values, "limit": limit}))
+
+    async def batches(self, chosen: AuditFilter) -> AsyncIterator[list[Entry]]:
+        """Every entry of a filter, the newest first, without those that are written meanwhile."""
+        last = None
+        while batch := await self.page(chosen, before=last, limit=EXPORT_BATCH):
+            yield batch
+            last = batch[-1].id
 
     async def actions(self) -> list[str]:
         """Every action that an entry tells of, in order."""

@@ -21,7 +21,9 @@ def add_to(commands: Commands) -> None:
         default=DEFAULT_LIMIT,
         help="how many entries (default %(default)s)",
     )
-    audit.add_argument("--user", metavar="EMAIL", help="only what this account has done")
+    audit.add_argument(
+        "--user", metavar="EMAIL", help="only what this account did, or what was done to it"
+    )
     audit.add_argument("--action", metavar="NAME", help="only this, such as key.created")
     audit.add_argument(
         "--before",

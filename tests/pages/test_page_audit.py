@@ -1,0 +1,220 @@
+"""The audit log on pages: what filters find, where its ids lead, and the file that it gives."""
+
+import csv
+import io
+import json
+import re
+from html import unescape
+
+import httpx
+import msgspec
+import pytest
+
+from driving import NOON, Api
+from pages.visiting import Visitor, faults, signed_in
+from portico.domain.audit import OPERATOR
+from portico.domain.events.signing_in import SignedOut, SignInRefused
+from portico.domain.times import DAY
+from portico.storage.audit import EXPORT_BATCH
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    """Both engines."""
+    return each_database
+
+
+def told(page: httpx.Response) -> list[str]:
+    """The actions that a page shows."""
+    return re.findall(r'<th scope="row"><code>([^<]*)', page.text)
+
+
+def links(page: httpx.Response) -> dict[str, str]:
+    """Where the entries of a page lead, by what the links say."""
+    found = re.findall(r'<a href="([^"]*)">([^<]*)</a>', page.text.partition("<tbody>")[2])
+    return {unescape(text): unescape(link).removeprefix("/dashboard") for link, text in found}
+
+
+async def noted_at(api: Api, *times: int) -> None:
+    """Entries of these times."""
+    async with api.live.db.transaction() as tx:
+        for at in times:
+            await api.live.audit.record(tx, OPERATOR.actor, at, SignInRefused(None))
+
+
+async def test_filters_find_what_somebody_did_and_what_was_done_to_them(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    other, _ = await signed_in(api)
+    made = await api.product(name="Lamp")
+    await admin.post(f"/users/{other.id}", name="New", email=other.email, role="viewer", plan="pro")
+    await admin.post("/users/suspend", id=other.id)
+    await admin.post("/products/delete", id=made.id)
+
+    for named in (other.email, str(other.id)):
+        page = await admin.get(f"/audit?user={named}")
+        assert told(page) == ["user.suspended", "user.changed", "sign_in"]
+    page = await admin.get(f"/audit?user={boss.id}&action=user.suspended")
+    assert told(page) == ["user.suspended"]
+    for target in (f"product+{made.id}", f"+Product++{made.id}+"):
+        assert told(await admin.get(f"/audit?target={target}")) == ["product.deleted"]
+    assert told(await admin.get("/audit?target=api+key+99")) == []
+    assert told(await admin.get("/audit?user=nobody@example.com")) == []
+
+
+async def test_days_bound_what_is_shown_and_both_are_among_it(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    begins = NOON - NOON % DAY
+    await noted_at(api, begins - 2 * DAY - 1, begins - 2 * DAY, begins - DAY - 1, begins - DAY)
+    page = await admin.get("/audit?action=sign_in.refused&from=2026-03-13&to=2026-03-13")
+    assert told(page) == ["sign_in.refused"] * 2
+    times = re.findall(r'<time datetime="([^"]*)"', page.text)
+    assert times == ["2026-03-13T23:59:59Z", "2026-03-13T00:00:00Z"]
+    assert len(told(await admin.get("/audit?action=sign_in.refused&from=2026-03-13"))) == 3
+    assert len(told(await admin.get("/audit?action=sign_in.refused&to=2026-03-13"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "message"),
+    [
+        ("from=2026-02-30", "from", "Must be a date such as 2027-01-31."),
+        ("to=20260315", "to", "Must be a date such as 2027-01-31."),
+        ("to=15.03.2026", "to", "Must be a date such as 2027-01-31."),
+        ("from=2026-03-15&to=2026-03-14", "to", "Must not be before the first day."),
+        ("target=17", "target", "Must be a kind and an id, such as product 17."),
+    ],
+)
+async def test_a_filter_that_cannot_be_read_is_told_and_finds_nothing(
+    api: Api, query: str, field: str, message: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.get(f"/audit?{query}")
+    assert page.status_code == 200
+    assert {name: text for name, text in faults(page).items() if text} == {field: message}
+    assert told(page) == []
+    assert "cannot be read" in page.text
+    assert (await admin.get(f"/audit/export?format=csv&{query}")).status_code == 400
+
+
+async def test_ids_lead_to_the_pages_of_what_is_still_there(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    other, _ = await signed_in(api)
+    lamp, gone = await api.product(name="Lamp"), await api.product(name="Gone")
+    await admin.post("/products/delete", id=gone.id)
+    editor = await api.caller("editor", user=boss)
+    answer = await editor.patch(f"/products/{lamp.id}", json={"name": "New lamp"})
+    assert answer.status_code == 200, answer.text
+    await admin.post(
+        "/clients/new",
+        name="Shop",
+        redirect_uris="https://a.test/",
+        scopes=["read:products"],
+        kind="public",
+    )
+    await admin.post("/webhooks/new", url="https://hooks.test/", types=["user.created"])
+    await admin.post("/keys", name="Till", type="live", expiry="90d")
+    await admin.post("/users/suspend", id=other.id)
+
+    page = await admin.get("/audit")
+    where = links(page)
+
+    (client,) = await api.live.clients.all()
+    key = (await api.live.api_keys.of_user(boss.id))[-1].key
+    expected = {
+        boss.email: f"/users/{boss.id}",
+        str(boss.id): f"/users/{boss.id}",
+        f"user {other.id}": f"/users/{other.id}",
+        f"product {lamp.id}": f"/products/{lamp.id}",
+        f"client {client.client_id}": f"/clients/{client.id}",
+        "webhook 1": "/webhooks/1",
+        f"api key {key.id}": f"/keys/all?id={key.id}",
+    }
+    assert {text: where.get(text) for text in expected} == expected
+    assert f"product {gone.id}" in page.text
+    assert f"product {gone.id}" not in where
+    assert not [text for text in where if text.startswith("Session")]
+    for link in where.values():
+        assert (await admin.get(link)).status_code == 200, link
+    shown = await admin.get(where[f"api key {key.id}"])
+    assert "1 key" in shown.text
+    assert key.hint in shown.text
+
+
+async def test_the_sandboxs_log_leads_to_no_accounts(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await admin.post("/sandbox/keys", name="Till", type="test", expiry="90d")
+    page = await admin.get("/sandbox/audit?action=key.created")
+    assert links(page) == {"api key 1": "/sandbox/keys/all?id=1"}
+
+
+async def exported(visitor: Visitor, query: str) -> tuple[list[dict[str, str]], list[object]]:
+    """The rows of both files."""
+    table = await visitor.get(f"/audit/export?format=csv&{query}")
+    lines = await visitor.get(f"/audit/export?format=ndjson&{query}")
+    assert table.status_code == lines.status_code == 200, table.text
+    rows = list(csv.DictReader(io.StringIO(table.text, newline="")))
+    return rows, [json.loads(line) for line in lines.text.splitlines()]
+
+
+async def test_an_export_gives_what_the_filters_show(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    lamp = await api.product(name="Lamp")
+    await admin.post("/products/delete", id=lamp.id)
+
+    rows, values = await exported(admin, f"user={boss.email}&from=2026-03-15&to=2026-03-15")
+
+    assert [row["action"] for row in rows] == ["product.deleted", "sign_in"]
+    (entry, _) = await api.live.audit.page(limit=2)
+    assert rows[0] == {
+        "id": str(entry.id),
+        "at": "2026-03-15T12:00:00.000Z",
+        "action": "product.deleted",
+        "user_id": str(boss.id),
+        "email": boss.email,
+        "credential": "session",
+        "credential_id": str(entry.credential_id),
+        "address": entry.address,
+        "target": "product",
+        "target_id": str(lamp.id),
+        "details": '{"name":"Lamp"}',
+        "request_id": entry.request_id,
+    }
+    assert values[0] == {
+        "id": entry.id,
+        "at": "2026-03-15T12:00:00.000Z",
+        "action": "product.deleted",
+        "user": {"id": boss.id, "email": boss.email},
+        "credential": "session",
+        "credential_id": entry.credential_id,
+        "address": entry.address,
+        "target": "product",
+        "target_id": str(lamp.id),
+        "details": {"name": "Lamp"},
+        "request_id": entry.request_id,
+    }
+    none, nothing = await exported(admin, "action=nothing")
+    assert none == nothing == []
+
+
+async def test_an_export_goes_on_over_many_batches_and_runs_in_no_spreadsheet(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    actor = msgspec.structs.replace(OPERATOR.actor, email="=1+1@example.com")
+    async with api.live.db.transaction() as tx:
+        for number in range(2 * EXPORT_BATCH + 1):
+            await api.live.audit.record(tx, actor, NOON - number // 3, SignedOut(number))
+    rows, values = await exported(admin, "action=sign_out")
+    assert len({row["id"] for row in rows}) == len(rows) == len(values) == 2 * EXPORT_BATCH + 1
+    assert {row["email"] for row in rows} == {"'=1+1@example.com"}
+
+
+async def test_an_export_is_a_file_with_a_name_for_admins_alone(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    _, editor = await signed_in(api, "editor")
+    answer = await admin.get("/sandbox/audit/export?format=csv")
+    named = 'attachment; filename="audit-sandbox-2026-03-15.csv"'
+    assert answer.headers["content-disposition"] == named
+    assert answer.headers["cache-control"] == "no-store"
+    assert (await editor.get("/audit/export?format=csv")).status_code == 403
+    assert (await admin.get("/audit/export?format=xml")).status_code == 400
+    page = await admin.get("/audit?action=sign_in&to=2026-03-15")
+    assert 'action="/dashboard/audit/export"' in page.text
+    assert '<input type="hidden" name="to" value="2026-03-15">' in page.text
