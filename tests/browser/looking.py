@@ -29,9 +29,9 @@ FLAGS = (
 )
 PATIENCE_MILLISECONDS = 15_000
 AXE = axe_playwright_python.base.AXE_FILE_PATH.read_text()
-FAULTS = """axe.run({resultTypes: ['violations']}).then(found => found.violations.flatMap(
-    ({id, help, nodes}) => nodes.map(node => `${id}: ${help}: ${node.html} ${node.failureSummary}`)
-))"""
+FAULTS = """parts => axe.run(parts, {resultTypes: ['violations']}).then(
+    found => found.violations.flatMap(({id, help, nodes}) => nodes.map(
+        node => `${id}: ${help}: ${node.html} ${node.failureSummary}`)))"""
 WIDE = (1280, 900)
 PHONE = (390, 844)
 
@@ -182,11 +182,11 @@ class Desk:
         return context
 
 
-async def faults(page: Page) -> list[str]:
-    """What axe-core finds wrong with a page."""
+async def faults(page: Page, *parts: str) -> list[str]:
+    """What axe-core finds wrong with a page, or with these parts of a long one."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE)
-    return list(await page.evaluate(FAULTS))
+    return list(await page.evaluate(FAULTS, {"include": [[part] for part in parts or ["html"]]}))
 
 
 async def overflow(page: Page) -> int:

@@ -16,6 +16,11 @@ from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
 from operating import PATIENCE_SECONDS
+from portico.app import AUTH, V1
+from portico.domain.limits import DEFAULT_PLANS
+from portico.http.openapi import Part, document
+from portico.pages.reference import operations
+from portico.services.wiring import Addresses
 
 HOME = ROOT / "clients/typescript"
 BUILT = ("node_modules", "dist", "*.tgz")
@@ -92,6 +97,30 @@ def test_its_lock_names_hashes_and_no_address_to_download_from() -> None:
     others = [facts for name, facts in packages.items() if name]
     assert all(facts["integrity"].startswith("sha512-") for facts in others)
     assert not any("resolved" in facts for facts in others)
+
+
+GIVEN = """
+declare const callbackUrl: string;
+declare const tokens: import("@portico/client").OAuthTokens;
+"""
+"""What some examples of the reference take for granted."""
+
+
+def test_every_example_of_the_reference_has_the_types_of_the_client(package: Path) -> None:
+    home = package.parents[2] / "examples"
+    home.mkdir()
+    (home / "package.json").write_text('{"type": "module"}')
+    (home / "given.d.ts").write_text(GIVEN)
+    base, auth = "https://localhost:8443/v1", "https://localhost:8443/auth"
+    described = document(Part(base, V1), Part(auth, AUTH), DEFAULT_PLANS)
+    for _, operation in operations(described, Addresses(base, auth, "")):
+        for example in operation.examples:
+            if example.language == "typescript":
+                (home / f"{operation.id}.ts").write_text(example.text, "utf-8")
+    files = [path.name for path in home.glob("*.ts")]
+    assert len(files) > 30
+    options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022"]
+    run(home, HOME / "node_modules/.bin/tsc", *options, *files)
 
 
 VISITED = """

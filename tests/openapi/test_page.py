@@ -1,5 +1,6 @@
 """The reference page: complete, valid, of one piece with the document, and closed to the world."""
 
+import gzip
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -10,18 +11,21 @@ import httpx
 import pytest
 
 from driving import Api, settings_for
+from openapi.conftest import ADDRESS, AUTH_ADDRESS
 from portico.app import V1
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
+from portico.pages.files import DOCS_ASSETS, asset_path
 from portico.pages.filters import coloured, prose
 from portico.pages.reference import page
+from portico.services.wiring import Addresses
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 STATIC = Path(__file__).parents[2] / "src/portico/pages/static"
 BASE = STATIC / "base.css"
-LOCAL = (
-    r"(#|(https://localhost:8443/auth/)?openapi\.json$|static/[0-9a-f]{16}-(docs\.css|icon\.svg)$)"
-)
+LOCAL = r"(#|(https://localhost:8443/auth/)?openapi\.json$|static/[0-9a-f]{16}-(docs\.(css|js)|icon\.svg)$)"
+
+ADDRESSES = Addresses(ADDRESS, AUTH_ADDRESS, "https://localhost:8443/dashboard")
 
 
 class Reading(HTMLParser):
@@ -30,7 +34,7 @@ class Reading(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.tags: set[str] = set()
+        self.opened: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
         self.text = ""
         self.feed(text)
@@ -38,7 +42,7 @@ class Reading(HTMLParser):
         assert not self.open, self.open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
+        self.opened.append(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in VOID:
             self.open.append(tag)
@@ -49,6 +53,11 @@ class Reading(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.text += data
 
+    @property
+    def tags(self) -> set[str]:
+        """The names of its elements."""
+        return set(self.opened)
+
     def values(self, *names: str) -> list[str]:
         """The values of attributes of these names."""
         return [value for _, name, value in self.attributes if name in names]
@@ -56,7 +65,7 @@ class Reading(HTMLParser):
 
 @pytest.fixture(scope="module")
 def shown(described: dict[str, Any]) -> Reading:
-    return Reading(page(described))
+    return Reading(page(described, ADDRESSES))
 
 
 def operations(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -92,7 +101,9 @@ def test_it_loads_and_links_nothing_of_another_host(shown: Reading) -> None:
     assert links
     for link in links:
         assert re.match(LOCAL, link), link
-    assert not shown.tags & {"script", "style", "iframe", "object", "form", "base"}
+    assert not shown.tags & {"style", "iframe", "object", "form", "base"}
+    scripts = [link for tag, name, link in shown.attributes if (tag, name) == ("script", "src")]
+    assert len(scripts) == shown.opened.count("script") == 1
     assert not shown.values("style", "onclick", "onload")
     for style in STATIC.glob("*.css"):
         assert not re.search(r"url\(|@import", style.read_text())
@@ -116,10 +127,9 @@ def test_it_can_be_walked_by_keyboard_and_read_aloud(shown: Reading) -> None:
 
 def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]) -> None:
     hostile = "<script>alert(1)</script>`<b>`"
-    text = page(
-        {**described, "info": {**described["info"], "title": hostile, "description": hostile}}
-    )
-    assert "<script" not in text
+    info = {**described["info"], "title": hostile, "description": hostile}
+    text = page({**described, "info": info}, ADDRESSES)
+    assert "<script>" not in text
     assert "<code>&lt;b&gt;</code>" in text
     assert "<script" not in prose(f"```\n{hostile}\n```")
     assert "<script" not in coloured(f'{{"a": "{hostile}"}}')
@@ -174,10 +184,20 @@ async def test_it_is_served_to_anyone_with_all_that_it_needs(api: Api) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
+async def test_all_of_it_is_light(api: Api) -> None:
+    stranger = api.stranger()
+    answer = await stranger.get("/docs")
+    loaded = [asset_path(name) for name in DOCS_ASSETS]
+    assert all(path in answer.text for path in loaded)
+    files = [answer.content, *[(await stranger.get(f"/{path}")).content for path in loaded]]
+    assert sum(len(gzip.compress(file)) for file in files) < 60_000
+
+
 async def test_its_headers_forbid_what_it_does_not_need(api: Api) -> None:
     answer = await api.stranger().get("/docs")
     policy = answer.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; style-src 'self'; img-src 'self';")
+    own = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    assert policy.startswith(f"{own}connect-src 'self'; base-uri 'none'; form-action 'self';")
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -210,4 +230,4 @@ async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_pat
 def test_a_superseded_version_says_so() -> None:
     version_part, nothing = Part("https://localhost:8443/v1", V1), Part("", ())
     described = document(version_part, nothing, DEFAULT_PLANS, [("deprecation", "@0")])
-    assert "This version is superseded." in page(described)
+    assert "This version is superseded." in page(described, ADDRESSES)

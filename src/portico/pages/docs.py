@@ -13,10 +13,16 @@ from portico.http.cors import PUBLISHED, Sharing
 from portico.http.messages import JSON
 from portico.http.openapi import Part, auth_document, document
 from portico.http.routing import AnyRoute, Mount, Responder
-from portico.pages.files import HTML, REVALIDATED, File, asset_routes, file_route
+from portico.pages.files import (
+    DOCS_ASSETS,
+    HTML,
+    REVALIDATED,
+    SCRIPTED,
+    File,
+    asset_routes,
+    file_route,
+)
 from portico.pages.reference import page
-
-DOCS_ASSETS = ("docs.css", "icon.svg")
 
 
 def docs_mounts(
@@ -32,12 +38,16 @@ def docs_mounts(
     auth = Part(addresses.auth, () if mount.extra_headers else auth_routes)
     alone = partial(document, own, Part(addresses.auth, ()), plans, mount.extra_headers)
     together = partial(document, own, auth, plans, mount.extra_headers)
+
+    def shown() -> File:
+        return File(HTML, page(together(), addresses).encode(), REVALIDATED, SCRIPTED)
+
     below = replace(mount, responder=responder, cors=PUBLISHED)
     yield replace(
         below,
         routes=(
             _json_route(alone),
-            file_route("docs", lambda: File(HTML, page(together()).encode(), REVALIDATED)),
+            file_route("docs", shown),
             *asset_routes(DOCS_ASSETS),
         ),
     )

@@ -17,13 +17,17 @@ _SCRIPT = "text/javascript; charset=utf-8"
 ASSETS: dict[str, tuple[str, Sequence[str]]] = {
     "icon.svg": ("image/svg+xml", ("icon.svg",)),
     "docs.css": (_CSS, ("base.css", "docs.css")),
+    "docs.js": (_SCRIPT, ("docs.js",)),
     "pages.css": (_CSS, ("base.css", "pages.css")),
     "passkeys.js": (_SCRIPT, ("passkeys.js",)),
     "pages.js": (_SCRIPT, ("htmx.js", "pages.js")),
 }
 """What pages need: their type, and the files in `static` that they consist of."""
 
-PAGE_ASSETS = ("icon.svg", "pages.css", "pages.js", "passkeys.js")
+DOCS_ASSETS = ("docs.css", "docs.js", "icon.svg")
+"""What the reference needs."""
+
+PAGE_ASSETS = (*DOCS_ASSETS, "pages.css", "pages.js", "passkeys.js")
 """What the pages of a site need."""
 
 REVALIDATED = "public, no-cache"
@@ -31,25 +35,32 @@ _FOREVER = "public, max-age=31536000, immutable"
 
 _PLACE = Path(__file__).parent / "static"
 
-_POLICY = (
+_PLAIN = (
     "default-src 'none'; style-src 'self'; img-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-
-SECURITY = (
-    ("referrer-policy", "no-referrer"),
-    ("content-security-policy", _POLICY),
+SCRIPTED = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""Headers of every file. Nothing here loads what another host serves, nor runs a script."""
+"""The policy of a file that runs our own script, which asks nobody else."""
 
 
 class File:
     """One static file, with its headers."""
 
-    def __init__(self, content_type: str, body: bytes, cache_control: str) -> None:
+    def __init__(
+        self, content_type: str, body: bytes, cache_control: str, policy: str = _PLAIN
+    ) -> None:
+        """By its `policy` it loads nothing that another host serves, and runs no script."""
         self.body = body
         self.tag = entity_tag(body)
-        self.headers = (("etag", self.tag), ("cache-control", cache_control), *SECURITY)
+        self.headers = (
+            ("etag", self.tag),
+            ("cache-control", cache_control),
+            ("referrer-policy", "no-referrer"),
+            ("content-security-policy", policy),
+        )
         self.content_type = ("content-type", content_type)
 
     def reply(self, if_none_match: str | None) -> Reply:

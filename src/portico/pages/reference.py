@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from portico.http.oauth_responder import FORM
+from portico.pages.examples import Example, examples
 from portico.pages.html import template
+from portico.services.wiring import Addresses
 
 Json = Mapping[str, Any]
 
@@ -55,7 +56,7 @@ class Operation(msgspec.Struct, frozen=True):
     parameters: dict[str, list[Field]]
     body: list[Field]
     answers: list[Answer]
-    curl: str
+    examples: list[Example]
 
 
 class Deliveries(msgspec.Struct, frozen=True):
@@ -66,17 +67,18 @@ class Deliveries(msgspec.Struct, frozen=True):
     examples: dict[str, str]
 
 
-def page(document: Json) -> str:
-    """The page of a document."""
-    introduction, *sections = re.split(r"^## ", document["info"]["description"], flags=re.MULTILINE)
+def page(document: Json, addresses: Addresses) -> str:
+    """The page of a document, for whoever calls these `addresses`."""
+    text = document["info"]["description"].replace("\ncurl ", f"\n{addresses.curl} ")
+    introduction, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
     guide = [section.split("\n", 1) for section in sections]
-    operations = list(_operations(document))
+    tagged = list(operations(document, addresses))
     return template("docs.html").render(
         document=document,
         introduction=introduction,
         guide=[(_anchor(title), title, text) for title, text in guide],
         tags=[
-            (tag, [found for name, found in operations if name == tag["name"]])
+            (tag, [found for name, found in tagged if name == tag["name"]])
             for tag in document["tags"]
         ],
         deliveries=_deliveries(document),
@@ -87,10 +89,12 @@ def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def _operations(document: Json) -> Iterator[tuple[str, Operation]]:
+def operations(document: Json, addresses: Addresses) -> Iterator[tuple[str, Operation]]:
+    """Every operation of a document, after the name of its tag."""
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            yield operation["tags"][0], _operation(document, path, method.upper(), operation)
+            found = _operation(document, path, method.upper(), operation, addresses)
+            yield operation["tags"][0], found
 
 
 def _deliveries(document: Json) -> Deliveries:
@@ -109,13 +113,15 @@ def _deliveries(document: Json) -> Deliveries:
     )
 
 
-def _operation(document: Json, path: str, method: str, operation: Json) -> Operation:
+def _operation(
+    document: Json, path: str, method: str, operation: Json, addresses: Addresses
+) -> Operation:
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     parameters: dict[str, list[Field]] = {}
     for parameter in operation.get("parameters", []):
         field = _field(parameter["name"], parameter["schema"], parameter, document)
         parameters.setdefault(parameter["in"], []).append(field)
-    servers = operation.get("servers", document["servers"])
+    address = operation.get("servers", document["servers"])[0]["url"] + path
     return Operation(
         id=operation["operationId"],
         method=method,
@@ -129,7 +135,7 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Opera
             _answer(status, _resolved(response, document), document)
             for status, response in operation["responses"].items()
         ],
-        curl=_curl(servers[0]["url"] + path, method, operation, document),
+        examples=list(examples(address, method, operation, document, addresses)),
     )
 
 
@@ -214,24 +220,3 @@ def _code(example: Json) -> str:
 
 def _indented(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _curl(address: str, method: str, operation: Json, document: Json) -> str:
-    parts = ["curl"] if method == "GET" else [f"curl -X {method}"]
-    security = operation.get("security", document["security"])
-    if any("bearer" in way for way in security):
-        parts.append('-H "Authorization: Bearer $API_KEY"')
-    elif {"cookie": []} in security:
-        parts.append('-b "__Host-session=$SESSION"')
-    content = operation.get("requestBody", {}).get("content", {})
-    if FORM in content:
-        example = content[FORM]["example"]
-        parts += [f"-d {name}={_quoted(value)}" for name, value in example.items()]
-    elif content:
-        text = _indented(content["application/json"]["example"]).replace("\n", "\n  ")
-        parts += ["-H 'Content-Type: application/json'", f"-d {_quoted(text)}"]
-    return " \\\n  ".join([*parts, address.replace("{id}", "17")])
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,215 @@
+/* What the reference does beyond plain HTML: one language at a time, copying, searching. All of it can be read without. */
+"use strict";
+
+const root = document.documentElement;
+const LANGUAGES = ["curl", "python", "typescript"];
+const REMEMBERED = "portico.language";
+const MOST_FOUND = 12;
+
+/** An element with these attributes and this text. */
+function made(name, attributes, text = "") {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.textContent = text;
+  return element;
+}
+
+function remembered() {
+  try {
+    return localStorage.getItem(REMEMBERED);
+  } catch {
+    return null; // A browser that keeps nothing shows what comes first.
+  }
+}
+
+// Until somebody chooses, the page shows what they chose before.
+root.dataset.language = LANGUAGES.find((language) => language === remembered()) ?? LANGUAGES[0];
+
+/** Shows every example in one language; the tab that was used stays where it is on the screen. */
+function choose(language, used) {
+  const before = used?.getBoundingClientRect().top;
+  root.dataset.language = language;
+  for (const tab of document.querySelectorAll("[role=tab]")) {
+    const chosen = tab.dataset.language === language;
+    tab.setAttribute("aria-selected", chosen);
+    tab.tabIndex = chosen ? 0 : -1;
+  }
+  if (used) scrollBy({ top: used.getBoundingClientRect().top - before, behavior: "instant" });
+}
+
+function offerLanguages() {
+  for (const [number, block] of document.querySelectorAll(".examples:not(.alone)").entries()) {
+    const tabs = made("div", { class: "tabs", role: "tablist", "aria-label": "Language" });
+    for (const panel of block.querySelectorAll(".example")) {
+      const { language } = panel.dataset;
+      const id = `example-${number}-${language}`;
+      const tab = made("button", { type: "button", role: "tab", id: `${id}-tab`, "aria-controls": id });
+      tab.dataset.language = language;
+      tab.textContent = panel.querySelector("h5").textContent;
+      panel.id = id;
+      panel.setAttribute("role", "tabpanel");
+      panel.setAttribute("aria-labelledby", tab.id);
+      tabs.append(tab);
+    }
+    block.prepend(tabs);
+  }
+  choose(root.dataset.language);
+}
+
+function use(tab) {
+  choose(tab.dataset.language, tab);
+  tab.focus({ preventScroll: true });
+  try {
+    localStorage.setItem(REMEMBERED, tab.dataset.language);
+  } catch {
+    // It holds for this visit.
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const tab = event.target.closest("[role=tab]");
+  if (tab) use(tab);
+});
+
+document.addEventListener("keydown", (event) => {
+  const tabs = event.target.closest("[role=tablist]")?.querySelectorAll("[role=tab]");
+  if (!tabs) return;
+  const at = [...tabs].indexOf(event.target);
+  const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: -1 }[event.key];
+  if (next === undefined) return;
+  event.preventDefault();
+  use([...tabs].at(next % tabs.length));
+});
+
+/** Gives every piece of code below `place` a button that copies it, where that can work. */
+function offerCopies(place) {
+  if (!navigator.clipboard) return;
+  for (const code of place.querySelectorAll("pre")) {
+    const box = made("div", { class: "copied" });
+    const button = made("button", { type: "button", class: "copy" }, "Copy");
+    code.replaceWith(box);
+    box.append(code, button);
+  }
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest(".copy");
+  if (!button) return;
+  const code = button.parentElement.querySelector("pre");
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Press Ctrl+C";
+    getSelection().selectAllChildren(code);
+  }
+  setTimeout(() => (button.textContent = "Copy"), 2500);
+});
+
+/** What can be found: each with a title, what else is known of it, and the element that it leads to. */
+function* findable() {
+  for (const heading of document.querySelectorAll(".guide > h2, .tag > h2")) {
+    yield { title: heading.textContent, detail: "", method: "", target: heading.parentElement };
+  }
+  for (const operation of document.querySelectorAll(".operation")) {
+    const [title, method, path] = ["h3", ".line .method", ".path"].map(
+      (part) => operation.querySelector(part)?.textContent ?? "",
+    );
+    yield { title, detail: path, method, target: operation };
+  }
+  for (const row of document.querySelectorAll("tr[id]")) {
+    const [title, meaning] = ["code", "span"].map((part) => row.querySelector(part).textContent);
+    yield { title, detail: `${row.cells[0].textContent} ${meaning}`, method: "", target: row };
+  }
+}
+
+function offerSearch() {
+  const field = document.querySelector("#search");
+  const list = document.querySelector("#found");
+  if (!field) return;
+  field.parentElement.hidden = false;
+  let all;
+  let at = 0;
+
+  function mark(number) {
+    const options = list.querySelectorAll("[role=option]");
+    if (!options.length) return field.removeAttribute("aria-activedescendant");
+    at = (number + options.length) % options.length;
+    for (const [place, option] of options.entries()) option.setAttribute("aria-selected", place === at);
+    field.setAttribute("aria-activedescendant", options[at].id);
+    options[at].scrollIntoView({ block: "nearest" });
+  }
+
+  function close() {
+    list.hidden = true;
+    field.setAttribute("aria-expanded", "false");
+    field.removeAttribute("aria-activedescendant");
+  }
+
+  function show() {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    if (!words.length) return close();
+    all ??= [...findable()].map((one) => ({
+      ...one,
+      text: `${one.title} ${one.method} ${one.detail} ${one.target.id}`.toLowerCase(),
+    }));
+    const found = all.filter(({ text }) => words.every((word) => text.includes(word)));
+    const first = ({ title }) => (title.toLowerCase().includes(words[0]) ? 0 : 1);
+    found.sort((one, other) => first(one) - first(other));
+    list.replaceChildren(
+      ...found.slice(0, MOST_FOUND).map(({ title, method, detail, target }, number) => {
+        const option = made("li", { role: "option", id: `found-${number}`, "data-target": target.id });
+        option.append(made("b", {}, title), made("small", {}, `${method} ${detail}`.trim()));
+        return option;
+      }),
+    );
+    if (!found.length) list.append(made("li", { class: "none", role: "option", "aria-disabled": "true" }, "Nothing found"));
+    list.hidden = false;
+    field.setAttribute("aria-expanded", "true");
+    mark(0);
+  }
+
+  function go(option) {
+    if (!option?.dataset.target) return;
+    const target = document.getElementById(option.dataset.target);
+    close();
+    field.value = "";
+    location.hash = target.id;
+    (target.querySelector("a") ?? target).focus({ preventScroll: true });
+  }
+
+  field.addEventListener("input", show);
+  field.addEventListener("focus", show);
+  field.addEventListener("blur", close);
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      field.value = "";
+      close();
+    } else if (event.key === "Enter") {
+      go(list.querySelector("[aria-selected=true]"));
+    } else if (event.key === "ArrowDown") {
+      mark(at + 1);
+    } else if (event.key === "ArrowUp") {
+      mark(at - 1);
+    } else return;
+    event.preventDefault();
+  });
+  // Before the field loses the focus, and with it the list.
+  list.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    go(event.target.closest("[role=option]"));
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select");
+    if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  });
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  offerLanguages();
+  offerCopies(document);
+  offerSearch();
+});

@@ -1,0 +1,78 @@
+"""The reference in a browser: every language, copying, searching by keyboard."""
+
+import pytest
+from playwright.async_api import expect
+
+from browser.looking import PHONE, WIDE, Desk, faults, overflow
+
+PARTS = (".side", ".hero", "#errors", "#create_product")
+"""What is repeated on the page, once."""
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+async def test_the_reference_is_sound_at_every_width(desk: Desk) -> None:
+    async with desk.looking() as page:
+        await page.goto(f"{desk.origin}/v1/docs")
+        for width in (390, 768, 1024, 1280, 1920):
+            await page.set_viewport_size({"width": width, "height": 900})
+            assert await overflow(page) <= 0, width
+        await page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
+        assert await faults(page, *PARTS) == []
+        await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+        await page.emulate_media(color_scheme="dark")
+        await page.keyboard.press("/")
+        await page.keyboard.type("product")
+        assert await faults(page, ".side", "#create_product") == []
+
+
+async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk) -> None:
+    async with desk.looking() as page:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.goto(f"{desk.origin}/v1/docs")
+        await page.keyboard.press("/")
+        await page.keyboard.type("post products")
+        await expect(page.get_by_role("option")).to_have_text("Create a productPOST /products")
+        await page.keyboard.press("Enter")
+        create = page.locator("#create_product")
+        await expect(create.get_by_role("link", name="Create a product")).to_be_focused()
+        await expect(create).to_be_in_viewport()
+        await expect(page.locator("#found")).to_be_hidden()
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("ArrowRight")
+        await expect(create.get_by_role("tab", name="Python")).to_be_focused()
+        await page.keyboard.press("Tab")
+        await expect(create.locator(".python pre")).to_be_focused()
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        await expect(create.locator(".python .copy")).to_have_text("Copied")
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith("from decimal import Decimal\nfrom portico_client import Client")
+        assert copied.endswith("print(product.id)")
+        # The language holds everywhere, and at the next visit.
+        await page.goto(f"{desk.origin}/sandbox/v1/docs#delete_user")
+        await expect(page.locator("#delete_user .python pre")).to_be_visible()
+        await expect(page.locator("#delete_user .curl pre")).to_be_hidden()
+        await page.keyboard.press("/")
+        await page.keyboard.type("412")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("ArrowUp")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("tr", has_text="PRECONDITION_FAILED")).to_be_focused()
+        await page.keyboard.press("/")
+        await page.keyboard.type("nobody has this")
+        await expect(page.get_by_role("option")).to_have_text("Nothing found")
+        await page.keyboard.press("Enter")
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_label("Search the reference")).to_have_value("")
+
+
+async def test_every_language_can_be_read_without_javascript(desk: Desk) -> None:
+    async with desk.looking(script=False, size=PHONE) as page:
+        await page.goto(f"{desk.origin}/v1/docs")
+        for language in ("curl", "python", "typescript"):
+            example = page.locator(f"#create_product .{language} pre")
+            await expect(example).to_be_visible()
+            await expect(example).to_have_attribute("tabindex", "0")
+        await expect(page.get_by_label("Search the reference")).to_be_hidden()
+        assert await overflow(page) <= 0

@@ -1,0 +1,159 @@
+"""What the reference shows of the clients is what they do: each example is run, and makes the call
+that it stands beside."""
+
+import json
+import re
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from documents import ROOT
+from openapi.conftest import ADDRESS, AUTH_ADDRESS
+from portico.pages.reference import Operation, operations
+from portico.services.wiring import Addresses
+from portico_client import CallbackRejected, OAuthTokens
+
+ADDRESSES = Addresses(ADDRESS, AUTH_ADDRESS, "https://localhost:8443/dashboard")
+
+
+class Enough(Exception):
+    """Ends an example that goes on for ever."""
+
+
+SNIPPETS = ROOT / "src/portico/pages/snippets"
+LAST = {"total_pages": 1, "has_more": False}
+"""What the only page of a list says."""
+ENDING = {"stream_events": Enough, "token": CallbackRejected}
+"""How examples end that do not by themselves: nobody stands by to sign in."""
+
+
+@pytest.fixture(scope="module")
+def shown(described: dict[str, Any]) -> dict[str, Operation]:
+    return {one.id: one for _, one in operations(described, ADDRESSES)}
+
+
+def text(operation: Operation, language: str) -> str:
+    return next(one.text for one in operation.examples if one.language == language)
+
+
+def answering(described: dict[str, Any], made: list[httpx.Request]) -> Callable[..., Any]:
+    """Answers requests with the examples of the document; a second stream is enough."""
+
+    def answer(_: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        if any(request.url == before.url and request.method == before.method for before in made):
+            raise Enough
+        made.append(request)
+        path = re.sub(r"^/(v1|auth)(?=/)", "", request.url.path)
+        templates = {re.sub(r"\{\w+\}", "17", name): item for name, item in
+                     described["paths"].items()}  # fmt: skip
+        responses = templates[path][request.method.lower()]["responses"]
+        status = next(status for status in responses if status < "300")
+        content = responses[status].get("content", {})
+        headers = {"set-cookie": "__Host-session=s3cret; Path=/; Secure"}
+        if "text/event-stream" in content:
+            stream = content["text/event-stream"]["example"]
+            headers["content-type"] = "text/event-stream"
+            return httpx.Response(200, text=stream, headers=headers)
+        media = content.get("application/json", {})
+        body = media.get("example")
+        if "pagination" in (body or {}):
+            body = {**body, "pagination": {**body["pagination"], **LAST}}
+        told = None if body is None else json.dumps(body).replace("\\u2026", "")
+        return httpx.Response(int(status), text=told, headers=headers)
+
+    return answer
+
+
+def test_what_the_clients_have_a_call_for_is_shown_by_both(shown: dict[str, Operation]) -> None:
+    by_both = {
+        name
+        for name, operation in shown.items()
+        if [one.language for one in operation.examples] == ["curl", "python", "typescript"]
+    }
+    assert len(by_both) > 30
+    by_curl_alone = set(shown) - by_both
+    assert all([one.language for one in shown[name].examples] == ["curl"] for name in by_curl_alone)
+    python, typescript = (
+        set(re.findall(rf"^{start} (\w+)\(", (SNIPPETS / name).read_text("utf-8"), re.MULTILINE))
+        for name, start in (("python.py", "def"), ("typescript.ts", "export async function"))
+    )
+    assert python == typescript == by_both
+
+
+def test_the_python_examples_make_the_calls_that_they_stand_beside(
+    described: dict[str, Any], shown: dict[str, Operation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTICO_API_KEY", "a-key")
+    context = ssl.create_default_context()  # once, and not for each client: it takes a while
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: context)
+    given = {
+        "callback_url": "https://example.com/callback?code=c&state=other",
+        "tokens": OAuthTokens("oat_…", "ort_…", "client_…", "ocs_…"),
+        "print": lambda *_: None,
+    }
+    for name, operation in shown.items():
+        if len(operation.examples) == 1:
+            continue
+        made: list[httpx.Request] = []
+        answer = answering(described, made)
+        monkeypatch.setattr(httpx.HTTPTransport, "handle_request", answer)
+        program = compile(text(operation, "python"), name, "exec")
+        ended: BaseException | None = None
+        try:
+            exec(program, dict(given))  # noqa: S102 - our own document
+        except (Enough, CallbackRejected) as end:
+            ended = end
+        assert type(ended) is ENDING.get(name, type(None)), name
+        if name == "token":
+            continue
+        curl = text(operation, "curl")
+        address = urlsplit(curl.split()[-1])
+        (sent,) = [
+            one for one in made if one.method == operation.method and one.url.path == address.path
+        ]
+        if operation.body and name != "logout":
+            body = re.search(r"-d '(\{.*\})'", curl, re.DOTALL)
+            if body is not None:
+                assert json.loads(sent.content) == json.loads(body[1]), name
+
+
+def test_examples_know_where_they_are_and_whom_to_trust(described: dict[str, Any]) -> None:
+    addresses = Addresses(
+        "https://api.test/v1",
+        "https://id.test",
+        "https://home.test",
+        authority=Path("/srv/our data/ca.pem"),
+    )
+    shown = {one.id: one for _, one in operations(described, addresses)}
+    curl = "curl --cacert '/srv/our data/ca.pem'"
+    python = """from portico_client import Client, Login
+
+ada = Login("ada@example.com", "Analytical1")
+client = Client(
+    base_url="https://api.test/v1",
+    ca="/srv/our data/ca.pem",
+    auth_url="https://id.test",
+    auth=ada,
+)
+print(client.me().name)"""
+    typescript = """import { Client } from "@portico/client";
+
+// Start it with NODE_EXTRA_CA_CERTS='/srv/our data/ca.pem'
+// The key is in PORTICO_API_KEY.
+const client = new Client({
+  baseUrl: "https://api.test/v1",
+  authUrl: "https://id.test",
+});
+await client.products.delete(17);"""
+    assert text(shown["delete_product"], "curl").startswith(f"{curl} -X DELETE \\\n")
+    assert text(shown["stream_events"], "curl").startswith(f"{curl} -N \\\n")
+    assert text(shown["redeliver"], "curl").endswith("/webhooks/17/deliveries/17/redeliver")
+    assert text(shown["login"], "python") == python
+    assert text(shown["delete_product"], "typescript") == typescript
+    for language, name in (("python", "auth_url="), ("typescript", "authUrl: ")):
+        assert f'{name}"https://id.test"' in text(shown["token"], language)
