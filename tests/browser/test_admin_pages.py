@@ -72,7 +72,8 @@ async def test_a_user_is_created_moved_and_deleted(desk: Desk, boss: Person) -> 
         await expect(page.get_by_label("Plan")).to_have_value("pro")
         await page.get_by_role("link", name="What this user did").click()
         await expect(page.locator("tbody th code")).to_have_text(["user.changed", "user.created"])
-        await page.get_by_role("link", name="user ").first.click()
+        await page.locator("tbody th a").first.click()
+        await expect(page.get_by_label("Plan")).to_have_value("pro")
         radia = Person(
             int(page.url.split("/")[-1].split("?")[0]), "", "radia@example.com", "Spanning-3"
         )
