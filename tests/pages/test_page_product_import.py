@@ -22,7 +22,7 @@ from portico.domain.times import SECOND
 from portico.domain.uploads import MAX_TOLD, SILENT, Upload
 from portico.jobs.uploads import TakeUploads
 from portico.services.imports import check_in_batches
-from portico.services.uploads import begin_storing
+from portico.services.uploads import begin_storing, path_of
 from portico.storage.audit import AuditFilter
 
 GOOD = {"name": "Lamp", "category": "light", "price": 1}
@@ -354,6 +354,24 @@ async def test_where_a_process_was_killed_another_goes_on_after_the_last_row(api
     assert (upload.state, upload.inserted) == ("stored", 3)
     made = [each.name async for batch in api.live.products.batches() for each in batch]
     assert made == ["Lamp 2"]
+
+
+async def test_a_file_that_waits_for_another_says_so(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    first, _ = await checked(editor, lines(GOOD))
+    second, _ = await checked(editor, lines(GOOD))
+    other, one = await api.live.uploads.all()
+    elsewhere = {"state": "storing", "seen_at": api.clock()}
+    async with api.live.db.transaction() as tx:
+        for upload, values in ((other, elsewhere), (one, {"state": "storing", "seen_at": 0})):
+            path_of(api.live, upload).rename(path_of(api.live, upload).with_suffix(".away"))
+            after = msgspec.structs.replace(upload, **values)
+            await api.live.uploads.move(tx, upload, after)
+
+    assert heading((await editor.get(second)).text) == "Waiting for another import"
+    assert heading((await editor.get(first)).text) == "Storing the products"
+    api.clock.advance(seconds=SILENT // SECOND)
+    assert heading((await editor.get(second)).text) == "Storing the products"
 
 
 async def test_what_an_upload_left_behind_that_was_killed_is_cleared_away(api: Api) -> None:

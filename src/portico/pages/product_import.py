@@ -3,7 +3,7 @@
 from portico.contract.product_files import report
 from portico.domain.errors import Invalid, NotFound, PayloadTooLarge, Unreadable
 from portico.domain.times import MINUTE
-from portico.domain.uploads import MAX_BYTES, MAX_TOLD, MAX_WAITING, Upload
+from portico.domain.uploads import MAX_BYTES, MAX_TOLD, MAX_WAITING, SILENT, Upload
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
 from portico.services.uploads import begin_storing, discard, path_of, take_in
@@ -51,13 +51,16 @@ async def _upload(visit: Visit) -> Upload:
 async def show(visit: Visit) -> Reply:
     """GET /products/import/{id}: how far it is, or what came of it."""
     upload = await _upload(visit)
-    silent = visit.request.now - (upload.seen_at or upload.created_at) > _LOST
+    uploads, now = visit.env.uploads, visit.request.now
+    silent = now - (upload.seen_at or upload.created_at) > _LOST
+    begun = not upload.under_way or upload.seen_at
     return visit.page(
         "import_one.html",
         "Import products",
         upload=upload,
-        rejected=(await visit.env.uploads.rejected(upload.id))[:_SHOWN] if upload.faulty else [],
+        rejected=(await uploads.rejected(upload.id))[:_SHOWN] if upload.faulty else [],
         told=MAX_TOLD,
+        behind=not begun and await uploads.other_at_work(upload.id, now - SILENT),
         lost=upload.under_way and silent and not path_of(visit.env, upload).exists(),
     )
 

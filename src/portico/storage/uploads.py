@@ -18,9 +18,11 @@ _LATEST = f"""
 SELECT {UPLOADS.columns} FROM uploads WHERE account_id = :account_id
 ORDER BY id DESC LIMIT :limit"""
 _ALL = f"SELECT {UPLOADS.columns} FROM uploads ORDER BY id"
+_UNDER_WAY = "state IN ('checking', 'storing')"
+_OTHER = f"SELECT 1 FROM uploads WHERE {_UNDER_WAY} AND seen_at > :since AND id <> :id LIMIT 1"
 _CLAIM = f"""
 UPDATE uploads SET seen_at = :now
-WHERE id = :id AND state IN ('checking', 'storing') AND seen_at <= :silent_since
+WHERE id = :id AND {_UNDER_WAY} AND seen_at <= :silent_since
 RETURNING {UPLOADS.columns}"""
 _MOVE = f"{UPLOADS.update} AND state = :state_before AND line = :line_before RETURNING id"
 _REPORT = "SELECT rejected FROM uploads WHERE id = :id"
@@ -53,6 +55,10 @@ class Uploads:
     async def all(self) -> list[Upload]:
         """Every file, the oldest first: few, since each is forgotten after a day."""
         return UPLOADS.read_all(await self._db.all(_ALL))
+
+    async def other_at_work(self, upload_id: int, since: int) -> bool:
+        """Whether somebody has worked on another file since then, and is not done with it."""
+        return await self._db.one(_OTHER, {"id": upload_id, "since": since}) is not None
 
     async def add(self, tx: Transaction, upload: Upload) -> Upload:
         """Stores a new one, whose id is ignored; returns it with the one it got."""
