@@ -33,3 +33,14 @@ def test_what_a_client_does_not_take_is_seen_until_it_is_gone(host: str) -> None
                 server.send(b"x" * 65536)
         assert outgoing.unsent() > 0
     assert outgoing.unsent() == 0
+
+
+def test_a_connection_that_is_broken_off_ends_after_what_was_sent() -> None:
+    client, server = pair("127.0.0.1")
+    outgoing = Outgoing(f"127.0.0.1:{client.getsockname()[1]}")
+    with client, server:
+        server.sendall(b"a part")
+        outgoing.break_off()
+        assert client.recv(64) == b"a part"
+        assert client.recv(64) == b""
+    outgoing.break_off()

@@ -3,11 +3,12 @@
 import csv
 import io
 import json
+import socket
 
 import httpx
 import pytest
 
-from driving import Api
+from driving import Api, InProcess
 from pages.test_page_products import shop
 from pages.visiting import Visitor, signed_in
 from portico.storage.products import EXPORT_BATCH
@@ -78,6 +79,29 @@ async def test_an_export_goes_on_over_many_batches(api: Api, query: str) -> None
     ids = [json.loads(line)["id"] for line in lines]
     assert len(ids) == 3 * EXPORT_BATCH
     assert ids == sorted(set(ids))
+
+
+async def test_an_export_that_a_stop_cuts_off_is_not_taken_for_the_whole(api: Api) -> None:
+    made = await api.product()
+    async with api.live.db.transaction() as tx:
+        await api.live.products.insert_many(tx, [made] * EXPORT_BATCH)
+    _, viewer = await signed_in(api)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname())
+        ours = listener.accept()[0]
+    theirs.settimeout(0)
+    with ours, theirs:
+        here = InProcess(api, "{}:{}".format(*theirs.getsockname()))
+        cookies = "; ".join(f"{one.name}={one.value}" for one in viewer.client.cookies.jar)
+        await here.exchange(
+            "GET",
+            "/dashboard/products/export?format=csv",
+            [("host", "localhost:8443"), ("cookie", cookies)],
+        )
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        await api.server.pipeline.streams.stop()
+        assert theirs.recv(1) == b""
 
 
 @pytest.mark.parametrize("query", ["format=xml", "", "format=csv&min_price=x"])

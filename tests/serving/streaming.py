@@ -12,7 +12,7 @@ import uvloop
 from portico import app, logs
 from portico.cli.connections import Patience
 from portico.cli.serve import serve
-from portico.http.messages import Reply, Request
+from portico.http.messages import Reply, Request, Stream
 from portico.http.routing import Access, Route
 from portico.http.sse import event_bytes, event_stream, position_bytes
 from portico.settings import load
@@ -54,6 +54,28 @@ async def _broken() -> AsyncGenerator[bytes, None]:
     raise ValueError("broken")
 
 
+async def _part() -> AsyncGenerator[bytes, None]:
+    yield b"a part"
+    await bell.wait()
+    yield b" and the rest"
+
+
+async def _cut() -> AsyncGenerator[bytes, None]:
+    yield b"a part"
+    await bell.wait()
+    raise ValueError("cut")
+
+
+async def part(_request: Request) -> Reply:
+    """A part of a whole at once, and the rest when the bell rings."""
+    return Stream(200, _part(), lambda: say("ended"), [], finite=True)
+
+
+async def cut(_request: Request) -> Reply:
+    """A part of a whole at once; fails when the bell rings."""
+    return Stream(200, _cut(), lambda: say("ended"), [], finite=True)
+
+
 async def quiet(_request: Request) -> Reply:
     """Says nothing but at its start, until the bell rings."""
     return event_stream(_quiet(), lambda: say("ended"))
@@ -86,7 +108,7 @@ app.V1 = (
             access=Access.ANY_CALLER,
             summary="X",
         )
-        for handler in (quiet, flood, broken, ring)
+        for handler in (quiet, flood, broken, part, cut, ring)
     ),
 )
 

@@ -153,6 +153,26 @@ def test_a_stream_that_fails_ends_and_is_told_in_the_log(service: Service) -> No
     assert [line["request_id"] for line in failed] == [response.getheader("x-request-id")]
 
 
+def test_a_whole_that_comes_to_its_end_is_whole(service: Service) -> None:
+    with told(service, "ended"):
+        connection, response = opened(service, "/part")
+        with connection:
+            assert response.read1(6) == b"a part"
+            assert service.ask("/v1/ring", key=service.installation.key).status == 204
+            assert response.read() == b" and the rest"
+            assert service.ask("/healthz", connection=connection).status == 200
+
+
+def test_a_whole_that_fails_half_way_is_seen_to_be_none(service: Service) -> None:
+    with told(service, "ended"):
+        connection, response = opened(service, "/cut")
+        with connection:
+            assert response.read1(6) == b"a part"
+            assert service.ask("/v1/ring", key=service.installation.key).status == 204
+            with pytest.raises(http.client.IncompleteRead):
+                response.read()
+
+
 def test_streams_end_in_order_and_at_once_when_the_server_stops(
     first_installation: Installation, tmp_path: Path
 ) -> None:
@@ -165,13 +185,17 @@ def test_streams_end_in_order_and_at_once_when_the_server_stops(
             connection, response = opened(service, "/quiet")
             stack.enter_context(connection)
             streams.append((connection, response))
+        cut, part = opened(service, "/part")
+        stack.enter_context(cut)
         code, seconds = service.stop(signal.SIGTERM)
         assert code == 0
         assert seconds < 1
         for connection, response in streams:
             assert response.read() == b":\nid: 0\n\n", "the last chunk says that it was the last"
             assert connection.recv(1) == b"", "and the connection is closed in order"
-    assert service.said.count("closed") == service.said.count("ended") == 20
+        with pytest.raises(http.client.IncompleteRead):
+            part.read()
+    assert (service.said.count("closed"), service.said.count("ended")) == (20, 21)
     assert "cut off" not in service.text
 
 

@@ -78,10 +78,12 @@ class Stream(Reply):
     """A reply whose body goes on: it is sent as `chunks` give it.
 
     When they end, or the client goes away, or the server stops, `chunks` are closed where they are
-    and `ended` is called; it is called too where they never began.
+    and `ended` is called; it is called too where they never began. A `finite` one is a whole that
+    has an end of its own: where it does not come to that, its connection is broken off, so that no
+    client takes a part for the whole.
     """
 
-    __slots__ = ("chunks", "ended")
+    __slots__ = ("chunks", "ended", "finite")
 
     def __init__(
         self,
@@ -89,11 +91,14 @@ class Stream(Reply):
         chunks: AsyncGenerator[bytes, None],
         ended: Callable[[], object],
         headers: Headers,
+        *,
+        finite: bool,
     ) -> None:
         """The reply keeps `headers`, and the pipeline adds to them."""
         super().__init__(status, headers=headers)
         self.chunks = chunks
         self.ended = ended
+        self.finite = finite
 
 
 def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> Reply:

@@ -53,7 +53,7 @@ def tcp_of(connection: socket.socket) -> Tcp:
 
 
 class Outgoing:
-    """What waits in the kernel to be sent to one client."""
+    """The connection to one client: what waits in the kernel to be sent on it, and its end."""
 
     def __init__(self, client: str) -> None:
         """`client` is its address and port, as the server tells them of a request (RSGI)."""
@@ -64,11 +64,22 @@ class Outgoing:
     def unsent(self) -> int:
         """Bytes that were never sent; 0 where the connection is gone. The first call looks at all
         sockets, 2 µs each."""
+        tcp = self._found()
+        return tcp.unsent if tcp else 0
+
+    def break_off(self) -> None:
+        """Ends the connection without another word; one that is gone stays so."""
+        if self._found():
+            with suppress(OSError), borrowed(self._descriptor) as ending:
+                ending.shutdown(socket.SHUT_RDWR)
+
+    def _found(self) -> Tcp | None:
+        """The connection to the client, whose descriptor is known from then on."""
         tcp = self._seen(self._descriptor)
         if tcp is None:
             found = ((one, self._seen(one)) for one in descriptors())
             self._descriptor, tcp = next((one for one in found if one[1]), (-1, None))
-        return tcp.unsent if tcp else 0
+        return tcp
 
     def _seen(self, descriptor: int) -> Tcp | None:
         if descriptor < 0:

@@ -21,7 +21,7 @@ _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}")
 
 def event_stream(chunks: AsyncGenerator[bytes, None], ended: Callable[[], object]) -> Stream:
     """A reply of events; see `Stream`."""
-    return Stream(200, chunks, ended, [*_HEADERS])
+    return Stream(200, chunks, ended, [*_HEADERS], finite=False)
 
 
 def event_bytes(event_id: int, kind: str, data: str) -> bytes:

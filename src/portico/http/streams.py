@@ -23,14 +23,17 @@ class Streams:
     """The open streams of this process."""
 
     def __init__(self) -> None:
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: set[asyncio.Task[bool]] = set()
         self._stopped = False
 
     def begin(self, request: Request, stream: Stream, scope: Scope, proto: Any) -> None:
         """Sends the head, and from then on what `stream` gives; of HEAD nothing more."""
         transport = proto.response_stream(stream.status, stream.headers)
-        if request.method == "HEAD" or self._stopped:
+        if request.method == "HEAD":
             stream.ended()
+            return
+        if self._stopped:
+            _end(stream, scope.client, transport, whole=False)
             return
         sending = asyncio.create_task(_send(request.id, stream, scope.client, transport))
         gone = asyncio.ensure_future(proto.client_disconnect())
@@ -39,21 +42,31 @@ class Streams:
         def ended(_: object) -> None:
             self._open.discard(sending)
             gone.cancel()
-            stream.ended()
+            whole = not sending.cancelled() and sending.result()
+            _end(stream, scope.client, transport, whole=whole)
 
         self._open.add(sending)
         sending.add_done_callback(ended)
 
     async def stop(self) -> None:
-        """Ends all streams, each after a whole chunk; those that begin later have none."""
+        """Ends all streams, each after a whole chunk; those that begin later have none. Those that
+        are finite are broken off."""
         self._stopped = True
         for sending in self._open:
             sending.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
 
-async def _send(request_id: str, stream: Stream, client: str, transport: Any) -> None:
-    """Sends a stream to its end, or until it is cancelled."""
+def _end(stream: Stream, client: str, _transport: Any, *, whole: bool) -> None:
+    """Ends a stream. Whoever calls has its transport still: once nobody has that, the server says
+    that what it was handed was all."""
+    if stream.finite and not whole:
+        Outgoing(client).break_off()
+    stream.ended()
+
+
+async def _send(request_id: str, stream: Stream, client: str, transport: Any) -> bool:
+    """Sends a stream to its end, or until it is cancelled; tells whether it came to its end."""
     outgoing = Outgoing(client)
     ahead = 0
     try:
@@ -62,13 +75,15 @@ async def _send(request_id: str, stream: Stream, client: str, transport: Any) ->
                 try:
                     await transport.send_bytes(chunk)
                 except RuntimeError:  # so RSGI says that the client has gone, if this is sooner
-                    return
+                    return False
                 ahead += len(chunk)
                 if ahead >= AHEAD:
                     await _taken(outgoing)
                     ahead = 0
     except Exception:
         log.exception("a stream broke off", extra={"request_id": request_id})
+        return False
+    return True
 
 
 async def _taken(outgoing: Outgoing) -> None:

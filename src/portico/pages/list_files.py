@@ -33,4 +33,5 @@ def as_file(visit: Visit, noun: str, form: Format, chunks: AsyncGenerator[bytes,
             ("content-disposition", f'attachment; filename="{name}"'),
             ("cache-control", "no-store"),
         ],
+        finite=True,
     )
