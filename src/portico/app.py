@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, session_cookie
 from portico.http.cors import Sharings, sharings
+from portico.http.inside import Inside
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.open_responder import OpenResponder, PlainHttpResponder
@@ -48,7 +50,7 @@ from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
-from portico.pages.docs import docs_mounts
+from portico.pages.docs import docs_mounts, trying_in
 from portico.pages.entrance import entrance_routes
 from portico.pages.files import PAGE_ASSETS, asset_routes
 from portico.pages.site import Accounts
@@ -276,7 +278,7 @@ class Server:
         self._operations = Operations(
             portico.environments, portico.passwords, measure, shared, self._runner.runs
         )
-        served = _served(portico, credentials, Throttle(measure))
+        served = _served(portico, credentials, Throttle(measure), Inside(lambda: self.pipeline))
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)
         refusal = Mount("", "", None, (), "", PlainHttpResponder(settings.base_url))
@@ -288,7 +290,7 @@ class Server:
             random=portico.random,
         )
         self.pipeline = pipeline(
-            Router([*served.mounts, *_files(served, settings, open_responder), operations]),
+            Router([*chain(*served), *_files(served, settings, open_responder), operations]),
             Router([refusal, operations]),
         )
         self.plain = pipeline(Router([refusal]), Router([refusal]))  # there is nothing else
@@ -331,20 +333,16 @@ class Server:
 
 
 class _Served(NamedTuple):
-    """Everything that is mounted: the API's versions, the authorization servers, and pages."""
+    """Everything that is mounted: the APIs, the live one first, the authorization servers, and
+    pages."""
 
     bases: list[Mount]
     auths: list[Mount]
     pages: list[Mount]
 
-    @property
-    def mounts(self) -> list[Mount]:
-        """All of it; the first is the live API."""
-        return [*self.bases, *self.auths, *self.pages]
-
 
 def _served(
-    portico: Portico, credentials: Mapping[str, Credentials], throttle: Throttle
+    portico: Portico, credentials: Mapping[str, Credentials], throttle: Throttle, inside: Inside
 ) -> _Served:
     settings = portico.settings
     origins = Origins(settings.addresses)
@@ -359,15 +357,17 @@ def _served(
     cors = {
         env.name: sharings(settings.cors_origins, PageOrigins(env)) for env in portico.environments
     }
+    bases = [_base(env, api, cors[env.name]) for env in portico.environments]
+    trying = trying_in(sandbox, bases[1], settings.plans, inside)
     return _Served(
-        bases=[_base(env, api, cors[env.name]) for env in portico.environments],
+        bases=bases,
         auths=[
             mount
             for env in portico.environments
             for mount in _auth(env, api, oauth_responder, cors[env.name])
         ],
         pages=[
-            *dashboard_mounts(live, home, throttle),
+            *dashboard_mounts(live, home, throttle, trying),
             authorize_mount(live, home, home, throttle),
             authorize_mount(sandbox, f"{home}/{SANDBOX}", "", throttle),
         ],

@@ -35,7 +35,9 @@ async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk
         await expect(page.get_by_role("option")).to_have_text("Create a productPOST /products")
         await page.keyboard.press("Enter")
         create = page.locator("#create_product")
-        await expect(create.get_by_role("link", name="Create a product")).to_be_focused()
+        await expect(
+            create.get_by_role("link", name="Create a product", exact=True)
+        ).to_be_focused()
         await expect(create).to_be_in_viewport()
         await expect(page.locator("#found")).to_be_hidden()
         await page.keyboard.press("Tab")
@@ -76,3 +78,69 @@ async def test_every_language_can_be_read_without_javascript(desk: Desk) -> None
             await expect(example).to_have_attribute("tabindex", "0")
         await expect(page.get_by_label("Search the reference")).to_be_hidden()
         assert await overflow(page) <= 0
+
+
+async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -> None:
+    editor, viewer = desk.person("editor"), desk.person()
+    asked: list[tuple[str, str]] = []
+    async with desk.looking(editor) as page:
+        page.on("request", lambda one: asked.append((one.method, one.url)))
+        await page.goto(f"{desk.origin}/v1/docs#create_product")
+        create = page.locator("#create_product")
+        await create.get_by_role("link", name="Try it in the sandbox").press("Enter")
+        await create.get_by_label("Body").fill('{"name": "Lamp", "category": "a", "price":')
+        await create.get_by_role("button", name="Send to the sandbox").press("Enter")
+        came = create.locator(".came")
+        await expect(came.locator(".outcome")).to_have_text("400 Bad Request")
+        await expect(came.locator(".outcome")).to_be_focused()
+        await expect(came.locator(".notice")).to_have_text("The body is not valid JSON.")
+        body = create.get_by_label("Body")
+        await expect(body).to_have_value('{"name": "Lamp", "category": "a", "price":')
+        await body.fill('{"name": "Lamp", "category": "a", "price": 2}')
+        await body.press("Tab")
+        await page.keyboard.press("Enter")
+        await expect(came.locator(".outcome")).to_have_text("201 Created")
+        await expect(came).to_contain_text(f"{desk.origin}/sandbox/v1/products/")
+        await expect(came.locator("pre")).to_contain_text('"price": 2')
+        assert await faults(page, "#create_product") == []
+        assert await overflow(page) <= 0
+        await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+        assert await overflow(page) <= 0
+    trying = f"{desk.dashboard}/sandbox/try"
+    sent = [(method, url) for method, url in asked if "/docs" not in url and "/static/" not in url]
+    assert sent == [("GET", f"{trying}?operation=create_product"), *[("POST", trying)] * 2]
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        assert caller.get("/v1/products?search=Lamp&category=a").json()["data"] == []
+    async with desk.looking(viewer, expected=("status of 403",)) as page:
+        await page.goto(f"{desk.origin}/v1/docs#delete_product")
+        delete = page.locator("#delete_product")
+        await delete.get_by_role("link", name="Try it in the sandbox").click()
+        await delete.get_by_role("button", name="Send to the sandbox").click()
+        await expect(delete.locator(".outcome")).to_have_text("403 Forbidden")
+        await expect(delete.locator(".came .notice")).to_contain_text("write:products")
+        # A session that ends meanwhile says so, and what was typed stays.
+        await page.context.clear_cookies()
+        await delete.get_by_label("id").fill("5")
+        await delete.get_by_role("button", name="Send to the sandbox").click()
+        await expect(
+            delete.get_by_text("not signed in any more, and nothing was sent")
+        ).to_be_visible()
+        await expect(delete.get_by_label("id")).to_have_value("5")
+
+
+async def test_an_operation_is_tried_without_javascript(desk: Desk) -> None:
+    editor = desk.person("editor")
+    async with desk.looking(script=False, size=PHONE) as page:
+        await page.goto(f"{desk.origin}/sandbox/v1/docs#create_product")
+        create = page.locator("#create_product")
+        await create.get_by_role("link", name="Try it in the sandbox").click()
+        await page.get_by_role("link", name="Sign in").click()
+        await page.get_by_label("E-mail").fill(editor.email)
+        await page.get_by_label("Password").fill(editor.password)
+        await page.get_by_role("button", name="Sign in", exact=True).click()
+        await page.get_by_role("button", name="Send to the sandbox").click()
+        await expect(page.get_by_text("201 Created")).to_be_visible()
+        await expect(page.get_by_text('"Desk lamp"').last).to_be_visible()
+        assert await overflow(page) <= 0
+        await page.get_by_role("link", name="Reference").click()
+        await expect(create).to_be_in_viewport()

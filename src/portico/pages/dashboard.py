@@ -32,6 +32,7 @@ from portico.pages import (
 from portico.pages.providers import LINKING, provider_pages
 from portico.pages.responder import PageResponder
 from portico.pages.site import Accounts, Dashboard, PageRoute, Site, routes
+from portico.pages.trying import Trying
 
 SHOWING: tuple[PageRoute, ...] = (
     *overview.PAGES,
@@ -65,15 +66,17 @@ ACCOUNT: tuple[PageRoute, ...] = (
 """What belongs to accounts themselves."""
 
 
-def dashboard_mounts(accounts: Accounts, address: str, throttle: Throttle) -> Iterator[Mount]:
+def dashboard_mounts(
+    accounts: Accounts, address: str, throttle: Throttle, trying: Trying
+) -> Iterator[Mount]:
     """The dashboard at `address`, and below it the one of the environment in which the accounts
-    have mirror users."""
+    have mirror users, whose API is tried there."""
     at = urlsplit(address)
     account = (*ACCOUNT, *provider_pages(accounts.environment))
     shown = [(accounts.environment, at.path, (*SHOWING, *account))]
     mirror = accounts.environment.mirror
     if mirror is not None:
-        shown.append((mirror, f"{at.path}/{mirror.name}", SHOWING))
+        shown.append((mirror, f"{at.path}/{mirror.name}", (*SHOWING, *trying.pages)))
     dashboards = [Dashboard(env.name.capitalize(), base) for env, base, _ in shown]
     for env, base, pages in shown:
         site = Site(

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from portico.domain.limits import Plan
 from portico.http.cors import PUBLISHED, Sharing
+from portico.http.inside import Inside
 from portico.http.messages import JSON
 from portico.http.openapi import Part, auth_document, document
 from portico.http.routing import AnyRoute, Mount, Responder
@@ -22,7 +23,9 @@ from portico.pages.files import (
     asset_routes,
     file_route,
 )
-from portico.pages.reference import page
+from portico.pages.reference import Operation, operations, page
+from portico.pages.site import Accounts
+from portico.pages.trying import PATH, Trying
 
 
 def docs_mounts(
@@ -33,14 +36,17 @@ def docs_mounts(
 
     `auth_routes` are the authorization server's, `plans` what the limits allow.
     """
-    addresses = mount.environment.addresses
+    env = mount.environment
+    addresses = env.addresses
+    # What is superseded is described, and not tried.
+    trying = "" if mount.extra_headers else (env.mirror or env).addresses.dashboard + PATH
     own = Part(addresses.base, mount.routes)
     auth = Part(addresses.auth, () if mount.extra_headers else auth_routes)
     alone = partial(document, own, Part(addresses.auth, ()), plans, mount.extra_headers)
     together = partial(document, own, auth, plans, mount.extra_headers)
 
     def shown() -> File:
-        return File(HTML, page(together(), addresses).encode(), REVALIDATED, SCRIPTED)
+        return File(HTML, page(together(), addresses, trying).encode(), REVALIDATED, SCRIPTED)
 
     below = replace(mount, responder=responder, cors=PUBLISHED)
     yield replace(
@@ -65,3 +71,16 @@ def _json_route(make: Callable[[], dict[str, object]]) -> AnyRoute:
         lambda: File(JSON, msgspec.json.encode(make()), REVALIDATED),
         Sharing.ALL,
     )
+
+
+def trying_in(
+    accounts: Accounts, mount: Mount, plans: Mapping[str, Plan], inside: Inside
+) -> Trying:
+    """Where the operations of a mount of the API are tried, whose `accounts` are its own."""
+    addresses = accounts.environment.addresses
+
+    def described() -> Mapping[str, Operation]:
+        alone = document(Part(addresses.base, mount.routes), Part(addresses.auth, ()), plans)
+        return {one.id: one for _, one in operations(alone, addresses)}
+
+    return Trying(accounts, described, inside)

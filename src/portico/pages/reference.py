@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from portico.http.sse import EVENT_STREAM
 from portico.pages.examples import Example, examples
 from portico.pages.html import template
 from portico.services.wiring import Addresses
@@ -26,6 +27,8 @@ class Field(msgspec.Struct, frozen=True):
     required: bool
     rules: list[str]
     description: str
+    choices: list[str]
+    """The values that it may have, where they are few."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -57,6 +60,10 @@ class Operation(msgspec.Struct, frozen=True):
     body: list[Field]
     answers: list[Answer]
     examples: list[Example]
+    body_example: str
+    tryable: bool
+    """Whether readers may try it: sessions may call it, as other credentials may, and its answer
+    ends."""
 
 
 class Deliveries(msgspec.Struct, frozen=True):
@@ -67,8 +74,9 @@ class Deliveries(msgspec.Struct, frozen=True):
     examples: dict[str, str]
 
 
-def page(document: Json, addresses: Addresses) -> str:
-    """The page of a document, for whoever calls these `addresses`."""
+def page(document: Json, addresses: Addresses, trying: str = "") -> str:
+    """The page of a document, for whoever calls these `addresses`. `trying` is the address of the
+    page on which operations are tried; empty where they are not."""
     text = document["info"]["description"].replace("\ncurl ", f"\n{addresses.curl} ")
     introduction, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
     guide = [section.split("\n", 1) for section in sections]
@@ -82,6 +90,7 @@ def page(document: Json, addresses: Addresses) -> str:
             for tag in document["tags"]
         ],
         deliveries=_deliveries(document),
+        trying=trying,
     )
 
 
@@ -135,8 +144,16 @@ def _operation(
             _answer(status, _resolved(response, document), document)
             for status, response in operation["responses"].items()
         ],
+        body_example=_indented(body["example"]) if body else "",
+        tryable=_is_tryable(operation, document),
         examples=list(examples(address, method, operation, document, addresses)),
     )
+
+
+def _is_tryable(operation: Json, document: Json) -> bool:
+    ways = [name for way in operation.get("security", document["security"]) for name in way]
+    answers = operation["responses"].get("200", {}).get("content", ())
+    return {"cookie", "bearer"} <= set(ways) and EVENT_STREAM not in answers
 
 
 def _resolved(value: Json, document: Json) -> Json:
@@ -168,6 +185,7 @@ def _field(name: str, schema: Json, facts: Json, document: Json) -> Field:
         required=facts.get("required", False),
         rules=list(_rules(schema)),
         description=facts.get("description") or schema.get("description", ""),
+        choices=_choices(schema),
     )
 
 
@@ -178,10 +196,17 @@ def _kind(schema: Json) -> str:
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 
+def _choices(schema: Json) -> list[str]:
+    if schema.get("type") == "boolean":
+        return ["true", "false"]
+    few = schema.get("enum", ())
+    return [str(value) for value in few] if len(few) <= _FEW else []
+
+
 def _rules(schema: Json) -> Iterator[str]:
     """The rules of a value that its description leaves out."""
-    if len(schema.get("enum", ())) in range(1, _FEW + 1):
-        yield "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+    if "enum" in schema and (choices := _choices(schema)):
+        yield "one of " + ", ".join(f"`{value}`" for value in choices)
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
         yield f"{low:,} to {high:,}"

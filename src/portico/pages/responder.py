@@ -4,7 +4,6 @@ Whoever is not signed in is sent to sign in; a refused form is shown again with 
 """
 
 from collections.abc import Sequence
-from hmac import compare_digest
 from urllib.parse import quote
 
 from portico.domain.caller import Principal, require
@@ -29,7 +28,7 @@ from portico.pages.forms import BODY_LIMIT, Form, read_form
 from portico.pages.html import template
 from portico.pages.multipart import AROUND_BYTES, read_file_form
 from portico.pages.multipart import CONTENT_TYPE as MULTIPART
-from portico.pages.site import Site, cookie_kept_back, csrf_token, html, see_other
+from portico.pages.site import Site, check_token, cookie_kept_back, html, see_other
 from portico.state.callers import ACCOUNT_PAGES
 
 LOOKING = Plan("looking at pages", 300, 20_000)
@@ -114,7 +113,7 @@ class PageResponder:
                 return self._to_sign_in(request, place, cookie)
             require(caller, endpoint.scope, request.method)
             request.caller = caller
-            _check_token(form, cookie)
+            check_token(form, cookie)
         request.body = form
         return await self._submit(request, place, endpoint, form)
 
@@ -209,11 +208,5 @@ async def _form(request: Request, endpoint: Endpoint) -> Form:
     if file_bytes and (content_type or "").lower().startswith(MULTIPART):
         body = request.stream_body(file_bytes + AROUND_BYTES, FILE_SECONDS)
         return await read_file_form(content_type, body)
-    limit = PUBLIC_BODY_LIMIT if endpoint.public else BODY_LIMIT
+    limit = PUBLIC_BODY_LIMIT if request.caller is None else BODY_LIMIT
     return read_form(content_type, await request.read_body(limit))
-
-
-def _check_token(form: Form, cookie: str | None) -> None:
-    """Raises `PermissionDenied` for a form that no page of this session has sent."""
-    if not compare_digest(form.text("csrf").encode(), csrf_token(cookie or "").encode()):
-        raise PermissionDenied("This form is not from your session: load the page again.")

@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from hmac import digest
+from hmac import compare_digest, digest
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from portico.domain.audit import By
-from portico.domain.errors import NotFound
+from portico.domain.errors import NotFound, PermissionDenied
 from portico.domain.ids import parse_id
 from portico.domain.text import text_fault
 from portico.domain.users import User
@@ -112,6 +112,12 @@ def cookie_kept_back(request: Request, cookie: str | None) -> bool:
 def csrf_token(cookie: str) -> str:
     """What every form of a session carries: made of the cookie, which other sites cannot read."""
     return digest(cookie.encode(), b"form", "sha256").hex()[:32]
+
+
+def check_token(form: Form, cookie: str | None) -> None:
+    """Raises `PermissionDenied` for a form that no page of this session has sent."""
+    if not compare_digest(form.text("csrf").encode(), csrf_token(cookie or "").encode()):
+        raise PermissionDenied("This form is not from your session: load the page again.")
 
 
 class Visit:

@@ -1,4 +1,5 @@
-/* What the reference does beyond plain HTML: one language at a time, copying, searching. All of it can be read without. */
+/* What the reference does beyond plain HTML: one language at a time, copying, searching, trying without leaving the page.
+   All of it can be read, and tried, without. */
 "use strict";
 
 const root = document.documentElement;
@@ -207,6 +208,55 @@ function offerSearch() {
     field.select();
   });
 }
+
+/** The part of a page that tries an operation; of another page, what it says. */
+async function tried(answer) {
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const part = page.querySelector(".trying");
+  if (part) return document.adoptNode(part);
+  const said = made("p", { class: "notice bad", role: "alert" });
+  said.textContent = [...page.querySelectorAll("main h1, main h1 + p")].map((one) => one.textContent).join(": ");
+  return said;
+}
+
+// What is tried here is what the page that the link leads to would try, if that is of this origin.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("a.try");
+  if (!link || link.origin !== location.origin || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const place = link.parentElement;
+  const open = place.nextElementSibling?.matches(".trying, .notice") ? place.nextElementSibling : null;
+  if (open) return open.remove();
+  try {
+    const part = await tried(await fetch(link.href));
+    place.after(part);
+    offerCopies(part);
+    part.querySelector("input:not([type=hidden]), select, textarea, button, a")?.focus();
+  } catch {
+    location.assign(link.href);
+  }
+});
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  const part = form.closest(".trying");
+  if (!part) return;
+  event.preventDefault();
+  const button = form.querySelector("button");
+  button.disabled = true;
+  let next;
+  try {
+    next = await tried(await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) }));
+  } catch {
+    next = made("p", { class: "notice bad", role: "alert" }, "The server did not answer. Nothing is known of the request.");
+  }
+  button.disabled = false;
+  part.querySelector(":scope > .notice, .came")?.remove();
+  if (!next.querySelector("form")) return part.append(next); // What was typed stays.
+  part.replaceWith(next);
+  offerCopies(next);
+  next.querySelector("[aria-invalid], .outcome")?.focus();
+});
 
 document.addEventListener("DOMContentLoaded", () => {
   offerLanguages();
