@@ -1,13 +1,17 @@
 """Every request that counts is told of as its account will see it: how many, and which failed."""
 
+import random
+from collections import Counter
 from itertools import count
+from typing import Any
 
 from driving import NOON, TINY, Api, refused
-from portico.domain.requests import EVERYBODY, NOBODY, NOWHERE, Sums
+from portico.domain.requests import EVERYBODY, NO_KEY, NOBODY, NOWHERE, Sums
 from portico.domain.times import DAY, HOUR
 from portico.jobs.store_requests import StoreRequests
+from portico.jobs.tidy import Tidy
 from portico.services.environment import Environment
-from portico.storage.requests import DAYS, HOURS, RequestFilter, Summary
+from portico.storage.requests import DAYS, HOURS, RequestFilter, Span, Summary
 from signing_in import Visitor, client_of, login_of, named, oauth_refused, session_of
 
 WRITERS = count(1)
@@ -173,6 +177,62 @@ async def test_hours_are_told_for_two_days_and_days_for_ninety(api: Api) -> None
         for span, expected in ((HOURS, hours), (DAYS, told)):
             use = await api.live.requests.over_time(span, caller.user.id, now)
             assert sum(sums.requests for sums in use.values()) == expected, (days, span)
+
+
+async def sums_of_rows(api: Api, span: Span, by: str, chosen: dict[str, object]) -> dict[Any, int]:
+    """Everybody's requests of a span, row by row; with a key where that is asked for."""
+    sums: Counter[Any] = Counter()
+    for row in await api.live.db.all(f"SELECT * FROM {span.table}"):  # noqa: S608
+        user_id, unit, route, status, key_id, requests = row
+        values = {"route": route, "status": status, "key_id": key_id, "user_id": user_id}
+        of_one = by in ("user_id", "key_id")
+        if unit < span.first(api.clock()) or of_one == (user_id == EVERYBODY):
+            continue
+        if chosen.items() <= values.items() and (by, key_id) != ("key_id", NO_KEY):
+            sums[values[by]] += requests
+    return dict(sums)
+
+
+async def tell_the_sums_of_rows(api: Api, span: Span, chosen: dict[str, Any]) -> None:
+    told = await api.live.requests.summary(span, RequestFilter(EVERYBODY, **chosen), api.clock())
+    keys: Counter[int] = Counter()
+    for key in told.keys:
+        keys[key.of.id] += key.sums.requests
+    assert keys == await sums_of_rows(api, span, "key_id", chosen)
+    accounts = {one.of.id: one.sums.requests for one in told.accounts}
+    assert accounts == await sums_of_rows(api, span, "user_id", chosen)
+    routes = {one.of: one.sums.requests for one in told.routes}
+    assert routes == await sums_of_rows(
+        api, span, "route", {name: value for name, value in chosen.items() if name != "route"}
+    )
+
+
+async def test_what_is_told_is_the_sum_of_what_is_stored_while_that_is_forgotten(api: Api) -> None:
+    choose = random.Random(11)  # noqa: S311 - repeatable on purpose
+    tidy = Tidy(api.live, "somebody")
+    for step in range(6):
+        hour = api.clock() // HOUR
+        counts = {
+            (
+                choose.choice((NOBODY, 1, 2)),
+                hour - choose.choice((0, 1, 47, 48, 49, 24 * 89, 24 * 90, 24 * 91)),
+                choose.choice((ME, USERS)),
+                choose.choice((200, 404, 429)),
+                choose.choice((NO_KEY, 7, 8)),
+            ): choose.randrange(1, 9)
+            for _ in range(40)
+        }
+        async with api.live.db.transaction() as tx:
+            await api.live.requests.add(tx, counts, [])
+        if step % 2:
+            await tidy.run()
+        for span in (HOURS, DAYS):
+            for chosen in ({}, {"status": 404}, {"route": ME}):
+                await tell_the_sums_of_rows(api, span, chosen)
+        api.clock.advance(seconds=choose.choice((3_600, 86_400, 40 * 86_400)))
+    api.clock.advance(days=200)
+    await tidy.run()
+    assert await api.live.db.all("SELECT * FROM request_totals") == []
 
 
 async def test_each_environment_and_process_counts_its_own(api: Api) -> None:

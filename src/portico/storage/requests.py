@@ -111,13 +111,27 @@ INSERT INTO {table} AS r (user_id, {column}, route, status, key_id, requests)
 VALUES (:user_id, :at, :route, :status, :key_id, :requests)
 ON CONFLICT (user_id, {column}, route, status, key_id)
 DO UPDATE SET requests = r.requests + excluded.requests"""
-_SUMS = f"""
-SELECT {{by}}, CAST(sum(requests) AS BIGINT) AS made,
+_ADD_TOTALS = """
+INSERT INTO request_totals AS t (unit, user_id, route, status, key_id, requests)
+VALUES (:unit, :user_id, :route, :status, :key_id, :requests)
+ON CONFLICT (unit, user_id, route, status, key_id)
+DO UPDATE SET requests = t.requests + excluded.requests"""
+_MADE = f"""
+CAST(sum(requests) AS BIGINT) AS made,
     CAST(sum(CASE WHEN status >= 400 AND status <> {REFUSED} THEN requests ELSE 0 END) AS BIGINT)
         AS failed,
-    CAST(sum(CASE WHEN status = {REFUSED} THEN requests ELSE 0 END) AS BIGINT) AS refused
-FROM {{table}} WHERE {{column}} >= :since AND {{where}}
-GROUP BY {{by}} ORDER BY made DESC, {{by}} LIMIT :limit"""
+    CAST(sum(CASE WHEN status = {REFUSED} THEN requests ELSE 0 END) AS BIGINT) AS refused"""
+_OVER_TIME = f"""
+SELECT {{column}}, {_MADE} FROM {{table}} WHERE {{column}} >= :since AND {{where}}
+GROUP BY {{column}}"""
+# All that is stored, less what is too old and not forgotten yet.
+_SUMS = f"""
+SELECT {{by}}, {_MADE} FROM (
+    SELECT user_id, route, status, key_id, requests FROM request_totals WHERE unit = '{{column}}'
+    UNION ALL
+    SELECT user_id, route, status, key_id, -requests FROM {{table}} WHERE {{column}} < :since
+) AS kept WHERE {{where}}
+GROUP BY {{by}} HAVING sum(requests) > 0 ORDER BY made DESC, {{by}} LIMIT :limit"""
 _KEYS = """
 SELECT s.key_id, s.user_id, k.name, k.hint, s.made, s.failed, s.refused
 FROM ({sums}) AS s LEFT JOIN api_keys AS k ON k.id = s.key_id
@@ -158,6 +172,7 @@ class Requests:
             await tx.run_many(
                 _ADD.format(table=span.table, column=span.column), map(_row, sorted(units.items()))
             )
+            await tx.run_many(_ADD_TOTALS, _totals(span, units))
         await tx.run_many(FAILED.insert, map(FAILED.values, failed))
         users = sorted({request.user_id for request in failed})
         await tx.run_many(_TRIM, [{"user_id": user_id} for user_id in users])
@@ -203,6 +218,24 @@ def _row(counted: tuple[Kind, int]) -> Params:
     }
 
 
+def _totals(span: Span, units: Mapping[Kind, int]) -> Sequence[Params]:
+    """What is added to the sums over all units."""
+    totals: Counter[tuple[int, str, int, int]] = Counter()
+    for (user_id, _, route, status, key_id), more in units.items():
+        totals[user_id, route, status, key_id] += more
+    return [
+        {
+            "unit": span.column,
+            "user_id": user_id,
+            "route": route,
+            "status": status,
+            "key_id": key_id,
+            "requests": requests,
+        }
+        for (user_id, route, status, key_id), requests in sorted(totals.items())
+    ]
+
+
 class _Sums:
     """The sums of one span."""
 
@@ -212,7 +245,10 @@ class _Sums:
         self._since = span.first(now)
 
     async def over_time(self, wheres: Mapping[str, object]) -> Mapping[int, Sums]:
-        rows = await self._all(self._sql(self._span.column, wheres), wheres, self._span.units)
+        span = self._span
+        where = " AND ".join(map(_is, wheres))
+        sql = _OVER_TIME.format(column=span.column, table=span.table, where=where)
+        rows = await self._reader.all(sql, {**wheres, "since": self._since})
         return {row[0]: Sums(*row[1:]) for row in rows}
 
     async def shares(self, by: str, wheres: Mapping[str, object]) -> list[Share[Any]]:
@@ -244,10 +280,8 @@ class _Sums:
         span = self._span
         return _SUMS.format(by=by, where=where, table=span.table, column=span.column)
 
-    async def _all(
-        self, sql: str, wheres: Mapping[str, object], limit: int = MOST_SHOWN
-    ) -> list[Row]:
-        return await self._reader.all(sql, {**wheres, "since": self._since, "limit": limit})
+    async def _all(self, sql: str, wheres: Mapping[str, object]) -> list[Row]:
+        return await self._reader.all(sql, {**wheres, "since": self._since, "limit": MOST_SHOWN})
 
 
 _KEYED = f" AND key_id <> {NO_KEY}"
