@@ -153,6 +153,8 @@ class _Scope:
     client: str
     scheme: str = "https"
     proto: str = "http"
+    http_version: str = "1.1"
+    authority: str | None = None
 
 
 class _Sent:

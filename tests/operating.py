@@ -235,11 +235,13 @@ class Service:
         assert found is not None
         return int(found[1]) * 1024
 
+    def trusting(self) -> ssl.SSLContext:
+        """What trusts the authority of the directory."""
+        return ssl.create_default_context(cafile=self.installation.data / "tls" / "ca.pem")
+
     def connect(self, *, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
         """A connection whose certificate was verified against the authority of the directory."""
-        trusting = context or ssl.create_default_context(
-            cafile=self.installation.data / "tls" / "ca.pem"
-        )
+        trusting = context or self.trusting()
         plain = self.connect_plain()
         try:
             return trusting.wrap_socket(plain, server_hostname="localhost")

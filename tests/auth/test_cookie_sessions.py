@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from driving import BASE, NOON, Api, refused, settings_for
+from driving import BASE, NOON, Api, InProcess, refused, settings_for
 from portico.domain.audit import OPERATOR
 from portico.services.sign_out import end_session
 from signing_in import AUTH, COOKIE, PASSWORD, Visitor, cookie_of, login_of, session_of
@@ -294,6 +294,13 @@ async def test_it_is_found_among_other_cookies(api: Api, visitor: Visitor) -> No
     url = f"{BASE['live']}/users/me"
     sent = f"theme=dark; big={'x' * 2000};{COOKIE}={session} ;last=1"
     assert (await visitor.send("GET", url, None, Cookie=sent)).status_code == 200
+
+
+async def test_it_is_found_in_any_of_several_lines(api: Api) -> None:
+    """So browsers send cookies over HTTP/2 (RFC 9113 §8.2.3)."""
+    session = await session_of(api.live, await api.account())
+    lines = [("cookie", "theme=dark"), ("cookie", f"{COOKIE}={session}"), ("cookie", "last=1")]
+    assert (await InProcess(api).exchange("GET", "/v1/users/me", lines)).status_code == 200
 
 
 async def test_a_user_lists_and_ends_their_sessions(api: Api, visitor: Visitor) -> None:

@@ -79,6 +79,8 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
     )
     scope: Any = SimpleNamespace(
         client="192.0.2.1:1",
+        http_version="1.1",
+        authority=None,
         scheme="https",
         method="GET",
         path="/v1/x",

@@ -1,6 +1,7 @@
 """What may be mounted where."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,12 @@ from portico.http.throttle import Throttle
 LIVE = SimpleNamespace(name="live")
 
 
+def asked(*hosts: str, authority: str | None = None) -> Any:
+    """What the server tells of a request to these hosts."""
+    headers = Headers([("host", host) for host in hosts])
+    return SimpleNamespace(headers=headers, authority=authority)
+
+
 def mounted(*routes: AnyRoute) -> Router:
     """AnyRoutes on the way of clients."""
     way = OAuthResponder(Throttle(Measure(None)))
@@ -22,7 +29,7 @@ def mounted(*routes: AnyRoute) -> Router:
 
 
 def test_routes_are_mounted_on_a_responder_that_can_tell_who_calls() -> None:
-    place, _ = mounted(*oauth.ROUTES).find("/auth/token", {})
+    place, _ = mounted(*oauth.ROUTES).find("/auth/token", asked())
     assert place.methods.keys() == {"POST"}
     with pytest.raises(ValueError, match="GET /products: its responder cannot tell who calls"):
         mounted(*products.ROUTES)
@@ -33,7 +40,24 @@ def test_a_request_to_two_hosts_is_refused_where_they_matter() -> None:
     router = Router(
         [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
     )
-    place, _ = router.find("/token", Headers([("host", "B.example:443")]))
+    place, _ = router.find("/token", asked("B.example:443"))
     assert place.methods.keys() == {"POST"}
     with pytest.raises(Unreadable, match="once"):
-        router.find("/token", Headers([("host", "a.example"), ("host", "b.example")]))
+        router.find("/token", asked("a.example", "b.example"))
+
+
+@pytest.mark.parametrize("host", ["a.example", ""])
+def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None:
+    """RFC 9112 §3.2.2 of an absolute form, RFC 9113 §8.3.1 of HTTP/2."""
+    responder = OAuthResponder(Throttle(Measure(None)))
+    router = Router(
+        [
+            Mount(f"{name}.example", f"/{name}", LIVE, oauth.ROUTES, "auth", responder)
+            for name in "ab"
+        ]
+    )
+    found = [
+        router.find("/b/token", asked(host)),
+        router.find("/b/token", asked(host, authority="b.example")),
+    ]
+    assert [place.methods.keys() for place, _ in found] == [set(), {"POST"}]

@@ -2,10 +2,12 @@
 
 import contextlib
 import socket
+from typing import Any
 
 import pytest
 
-from portico.http.sockets import Outgoing
+from operating import until
+from portico.http.sockets import Outgoing, client_of
 
 
 def pair(host: str) -> tuple[socket.socket, socket.socket]:
@@ -24,20 +26,46 @@ def pair(host: str) -> tuple[socket.socket, socket.socket]:
 def test_what_a_client_does_not_take_is_seen_until_it_is_gone(host: str) -> None:
     client, server = pair(host)
     name = f"[{host}]" if ":" in host else host
-    outgoing = Outgoing(f"{name}:{client.getsockname()[1]}")
+    outgoing = Outgoing(f"{name}:{client.getsockname()[1]}", multiplexed=False)
     with client, server:
-        assert outgoing.unsent() == 0
+        assert outgoing.taken()
         server.setblocking(False)  # noqa: FBT003 - its only spelling
         with contextlib.suppress(BlockingIOError):
             while True:
                 server.send(b"x" * 65536)
-        assert outgoing.unsent() > 0
-    assert outgoing.unsent() == 0
+        assert not outgoing.taken()
+    assert outgoing.taken()
+
+
+def test_what_a_window_holds_back_is_seen_by_what_the_client_has_received() -> None:
+    client, server = pair("127.0.0.1")
+    outgoing = Outgoing(client_of(client.getsockname()), multiplexed=True)
+    with client, server:
+        outgoing.hand(1000)
+        assert outgoing.taken(), "from then on it is known"
+        outgoing.hand(1000)
+        server.sendall(b"x" * 999)
+        assert len(client.recv(1000, socket.MSG_PEEK)) == 999
+        assert not outgoing.taken(), "the kernel has sent it all, and there was more"
+        server.sendall(b"x")
+        until(outgoing.taken)
+
+
+@pytest.mark.parametrize(
+    ("peer", "client"),
+    [
+        (("192.0.2.1", 80), "192.0.2.1:80"),
+        (("2001:db8::1", 80, 0, 0), "[2001:db8::1]:80"),
+        (("fe80::1%lo", 80, 0, 3), "[fe80::1%3]:80"),
+    ],
+)
+def test_a_client_is_named_as_the_server_names_it(peer: tuple[Any, ...], client: str) -> None:
+    assert client_of(peer) == client
 
 
 def test_a_connection_that_is_broken_off_ends_after_what_was_sent() -> None:
     client, server = pair("127.0.0.1")
-    outgoing = Outgoing(f"127.0.0.1:{client.getsockname()[1]}")
+    outgoing = Outgoing(f"127.0.0.1:{client.getsockname()[1]}", multiplexed=False)
     with client, server:
         server.sendall(b"a part")
         outgoing.break_off()

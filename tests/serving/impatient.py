@@ -1,4 +1,5 @@
-"""`portico serve` with other patience: READ and LOOK seconds, and at most FILES open files."""
+"""`portico serve` with other patience: READ and LOOK seconds, at most FILES open files, and IDLE
+seconds, where they are given."""
 
 import os
 import resource
@@ -12,6 +13,7 @@ from portico.cli.serve import serve
 from portico.settings import load
 
 read, look, files = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+idle = [float(one) for one in sys.argv[4:]]
 resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 settings = load({}, os.environ, Path.cwd())
 
@@ -22,4 +24,4 @@ def listening() -> None:
     sys.stdout.flush()
 
 
-uvloop.run(serve(settings, listening, patience=Patience(read, look, look)))
+uvloop.run(serve(settings, listening, patience=Patience(read, look, look, *idle)))

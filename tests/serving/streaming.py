@@ -1,5 +1,5 @@
 """`portico serve` with streams of a test's own beside the API, and other patience: READ and LOOK
-seconds. What happens to them is told on standard output."""
+seconds, and IDLE ones where they are given. What happens to them is told on standard output."""
 
 import asyncio
 import os
@@ -113,7 +113,8 @@ app.V1 = (
 )
 
 if __name__ == "__main__":
-    patience = Patience(float(sys.argv[1]), float(sys.argv[2]))
+    read, look, *idle = map(float, sys.argv[1:])
+    patience = Patience(read, look, look, *idle)
     settings = load({}, os.environ, Path.cwd())
     logs.configure(settings.log_level)
     uvloop.run(serve(settings, lambda: say("Portico serves"), patience=patience))

@@ -11,11 +11,15 @@ import threading
 from collections.abc import Iterator
 from ipaddress import ip_network
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from operating import Installation, Service, read_answer, until
-from portico.cli.connections import FileLimit, Patience, Watch, listening_socket
+from portico.cli.connections import HELD, FileLimit, Patience, Watch, listening_socket
+from portico.http.connections import Connections
+from portico.http.sockets import client_of
 from receiving import OK, received
 
 FILES = 700
@@ -166,6 +170,7 @@ class Loopback:
         self.stack = contextlib.ExitStack()
         self.stack.enter_context(self.listener)
         self.now = 0.0
+        self.connections = Connections(lambda: self.now)
         self.limit = FileLimit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
     def pair(self) -> tuple[socket.socket, socket.socket]:
@@ -180,7 +185,9 @@ class Loopback:
 
     def watch(self, most: int, *trusted: str) -> Watch:
         networks = [ip_network(one) for one in trusted]
-        return Watch({self.port: most}, networks, self.limit, PATIENCE, lambda: self.now)
+        return Watch(
+            {self.port: most}, networks, self.limit, PATIENCE, self.connections, lambda: self.now
+        )
 
 
 @pytest.fixture
@@ -233,6 +240,23 @@ def test_those_that_were_silent_longest_are_ended_first(loopback: Loopback) -> N
         assert server.recv(1) == b"x"
     asyncio.run(loopback.watch(3).look())
     assert [ended(server) for _, server in pairs] == [True, False, False, False, True]
+
+
+def test_answers_that_wait_over_http2_count_like_connections(loopback: Loopback) -> None:
+    pairs = [loopback.pair() for _ in range(3)]
+    scopes: list[Any] = [
+        SimpleNamespace(client=client_of(client.getsockname()), http_version="2")
+        for client, _ in pairs
+    ]
+    carried = [loopback.connections.begin(scope) for scope in scopes]
+    assert carried[1] is not None
+    carried[1].waiting = 2 * HELD
+    watch = loopback.watch(4)
+    asyncio.run(watch.look())
+    assert [ended(server) for _, server in pairs] == [False, True, False]
+    pairs[1][1].close()
+    asyncio.run(watch.look())
+    assert len(loopback.connections.known()) == 2, "what is gone is forgotten"
 
 
 def test_trusted_proxies_have_as_many_connections_as_they_like(loopback: Loopback) -> None:

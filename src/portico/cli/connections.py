@@ -4,8 +4,9 @@ The HTTP server accepts by itself and bounds only how many connections there are
 stranger has all of them, nor fills the memory with answers that are never read, two things are
 added. Every connection inherits the options of its listening socket: the kernel takes only a
 little of an answer ahead of the client, and gives up a client that takes nothing. And a watch
-looks at the process's own sockets, ends what one address has too many of, and those that
-read so slowly that the kernel's patience would never end.
+looks at the process's own sockets, ends what one address has too many of, those that read so
+slowly that the kernel's patience would never end, and those of HTTP/2 on which nothing is asked:
+the server has no clock for these, nor for what has yet to say which protocol it speaks.
 """
 
 import asyncio
@@ -24,8 +25,9 @@ from granian._granian import SocketHolder
 from granian.server.embed import Server as Granian
 
 from portico.domain.networks import Network, is_within
+from portico.http.connections import Carried, Connections
 from portico.http.peers import limited_as
-from portico.http.sockets import Tcp, borrowed, descriptors, tcp_of
+from portico.http.sockets import Tcp, borrowed, client_of, descriptors, tcp_of
 
 UNSENT_BYTES = 64 * 1024
 """How much of an answer the kernel takes ahead of what the client can receive. What is under way
@@ -33,6 +35,10 @@ is not bounded by it, so it costs no speed."""
 
 SLOWEST = 1024
 """Bytes a second that a client must read, on average, once an answer waits for it."""
+
+HELD = 512 * 1024
+"""Bytes that wait for a client of HTTP/2 and count like one connection more; half of them may wait
+for ever, as a client that cancels requests is sent less than was answered."""
 
 SHARE = 4
 """One address never has more than this part of all connections, whatever the setting."""
@@ -80,6 +86,9 @@ class Patience(NamedTuple):
     """Between two looks at the connections, at least."""
     renewal: float = 15.0
     """Between two looks at the files of the certificate."""
+    idle: float = 75.0
+    """For the next request of a connection, and for a request's head. Proxies keep connections for
+    a minute."""
 
 
 PATIENCE = Patience()
@@ -214,6 +223,19 @@ class _Connection(NamedTuple):
     port: int
     peer: Any
     tcp: Tcp
+    carried: Carried | None = None
+
+    @property
+    def client(self) -> str:
+        return client_of(self.peer)
+
+    @property
+    def waiting(self) -> int:
+        return self.carried.waiting if self.carried else 0
+
+    @property
+    def weight(self) -> int:
+        return 1 + self.waiting // HELD
 
 
 class Watch:
@@ -225,17 +247,21 @@ class Watch:
         trusted_proxies: Sequence[Network],
         files: "FileLimit",
         patience: Patience,
+        connections: Connections,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`most` is how many one address may have, by the port that they came to. An IPv6 network
-        of 64 bits is one address; trusted proxies have as many as they like."""
+        of 64 bits is one address; trusted proxies have as many as they like. `connections` are
+        those that have sent a request, by the same clock."""
         self._most = most
         self._trusted_proxies = trusted_proxies
         self._files = files
         self._patience = patience
+        self._connections = connections
         self._clock = clock
         self._doors: set[int] = set()
         self._slow: dict[tuple[int, Any], tuple[float, int]] = {}
+        self._silent: dict[tuple[int, Any], float] = {}
 
     async def run(self) -> None:
         """Looks again and again, until it is cancelled."""
@@ -250,6 +276,7 @@ class Watch:
         it took, without the turns of others."""
         spent = 0.0
         found: list[_Connection] = []
+        known = self._connections.known()  # before the sockets, among which all of these are
         own = descriptors()
         self._doors.clear()
         for start in range(0, len(own), _SLICE):
@@ -258,7 +285,8 @@ class Watch:
             spent += time.perf_counter() - began
             await asyncio.sleep(0)
         began = time.perf_counter()
-        for connection in (*self._excess(found), *self._slowest(found)):
+        found = self._settled(found, known)
+        for connection in (*self._excess(found), *self._slowest(found), *self._idle(found, known)):
             self._end(connection)
         self._relieve(short=self._files.short(len(own)))
         return spent + time.perf_counter() - began
@@ -293,9 +321,12 @@ class Watch:
             callers[connection.port, limited_as(connection.peer[0])].append(connection)
         ended: list[_Connection] = []
         for (port, _), theirs in callers.items():
-            excess = len(theirs) - self._most[port]
+            excess = sum(one.weight for one in theirs) - self._most[port]
             if excess > 0 and not is_within(theirs[0].peer[0], self._trusted_proxies):
-                ended += sorted(theirs, key=lambda one: one.tcp.silent, reverse=True)[:excess]
+                theirs.sort(key=lambda one: (one.weight, one.tcp.silent))
+                while excess > 0:
+                    ended.append(theirs.pop())
+                    excess -= ended[-1].weight
         return ended
 
     def _slowest(self, found: Sequence[_Connection]) -> list[_Connection]:
@@ -304,7 +335,7 @@ class Watch:
         before, self._slow = self._slow, {}
         ended: list[_Connection] = []
         for connection in found:
-            if not connection.tcp.unsent:
+            if not connection.tcp.unsent and connection.waiting < HELD // 2:
                 continue
             key = connection.descriptor, connection.peer
             since, received = before.get(key, (now, connection.tcp.received))
@@ -314,6 +345,40 @@ class Watch:
                     continue
                 since, received = now, connection.tcp.received
             self._slow[key] = since, received
+        return ended
+
+    def _settled(
+        self, found: Sequence[_Connection], known: Mapping[str, Carried | None]
+    ) -> list[_Connection]:
+        """The same with what they carry, less what has come to the client."""
+        self._connections.forget(known.keys() - {connection.client for connection in found})
+        settled = []
+        for connection in found:
+            carried = known.get(connection.client)
+            if carried is not None:
+                carried.settle(connection.tcp.received)
+            settled.append(connection._replace(carried=carried))
+        return settled
+
+    def _idle(
+        self, found: Sequence[_Connection], known: Mapping[str, Carried | None]
+    ) -> list[_Connection]:
+        """Those without a request for too long. HTTP/1.1 has a clock of the server's, but for
+        the time until it is known what is spoken."""
+        now = self._clock()
+        before, self._silent = self._silent, {}
+        ended: list[_Connection] = []
+        for connection in found:
+            carried = connection.carried
+            if carried is not None:
+                since = now if carried.under_way else carried.idle_since
+            elif connection.client in known:
+                continue
+            else:
+                key = connection.descriptor, connection.peer
+                since = self._silent[key] = before.get(key, now)
+            if now - since >= self._patience.idle:
+                ended.append(connection)
         return ended
 
     def _end(self, connection: _Connection) -> None:

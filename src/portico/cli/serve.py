@@ -13,7 +13,7 @@ from typing import Any
 
 import uvloop
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
-from granian.http import HTTP1Settings
+from granian.http import HTTP1Settings, HTTP2Settings
 
 from portico import logs
 from portico.app import Portico, Server
@@ -28,10 +28,6 @@ from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
 from portico.settings import SettingError, Settings
-
-IDLE_SECONDS = 75
-"""How long a connection may wait between requests, and how long a request's head may take: granian
-has one clock for both, and proxies keep connections for a minute."""
 
 HEADER_BYTES = 64 * 1024
 CONNECTIONS = 16_384
@@ -55,6 +51,14 @@ LINGER_SECONDS = 2.0
 
 PORT_SECONDS = 1.0
 """How long a server that just ended may take to leave its port."""
+
+_HTTP2 = HTTP2Settings(
+    max_concurrent_streams=32,
+    max_headers_size=HEADER_BYTES,
+    # How much a connection, and each request on it, may send of bodies that nobody has read yet.
+    initial_connection_window_size=512 * 1024,
+    initial_stream_window_size=256 * 1024,
+)
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +105,7 @@ async def serve(
         await server.start()
         try:
             listeners = _listeners(settings, server, listening, files, patience)
-            watch = _watch(settings, listeners, files, patience)
+            watch = _watch(settings, server, listeners, files, patience)
             serving = Serving(listeners)
             renewal = asyncio.ensure_future(
                 _renew(settings, server, serving, listeners[-1], files, patience)
@@ -225,7 +229,11 @@ class _Application:
 
 
 def _watch(
-    settings: Settings, listeners: Sequence[Listener], files: FileLimit, patience: Patience
+    settings: Settings,
+    server: Server,
+    listeners: Sequence[Listener],
+    files: FileLimit,
+    patience: Patience,
 ) -> Watch:
     most = {
         listener.bind_port: max(
@@ -233,7 +241,8 @@ def _watch(
         )
         for listener in listeners
     }
-    return Watch(most, settings.trusted_proxies, files, patience)
+    connections = server.pipeline.connections
+    return Watch(most, settings.trusted_proxies, files, patience, connections)
 
 
 def _deliveries_at_once(files: FileLimit) -> int:
@@ -255,7 +264,8 @@ def _listeners(
                 _Application(server.plain.__rsgi__, lambda: None),
                 port=settings.http_port,
                 backpressure=PLAIN_CONNECTIONS,
-                http1_settings=_http1(keep_alive=False),
+                http=HTTPModes.http1,
+                http1_settings=_http1(patience, keep_alive=False),
                 **_shared(settings, files, patience),
             )
         )
@@ -281,7 +291,9 @@ def _https(
         _Application(server.pipeline.__rsgi__, listening),
         port=settings.port,
         backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT - deliveries, 1),
-        http1_settings=_http1(keep_alive=True),
+        http=HTTPModes.auto if pair else HTTPModes.http1,
+        http1_settings=_http1(patience, keep_alive=True),
+        http2_settings=_HTTP2,
         ssl_cert=certificate,
         ssl_key=key,
         ssl_protocol_min=SSLProtocols.tls12,
@@ -295,7 +307,6 @@ def _shared(settings: Settings, files: FileLimit, patience: Patience) -> dict[st
     return {
         "address": settings.host,
         "interface": Interfaces.RSGI,
-        "http": HTTPModes.http1,
         "websockets": False,
         "log_enabled": False,
         "patience": patience,
@@ -313,7 +324,10 @@ def _pair(settings: Settings) -> Pair:
     return local.certificate, local.key
 
 
-def _http1(*, keep_alive: bool) -> HTTP1Settings:
+def _http1(patience: Patience, *, keep_alive: bool) -> HTTP1Settings:
     return HTTP1Settings(
-        header_read_timeout=IDLE_SECONDS * 1000, keep_alive=keep_alive, max_buffer_size=HEADER_BYTES
+        # One clock of granian's for a request's head and for the time before it.
+        header_read_timeout=int(patience.idle * 1000),
+        keep_alive=keep_alive,
+        max_buffer_size=HEADER_BYTES,
     )

@@ -34,10 +34,10 @@ class SecretCookie:
 
     def read(self, headers: Any) -> str | None:
         """The cookie's value, where one was sent that can be ours."""
-        sent = headers.get("cookie")
-        if sent is None:
+        if "cookie" not in headers:
             return None
-        for pair in sent.split(";"):
+        # Browsers send several lines over HTTP/2 (RFC 9113 §8.2.3).
+        for pair in ";".join(headers.get_all("cookie")).split(";"):
             cookie = pair.strip()
             if cookie.startswith(self._start) and len(cookie) <= _LONGEST:
                 return str(cookie[len(self._start) :])

@@ -41,6 +41,8 @@ class _Asked:
     headers: _Fields
     client: str
     scheme: str = "https"
+    http_version: str = "1.1"
+    authority: str | None = None
 
 
 class _Exchange:

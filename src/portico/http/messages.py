@@ -43,6 +43,10 @@ class Scope(Protocol):
     query_string: str
     scheme: str
     client: str
+    http_version: str
+    """`2` over HTTP/2."""
+    authority: str | None
+    """Whose the target is, where the request's target itself names it."""
     headers: Any
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from portico.domain.errors import Internal, PorticoError
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
+from portico.http.connections import Connections
 from portico.http.cors import is_preflight
 from portico.http.measure import Measure
 from portico.http.messages import JSON, Reply, Request, Scope, Stream, TypedRequest
@@ -50,6 +51,7 @@ class Pipeline:
         self.under_way = 0
         """Requests that have no answer yet; one whose answer goes on is among `streams`."""
         self.streams = Streams()
+        self.connections = Connections()
 
     async def answered(self) -> None:
         """Waits until no request is under way."""
@@ -67,13 +69,14 @@ class Pipeline:
         security: Sequence[tuple[str, str]] = UNSECURED
         request.now = self._clock()
         self.under_way += 1
+        carried = self.connections.begin(scope)
         try:
             try:
                 request.origin = origin = self._peers.origin(scope)
                 security = origin.headers
                 request.address = limited_as(origin.address)
                 router = self._secure if origin.secure else self._plain
-                place, id_texts = router.find(request.path, request.headers)
+                place, id_texts = router.find(request.path, scope)
                 responder = place.responder
                 request.environment = place.environment
                 extra_headers = place.extra_headers
@@ -97,12 +100,15 @@ class Pipeline:
                 headers.append(("x-ratelimit-remaining", str(verdict.remaining)))
                 headers.append(("x-ratelimit-reset", str(verdict.reset)))
             if isinstance(reply, Stream):
-                self.streams.begin(request, reply, scope, proto)
+                self.streams.begin(request, reply, scope, proto, carried)
             else:
-                proto.response_bytes(reply.status, headers, reply.body)
+                body = reply.body if carried is None else carried.sent(request.method, reply)
+                proto.response_bytes(reply.status, headers, body)
             self._measure.record(request, endpoint, reply.status, time.perf_counter() - started)
         finally:
             self.under_way -= 1
+            if carried is not None:
+                carried.end()
             if self._quiet is not None and not self.under_way:
                 self._quiet.set()
         if reply.status >= 300:  # else it was read, or there was none

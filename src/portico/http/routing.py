@@ -16,7 +16,7 @@ from portico.domain.idempotency import HEADER
 from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.scopes import SCOPES
 from portico.http.cors import Cors, Sharing, Sharings
-from portico.http.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request
+from portico.http.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request, Scope
 from portico.http.sse import EVENT_STREAM, LAST_EVENT_ID
 
 Q = TypeVar("Q", bound=msgspec.Struct)
@@ -336,15 +336,16 @@ class Router:
         branch.place = branch.place or made
         return branch.place
 
-    def find(self, path: str, headers: Any) -> tuple[Place, Sequence[str]]:
-        """Where a path leads, and the texts of the ids in it. Raises `Unreadable` for two hosts
-        where they matter (RFC 9112 §3.2)."""
+    def find(self, path: str, scope: Scope) -> tuple[Place, Sequence[str]]:
+        """Where a path leads, and the texts of the ids in it. Where hosts matter, the target's own
+        comes before the header's (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises `Unreadable` for two
+        (RFC 9112 §3.2)."""
         where = path
         if self._by_host:
-            hosts = headers.get_all("host")
+            hosts = scope.headers.get_all("host")
             if len(hosts) > 1:
                 raise Unreadable("Send the Host header once.")
-            where = host_name("".join(hosts)) + path
+            where = host_name(scope.authority or "".join(hosts)) + path
         place = self._exact.get(where)
         if place is not None:
             return place, ()

@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _OWN_FILES = "/proc/self/fd"
 
@@ -55,17 +55,33 @@ def tcp_of(connection: socket.socket) -> Tcp:
 class Outgoing:
     """The connection to one client: what waits in the kernel to be sent on it, and its end."""
 
-    def __init__(self, client: str) -> None:
-        """`client` is its address and port, as the server tells them of a request (RSGI)."""
+    def __init__(self, client: str, *, multiplexed: bool) -> None:
+        """`client` is its address and port, as the server tells them of a request (RSGI).
+        `multiplexed` is whether the connection is one of HTTP/2."""
         address, _, port = client.rpartition(":")
         self._peer = _bare(address.strip("[]")), int(port)
         self._descriptor = -1
+        self._multiplexed = multiplexed
+        self._received = self._due = -1
 
-    def unsent(self) -> int:
-        """Bytes that were never sent; 0 where the connection is gone. The first call looks at all
-        sockets, 2 µs each."""
+    def hand(self, size: int) -> None:
+        """So many bytes more were handed to the server, since all before were taken."""
+        self._due = self._received + size
+
+    def taken(self) -> bool:
+        """Whether the client has room for more, or is gone: the kernel has sent all that it has,
+        and over HTTP/2, where more may wait for a window, the client has received as much as was
+        handed on before. The first call looks at all sockets, 2 µs each."""
         tcp = self._found()
-        return tcp.unsent if tcp else 0
+        if tcp is None:
+            return True
+        if self._multiplexed and self._received >= 0:
+            taken = tcp.received >= self._due
+        else:
+            taken = not tcp.unsent
+        if taken:
+            self._received = tcp.received
+        return taken
 
     def break_off(self) -> None:
         """Ends the connection without another word; one that is gone stays so."""
@@ -89,6 +105,15 @@ class Outgoing:
             if isinstance(peer, tuple) and (_bare(peer[0]), peer[1]) == self._peer:
                 return tcp_of(connection)
         return None
+
+
+def client_of(peer: tuple[Any, ...]) -> str:
+    """The client at the other end of a socket as the server tells it (RSGI): a zone by its
+    number, which the kernel names."""
+    if len(peer) == 2:
+        return f"{peer[0]}:{peer[1]}"
+    zone = f"%{peer[3]}" if peer[3] else ""
+    return f"[{_bare(peer[0])}{zone}]:{peer[1]}"
 
 
 def _bare(address: str) -> str:

@@ -6,6 +6,7 @@ import logging
 from contextlib import aclosing
 from typing import Any
 
+from portico.http.connections import Carried
 from portico.http.messages import Request, Scope, Stream
 from portico.http.sockets import Outgoing
 
@@ -26,25 +27,33 @@ class Streams:
         self._open: set[asyncio.Task[bool]] = set()
         self._stopped = False
 
-    def begin(self, request: Request, stream: Stream, scope: Scope, proto: Any) -> None:
-        """Sends the head, and from then on what `stream` gives; of HEAD nothing more."""
+    def begin(
+        self, request: Request, stream: Stream, scope: Scope, proto: Any, carried: Carried | None
+    ) -> None:
+        """Sends the head, and from then on what `stream` gives; of HEAD nothing more. `carried`
+        is what its connection of HTTP/2 carries."""
         transport = proto.response_stream(stream.status, stream.headers)
+        outgoing = Outgoing(scope.client, multiplexed=carried is not None)
         if request.method == "HEAD":
             stream.ended()
             return
         if self._stopped:
-            _end(stream, scope.client, transport, whole=False)
+            _end(stream, outgoing, transport, whole=False)
             return
-        sending = asyncio.create_task(_send(request.id, stream, scope.client, transport))
+        sending = asyncio.create_task(_send(request.id, stream, outgoing, transport, carried))
         gone = asyncio.ensure_future(proto.client_disconnect())
         gone.add_done_callback(lambda _: sending.cancel())
 
         def ended(_: object) -> None:
             self._open.discard(sending)
+            whole = gone.done() or (not sending.cancelled() and sending.result())
             gone.cancel()
-            whole = not sending.cancelled() and sending.result()
-            _end(stream, scope.client, transport, whole=whole)
+            _end(stream, outgoing, transport, whole=whole)
+            if carried is not None:
+                carried.end()
 
+        if carried is not None:
+            carried.under_way += 1
         self._open.add(sending)
         sending.add_done_callback(ended)
 
@@ -57,17 +66,19 @@ class Streams:
         await asyncio.gather(*self._open, return_exceptions=True)
 
 
-def _end(stream: Stream, client: str, _transport: Any, *, whole: bool) -> None:
+def _end(stream: Stream, outgoing: Outgoing, _transport: Any, *, whole: bool) -> None:
     """Ends a stream. Whoever calls has its transport still: once nobody has that, the server says
     that what it was handed was all."""
     if stream.finite and not whole:
-        Outgoing(client).break_off()
+        outgoing.break_off()
     stream.ended()
 
 
-async def _send(request_id: str, stream: Stream, client: str, transport: Any) -> bool:
-    """Sends a stream to its end, or until it is cancelled; tells whether it came to its end."""
-    outgoing = Outgoing(client)
+async def _send(
+    request_id: str, stream: Stream, outgoing: Outgoing, transport: Any, carried: Carried | None
+) -> bool:
+    """Sends a stream to its end, or until it is cancelled; tells whether it came to its end, or
+    nobody waits for that."""
     ahead = 0
     try:
         async with aclosing(stream.chunks) as chunks:
@@ -75,9 +86,12 @@ async def _send(request_id: str, stream: Stream, client: str, transport: Any) ->
                 try:
                     await transport.send_bytes(chunk)
                 except RuntimeError:  # so RSGI says that the client has gone, if this is sooner
-                    return False
+                    return True
+                if carried is not None:
+                    carried.waiting += len(chunk)
                 ahead += len(chunk)
                 if ahead >= AHEAD:
+                    outgoing.hand(ahead)
                     await _taken(outgoing)
                     ahead = 0
     except Exception:
@@ -91,6 +105,6 @@ async def _taken(outgoing: Outgoing) -> None:
     rest = _FIRST_REST  # in which the server, in threads of its own, writes what it was handed
     while True:
         await asyncio.sleep(rest)
-        if not outgoing.unsent():
+        if outgoing.taken():
             return
         rest = min(2 * rest, _LONGEST_REST)
