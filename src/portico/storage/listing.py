@@ -21,6 +21,9 @@ FARTHEST = 2**53
 DEEP = 1_000
 """Rows to skip from which a page is read in a thread."""
 
+BLOCK = 4_096
+"""Ids that `list_blocks` counts together, as the migrations have it."""
+
 CACHED_TOTALS = 1_000
 
 
@@ -70,6 +73,18 @@ LEFT JOIN (
 LEFT JOIN {table} AS item ON item.id = page.id
 ORDER BY {item_order}"""
 
+# The block of ids in which a page by id begins, and how many rows come before that: of a list whose
+# blocks are counted, so that no page passes more than one.
+_START = """
+SELECT block, passed FROM (
+    SELECT block, CAST(sum(sum(total)) OVER (ORDER BY block DESC) - sum(total) AS BIGINT) AS passed
+    FROM list_blocks WHERE list = '{table}' AND {kept} GROUP BY block
+) AS blocks WHERE passed <= :offset ORDER BY block LIMIT 1"""
+_IN_BLOCK = f"""
+WITH start AS MATERIALIZED ({_START}) {_PAGE}"""
+_BLOCK_WHERE = f"{{where}} AND id < (SELECT (block + 1) * {BLOCK} FROM start)"
+_BLOCK_OFFSET = "coalesce(:offset - (SELECT passed FROM start), 0)"
+
 # The mirror image of a page in the far half of a list, so that no page skips more than half of it.
 _FAR_LIMIT = """
 (SELECT CASE WHEN total <= :offset THEN 0 WHEN total - :offset < :limit THEN total - :offset
@@ -82,9 +97,12 @@ _FAR_OFFSET = """
 class Listing(Generic[R]):
     """The pages of one table."""
 
-    def __init__(self, db: Database, table: Table[R]) -> None:
+    def __init__(self, db: Database, table: Table[R], *, in_blocks: bool = False) -> None:
+        """`in_blocks`: whether `list_blocks` counts the table, whose lists are then those of the
+        highest ids first."""
         self._db = db
         self._table = table
+        self._in_blocks = in_blocks
         self._counted: dict[object, tuple[int, int]] = {}
         self._halves: dict[object, int] = {}
 
@@ -111,6 +129,9 @@ class Listing(Generic[R]):
             rows = await self._db.all(self._near(where, order, kept), bounds)
             if rows:
                 return Page(self._table.read_all(row[1:] for row in rows), rows[0][0])
+        if self._in_blocks:
+            rows = await self._db.slow.all(self._in_block(where, order, kept), bounds)
+            return Page(self._items(rows), rows[0][0])
         # Only a hint: from either end the statement finds the same rows.
         filters = (kept, *params.items())
         far = offset >= self._halves.get(filters, 0)
@@ -152,6 +173,20 @@ class Listing(Generic[R]):
             order=order.clause(backwards=far),
             limit=_FAR_LIMIT.format(counts=counts) if far else ":limit",
             offset=_FAR_OFFSET.format(counts=counts) if far else ":offset",
+            item_order=order.clause("item."),
+        )
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
+    def _in_block(self, where: str, order: Order, kept: str) -> str:
+        return _IN_BLOCK.format(
+            kept=kept,
+            columns=self._table.of("item"),
+            counts=_COUNTS.format(kept=kept, table=self._table.name),
+            table=self._table.name,
+            where=_BLOCK_WHERE.format(where=where),
+            order=order.clause(),
+            limit=":limit",
+            offset=_BLOCK_OFFSET,
             item_order=order.clause("item."),
         )
 

@@ -117,7 +117,7 @@ class Products:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._listing = Listing(db, LISTED)
+        self._listing = Listing(db, LISTED, in_blocks=True)
         self._search = ProductSearch(db, LISTED)
 
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:

@@ -1,0 +1,92 @@
+"""Pages of products anywhere in a long list are those of a plain list, whatever has changed."""
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from driving import NOON
+from portico.domain.products import STATUSES
+from portico.storage.database import Database
+from portico.storage.listing import BLOCK, DEEP
+from portico.storage.products import ProductFilter, Products
+
+COUNT = 3 * DEEP
+STEP = 11
+"""Between two ids, so that the products lie in several blocks."""
+
+INSERT = """
+INSERT INTO products (id, name, description, category, price, currency, stock_quantity, status,
+    images, metadata, created_at, updated_at) {override}
+VALUES (:id, 'x', '', 'c', 1, 'EUR', 0, :status, '[]', '{{}}', :now, :now)"""
+
+
+@pytest.fixture
+async def filled(database: Database) -> tuple[Database, dict[int, str]]:
+    """Many products, by their ids, with their statuses."""
+    made = {n * STEP: STATUSES[0 if n % 5 else n // 5 % 3] for n in range(1, COUNT + 1)}
+    override = "OVERRIDING SYSTEM VALUE" if database.engine == "postgres" else ""
+    rows = [{"id": key, "status": status, "now": NOON} for key, status in made.items()]
+    async with database.transaction() as tx:
+        await tx.run_many(INSERT.format(override=override), rows)
+    assert COUNT * STEP > 7 * BLOCK
+    return database, made
+
+
+PLACES = st.lists(
+    st.tuples(
+        st.one_of(st.integers(DEEP - 2, COUNT + 20), st.integers(0, 700)),
+        st.sampled_from([1, 25, 100]),
+        st.sampled_from([None, *STATUSES]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+CHANGES = st.lists(st.tuples(st.integers(1, COUNT), st.sampled_from([None, *STATUSES])), max_size=6)
+
+
+@given(places=PLACES, changes=CHANGES)
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+async def test_every_page_is_that_of_a_plain_list(
+    filled: tuple[Database, dict[int, str]],
+    places: list[tuple[int, int, str | None]],
+    changes: list[tuple[int, str | None]],
+) -> None:
+    database, made = filled
+    products = Products(database)
+    async with database.transaction() as tx:
+        for number, status in changes:  # without a status it goes
+            product = await products.get(number * STEP, tx)
+            if product is not None and status is None:
+                await products.delete(tx, product.id)
+                del made[product.id]
+            elif product is not None and status is not None:
+                await products.update(tx, msgspec.structs.replace(product, status=status))
+                made[product.id] = status
+    for offset, limit, status in places:
+        page = await products.page(ProductFilter(status), words=[], offset=offset, limit=limit)
+        wanted = sorted(
+            (key for key, is_now in made.items() if status in (None, is_now)), reverse=True
+        )
+        assert [each.id for each in page.rows] == wanted[offset : offset + limit]
+        assert page.total == len(wanted)
+
+
+async def test_where_nothing_is_left_no_page_has_any(
+    filled: tuple[Database, dict[int, str]],
+) -> None:
+    database, _ = filled
+    products = Products(database)
+    async with database.transaction() as tx:
+        await products.delete_all(tx)
+    page = await products.page(ProductFilter(None), words=[], offset=DEEP + 1, limit=25)
+    assert (page.rows, page.total) == ([], 0)
+    counted = "SELECT coalesce(sum(total), 0), count(*) FROM list_blocks"
+    row = await database.one(counted)
+    assert row is not None
+    assert row[0] == 0
+    assert database.engine == "postgres" or row[1] == 0
