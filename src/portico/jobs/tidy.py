@@ -83,9 +83,9 @@ class Tidy:
 
     async def _due(self, now: int) -> AsyncIterator[Forget]:
         env = self._env
-        for kind, before in bounds(now).items():
-            if await env.expiry.is_due(kind, before):
-                yield partial(env.expiry.forget, kind=kind, before=before)
+        kinds = bounds(now)
+        for kind in await env.expiry.due(kinds):
+            yield partial(env.expiry.forget, kind=kind, before=kinds[kind])
         before = now - env.events_days * DAY
         for log in (env.deliveries, env.events):  # a delivery without its event cannot be sent
             if await log.is_due(before):

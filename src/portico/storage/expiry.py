@@ -4,6 +4,7 @@ SQLite deletes on the event loop, and PostgreSQL ends what takes longer than a r
 is due goes in batches by the index of its age, each in a transaction of its own.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 
 from portico.storage.database import Database, Engine, Reader, Transaction
@@ -11,7 +12,7 @@ from portico.storage.database import Database, Engine, Reader, Transaction
 BATCH = 200
 """Rows that go at once: 1.5 ms of SQLite's event loop, for the widest of them."""
 
-_DUE = "SELECT 1 FROM {table} WHERE {age} < :before LIMIT 1"
+_IS_DUE = "EXISTS (SELECT 1 FROM {table} WHERE {age} < :{table})"
 # PostgreSQL: what somebody holds is in use after all, or goes the next time.
 _FORGET: dict[Engine, str] = {
     "sqlite": """
@@ -83,9 +84,13 @@ class Expiry:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def is_due(self, kind: Aging, before: int) -> bool:
-        """Whether anything of this kind is older than `before`, in the unit of its column."""
-        return await self._db.one(_DUE.format(**kind.terms), {"before": before}) is not None
+    async def due(self, bounds: Mapping[Aging, int]) -> list[Aging]:
+        """The kinds of which anything is older than their bound, which is in the unit of their
+        column."""
+        each = ", ".join(_IS_DUE.format(**kind.terms) for kind in bounds)
+        values = {kind.terms["table"]: before for kind, before in bounds.items()}
+        row = await self._db.one(f"SELECT {each}", values) or ()
+        return [kind for kind, is_due in zip(bounds, row, strict=True) if is_due]
 
     async def forget(self, tx: Transaction, kind: Aging, before: int) -> bool:
         """Forgets the oldest that are older than `before`; tells whether there may be more."""
