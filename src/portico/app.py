@@ -263,15 +263,9 @@ class Server:
             )
             for env in portico.environments
         ]
+        agent = f"Portico/{version('portico')}"
         self._delivers = [
-            Deliver(
-                env,
-                portico.sender,
-                delivered,
-                f"Portico/{version('portico')}",
-                lambda: self.pipeline.under_way,
-                at_once,
-            )
+            Deliver(env, portico.sender, delivered, agent, lambda: self.pipeline.under_way, at_once)
             for env in portico.environments
         ]
         self._runner = Runner(portico.clock)

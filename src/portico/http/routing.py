@@ -6,7 +6,7 @@ Dispatch, access, validation and the OpenAPI document all come from it.
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
@@ -111,14 +111,19 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
         return None if isinstance(self.access, Access) else self.access
 
     @property
-    def ids(self) -> list[str]:
+    def ids(self) -> Sequence[str]:
         """The names of the ids in its path."""
-        return [part[1:-1] for part in self.path.split("/") if _ID_PART.fullmatch(part)]
+        return _ids_in(self.path)
 
     @property
     def tagged(self) -> bool:
         """Whether a success carries an entity tag."""
         return self.method == "GET" and not self.no_store and not self.public_seconds
+
+
+@cache  # paths are few, and asked about again and again while a server starts
+def _ids_in(path: str) -> Sequence[str]:
+    return tuple(part[1:-1] for part in path.split("/") if _ID_PART.fullmatch(part))
 
 
 class Route(AnyRoute, frozen=True, kw_only=True):
@@ -185,7 +190,6 @@ class Endpoint:
         "query",
         "route",
         "scope",
-        "taken_headers",
         "whole",
     )
 
@@ -204,7 +208,6 @@ class Endpoint:
         self.never_refused = route.never_refused
         self.query = route.query
         self.body = route.body
-        self.taken_headers = _taken_headers(route)
 
 
 Methods = dict[str, Endpoint]
@@ -226,7 +229,9 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def taken_headers(self) -> frozenset[str]:
         """The headers that a page must be allowed to send there."""
-        return frozenset(name for known in self.methods.values() for name in known.taken_headers)
+        return frozenset(
+            name for known in self.methods.values() for name in _taken_headers(known.route)
+        )
 
 
 class Responder(Protocol):

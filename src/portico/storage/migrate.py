@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -48,13 +49,14 @@ APPLIED = "SELECT number, name, checksum FROM schema_migrations ORDER BY number"
 _RECORD = "INSERT INTO schema_migrations VALUES (:number, :name, :checksum, :now)"
 
 
-def shipped(engine: Engine) -> list[Migration]:
+@cache
+def shipped(engine: Engine) -> Sequence[Migration]:
     """The migrations that this program carries, in order."""
     folder = files("portico.storage") / "migrations" / engine
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [
+    return tuple(
         Migration(int(name[:4]), name[5:-4], (folder / name).read_text("utf-8")) for name in names
-    ]
+    )
 
 
 async def pending(db: Database) -> list[Migration]:
