@@ -7,11 +7,13 @@ percent-decoded, and takes its answer, a HEAD's without the body.
 import asyncio
 import json
 import random
+import ssl
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -105,6 +107,12 @@ class FakeClock:
     def advance(self, *, days: int = 0, seconds: float = 0, milliseconds: int = 0) -> None:
         """Moves the time, also backwards."""
         self.now += days * 86_400_000 + round(seconds * 1000) + milliseconds
+
+
+@cache
+def _trusting() -> ssl.SSLContext:
+    """What a sender makes for itself, which takes as long as a whole test."""
+    return ssl.create_default_context()
 
 
 def _nowhere(name: str) -> list[str]:
@@ -313,7 +321,12 @@ class Api:
             clock=self.clock,
             random=self._random.randbytes,
             passwords=Passwords(memory_kib=8, iterations=1),  # what tests ask takes no strength
-            sender=Sender(Destinations(self.settings.webhooks_allow), self.clock, look_up=_nowhere),
+            sender=Sender(
+                Destinations(self.settings.webhooks_allow),
+                self.clock,
+                tls=_trusting(),
+                look_up=_nowhere,
+            ),
             fetcher=self.fetcher,
         )
         await self.portico.open()

@@ -235,7 +235,7 @@ async def test_waits_survive_a_restart() -> None:
 async def test_made_up_accounts_are_bounded_in_memory_and_in_what_is_stored_at_once() -> None:
     limiter = MemoryLimiter()
     await fail(limiter, 10, NOON, account("the first"))
-    for number in range(150_000):
+    for number in range(KEPT + 2_000):
         await attempt(limiter, NOON, account(str(number)))
     rows = limiter.changes()
     assert len(rows) <= 1_000

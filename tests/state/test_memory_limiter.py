@@ -223,7 +223,7 @@ def test_addresses_forgotten_with_their_day_make_room() -> None:
 def test_made_up_visitors_are_bounded_in_memory_and_in_what_is_stored_at_once() -> None:
     limiter = MemoryLimiter()
     take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
-    for number in range(150_000):
+    for number in range(STRANGERS_KEPT + 2_000):
         take(limiter, (VISITOR, str(number)), ONE, MIDNIGHT)
     batches = list(iter(limiter.changes, []))
     assert max(map(len, batches)) <= STRANGERS_AT_ONCE + 1
