@@ -22,6 +22,15 @@ LAMP = {"name": "Lamp", "category": "lighting", "price": 24.5, "status": "active
 SANDBOX = f"{ORIGIN}/sandbox/v1"
 
 
+@pytest.fixture
+def environ(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Either database for those that name both."""
+    if "each_database" not in request.fixturenames:
+        return {}
+    variables: dict[str, str] = request.getfixturevalue("each_database")
+    return variables
+
+
 async def form_of(one: Visitor, operation: str) -> httpx.Response:
     """The page on which an operation is tried."""
     return await one.get(f"/sandbox/try?operation={operation}")
@@ -63,6 +72,7 @@ async def sessions(api: Api) -> int:
     return int(row[0]) if row else 0
 
 
+@pytest.mark.usefixtures("each_database")
 async def test_a_request_is_made_in_the_sandbox_by_the_accounts_mirror_user(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
     page = await form_of(editor, "create_product")
@@ -269,6 +279,14 @@ async def test_a_body_is_bounded(api: Api) -> None:
         assert answer.status_code == 413
         stranger = await visitor(api)
         assert (await stranger.post("/sandbox/try", body="x" * 17_000)).status_code == 413
+
+
+async def test_of_a_long_answer_the_beginning_is_shown(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await api.product(api.sandbox, description="d" * 100_000)
+    answer = await tried(admin, "read_product", **{"path.id": "1"})
+    assert 65_536 < len(answer.text) < 80_000
+    assert re.search(r"3\d,\d{3} more characters are not shown", answer.text)
 
 
 async def test_what_is_answered_is_text_and_never_markup(api: Api) -> None:

@@ -40,6 +40,9 @@ _TELLING = (
 )
 """The headers of an answer that say something of the request."""
 
+_MOST = 64 * 1024
+"""So many characters of an answer are shown."""
+
 _HEADER = re.compile(r"[ -~]{1,1000}")
 
 
@@ -61,7 +64,8 @@ class Filled(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What came of it; `message` is what an error says to people."""
+    """What came of it; `message` is what an error says to people. `left` is how many characters at
+    the end of the body are not shown."""
 
     method: str
     address: str
@@ -70,6 +74,7 @@ class Answered(NamedTuple):
     message: str
     headers: list[tuple[str, str]]
     body: str
+    left: int
 
 
 class Trying:
@@ -213,6 +218,7 @@ def _answered(filled: Filled, reply: Reply) -> Answered:
         body = msgspec.json.format(body, indent=2)
         if reply.status >= 400:
             message = msgspec.json.decode(body)["error"]["message"]
+    text = body.decode()
     return Answered(
         filled.method,
         filled.address,
@@ -220,5 +226,6 @@ def _answered(filled: Filled, reply: Reply) -> Answered:
         HTTPStatus(reply.status).phrase,
         message,
         [(name, told[name]) for name in _TELLING if name in told],
-        body.decode(),
+        text[:_MOST],
+        len(text[_MOST:]),
     )

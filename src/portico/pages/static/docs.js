@@ -258,6 +258,11 @@ document.addEventListener("submit", async (event) => {
   next.querySelector("[aria-invalid], .outcome")?.focus();
 });
 
+// What signing out, or the end of the session, has left in the browser's memory is not shown again.
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted && document.querySelector(".trying")) location.reload();
+});
+
 document.addEventListener("DOMContentLoaded", () => {
   offerLanguages();
   offerCopies(document);
