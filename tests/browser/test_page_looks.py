@@ -22,6 +22,7 @@ STRANGERS = (
     "new-email?token=none",
     "sign-up",
     "sign-up/sent",
+    "sandbox/try?operation=list_products",
     "verified",
 )
 EVERYBODYS = (
@@ -44,6 +45,7 @@ EVERYBODYS = (
     "sandbox/keys",
     "sandbox/requests",
     "sandbox/events",
+    "sandbox/try?operation=create_product",
 )
 ADMINS = (
     "products/new",

@@ -3,27 +3,20 @@
 import pytest
 from playwright.async_api import expect
 
-from browser.looking import PHONE, WIDE, Desk, faults, overflow
+from browser.looking import PHONE, Desk, faults, overflow
 
 PARTS = (".side", ".hero", "#errors", "#create_product")
-"""What is repeated on the page, once."""
+"""What is repeated on the page, once: it is long, and all of it would take half a minute."""
 
 pytestmark = pytest.mark.xdist_group("browser")
 
 
-async def test_the_reference_is_sound_at_every_width(desk: Desk) -> None:
+async def test_the_reference_fits_every_width(desk: Desk) -> None:
     async with desk.looking() as page:
         await page.goto(f"{desk.origin}/v1/docs")
         for width in (390, 768, 1024, 1280, 1920):
             await page.set_viewport_size({"width": width, "height": 900})
             assert await overflow(page) <= 0, width
-        await page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
-        assert await faults(page, *PARTS) == []
-        await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
-        await page.emulate_media(color_scheme="dark")
-        await page.keyboard.press("/")
-        await page.keyboard.type("product")
-        assert await faults(page, ".side", "#create_product") == []
 
 
 async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk) -> None:
@@ -102,7 +95,7 @@ async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -
         await expect(came.locator(".outcome")).to_have_text("201 Created")
         await expect(came).to_contain_text(f"{desk.origin}/sandbox/v1/products/")
         await expect(came.locator("pre")).to_contain_text('"price": 2')
-        assert await faults(page, "#create_product") == []
+        assert await faults(page, *PARTS) == []
         assert await overflow(page) <= 0
         await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
         assert await overflow(page) <= 0

@@ -150,8 +150,8 @@ const client = new Client({
   authUrl: "https://id.test",
 });
 await client.products.delete(17);"""
-    assert text(shown["delete_product"], "curl").startswith(f"{curl} -X DELETE \\\n")
-    assert text(shown["stream_events"], "curl").startswith(f"{curl} -N \\\n")
+    assert text(shown["delete_product"], "curl").startswith(f"{curl} \\\n  -X DELETE \\\n")
+    assert text(shown["stream_events"], "curl").startswith(f"{curl} \\\n  -N \\\n")
     assert text(shown["redeliver"], "curl").endswith("/webhooks/17/deliveries/17/redeliver")
     assert text(shown["login"], "python") == python
     assert text(shown["delete_product"], "typescript") == typescript

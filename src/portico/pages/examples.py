@@ -62,9 +62,11 @@ def examples(
 def _curl(address: str, method: str, operation: Json, document: Json, addresses: Addresses) -> str:
     parts = [addresses.curl]
     if EVENT_STREAM in operation["responses"].get("200", {}).get("content", ()):
-        parts[0] += " -N"
+        parts.append("-N")
     if method != "GET":
-        parts[0] += f" -X {method}"
+        parts.append(f"-X {method}")
+    if not addresses.authority:  # whose path takes a line
+        parts = [" ".join(parts)]
     security = operation.get("security", document["security"])
     if any("bearer" in way for way in security):
         parts.append('-H "Authorization: Bearer $API_KEY"')
