@@ -10,6 +10,7 @@ from portico.domain.products import STATUSES
 from portico.storage.database import Database
 from portico.storage.listing import BLOCK, DEEP
 from portico.storage.products import ProductFilter, Products
+from storage.recording import recorded
 
 COUNT = 3 * DEEP
 STEP = 11
@@ -18,7 +19,18 @@ STEP = 11
 INSERT = """
 INSERT INTO products (id, name, description, category, price, currency, stock_quantity, status,
     images, metadata, created_at, updated_at) {override}
-VALUES (:id, 'x', '', 'c', 1, 'EUR', 0, :status, '[]', '{{}}', :now, :now)"""
+VALUES (:id, 'x', '', 'c', :price, 'EUR', 0, :status, '[]', '{{}}', :now, :now)"""
+
+
+def price(product_id: int) -> int:
+    """Rises with the id, so that some ranges have only what is old."""
+    return product_id // STEP % 50 + product_id // (500 * STEP) * 100
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More fit a filter than are looked through."""
+    monkeypatch.setattr("portico.storage.listing.RECENT", 50 * STEP)
 
 
 @pytest.fixture
@@ -26,13 +38,17 @@ async def filled(database: Database) -> tuple[Database, dict[int, str]]:
     """Many products, by their ids, with their statuses."""
     made = {n * STEP: STATUSES[0 if n % 5 else n // 5 % 3] for n in range(1, COUNT + 1)}
     override = "OVERRIDING SYSTEM VALUE" if database.engine == "postgres" else ""
-    rows = [{"id": key, "status": status, "now": NOON} for key, status in made.items()]
+    rows = [
+        {"id": key, "status": status, "price": price(key), "now": NOON}
+        for key, status in made.items()
+    ]
     async with database.transaction() as tx:
         await tx.run_many(INSERT.format(override=override), rows)
     assert COUNT * STEP > 7 * BLOCK
     return database, made
 
 
+PRICES = st.integers(0, 700)
 PLACES = st.lists(
     st.tuples(
         st.one_of(st.integers(DEEP - 2, COUNT + 20), st.integers(0, 700)),
@@ -43,6 +59,21 @@ PLACES = st.lists(
     max_size=6,
 )
 CHANGES = st.lists(st.tuples(st.integers(1, COUNT), st.sampled_from([None, *STATUSES])), max_size=6)
+
+
+async def change(
+    database: Database, made: dict[int, str], changes: list[tuple[int, str | None]]
+) -> None:
+    products = Products(database)
+    async with database.transaction() as tx:
+        for number, status in changes:  # without a status it goes
+            product = await products.get(number * STEP, tx)
+            if product is not None and status is None:
+                await products.delete(tx, product.id)
+                del made[product.id]
+            elif product is not None and status is not None:
+                await products.update(tx, msgspec.structs.replace(product, status=status))
+                made[product.id] = status
 
 
 @given(places=PLACES, changes=CHANGES)
@@ -58,15 +89,7 @@ async def test_every_page_is_that_of_a_plain_list(
 ) -> None:
     database, made = filled
     products = Products(database)
-    async with database.transaction() as tx:
-        for number, status in changes:  # without a status it goes
-            product = await products.get(number * STEP, tx)
-            if product is not None and status is None:
-                await products.delete(tx, product.id)
-                del made[product.id]
-            elif product is not None and status is not None:
-                await products.update(tx, msgspec.structs.replace(product, status=status))
-                made[product.id] = status
+    await change(database, made, changes)
     for offset, limit, status in places:
         page = await products.page(ProductFilter(status), words=[], offset=offset, limit=limit)
         wanted = sorted(
@@ -74,6 +97,52 @@ async def test_every_page_is_that_of_a_plain_list(
         )
         assert [each.id for each in page.rows] == wanted[offset : offset + limit]
         assert page.total == len(wanted)
+
+
+@pytest.mark.usefixtures("few")
+@given(places=PLACES, changes=CHANGES, bounds=st.tuples(PRICES, PRICES))
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+async def test_every_page_of_a_filter_is_that_of_a_plain_list(
+    filled: tuple[Database, dict[int, str]],
+    places: list[tuple[int, int, str | None]],
+    changes: list[tuple[int, str | None]],
+    bounds: tuple[int, int],
+) -> None:
+    """Whether enough fit among the newest, or what fits is older."""
+    database, made = filled
+    products = Products(database)
+    least, most = sorted(bounds)
+    for offset, limit, status in places:
+        chosen = ProductFilter(status, min_price=least, max_price=most)
+        for _ in range(2):  # counted before, and not
+            page = await products.page(chosen, words=[], offset=offset, limit=limit)
+            wanted = [
+                key
+                for key in sorted(made, reverse=True)
+                if status in (None, made[key]) and least <= price(key) <= most
+            ]
+            assert [each.id for each in page.rows] == wanted[offset : offset + limit]
+            assert page.total == len(wanted)
+        await change(database, made, changes)
+
+
+@pytest.mark.usefixtures("few")
+async def test_a_wide_range_of_prices_sorts_nothing(
+    filled: tuple[Database, dict[int, str]],
+) -> None:
+    database, _ = filled
+    products = Products(database)
+    if database.engine == "postgres":  # its planner knows how many fit
+        return
+    recording = recorded(database)
+    await products.page(ProductFilter(None, min_price=1), words=[], offset=0, limit=25)
+    assert len(recording.asked) == 2
+    plan = await recording.plan()
+    assert "products_by_price" not in plan
 
 
 async def test_where_nothing_is_left_no_page_has_any(

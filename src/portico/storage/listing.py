@@ -24,6 +24,9 @@ DEEP = 1_000
 BLOCK = 4_096
 """Ids that `list_blocks` counts together, as the migrations have it."""
 
+RECENT = 20_000
+"""A page of a filter that more rows fit than that is looked for among so many of the newest ids."""
+
 CACHED_TOTALS = 1_000
 
 
@@ -68,7 +71,7 @@ _PAGE = """
 SELECT counts.total, counts.version, {columns}
 FROM ({counts}) AS counts
 LEFT JOIN (
-    SELECT id FROM {table} WHERE {where} ORDER BY {order} LIMIT {limit} OFFSET {offset}
+    SELECT id FROM {source} WHERE {where} ORDER BY {walk} LIMIT {limit} OFFSET {offset}
 ) AS page ON TRUE
 LEFT JOIN {table} AS item ON item.id = page.id
 ORDER BY {item_order}"""
@@ -84,6 +87,10 @@ _IN_BLOCK = f"""
 WITH start AS MATERIALIZED ({_START}) {_PAGE}"""
 _BLOCK_WHERE = f"{{where}} AND id < (SELECT (block + 1) * {BLOCK} FROM start)"
 _BLOCK_OFFSET = "coalesce(:offset - (SELECT passed FROM start), 0)"
+
+# Among the newest ids, by no other index: that of the filter would have to sort all that fits.
+_PLAIN = {"sqlite": "{table} NOT INDEXED", "postgres": "{table}"}
+_RECENT_WHERE = "{where} AND id > (SELECT max(id) FROM {table}) - {recent}"
 
 # The mirror image of a page in the far half of a list, so that no page skips more than half of it.
 _FAR_LIMIT = """
@@ -140,15 +147,28 @@ class Listing(Generic[R]):
         return Page(self._items(rows), rows[0][0])
 
     async def _filtered(self, where: str, params: Params, order: Order, bounds: Params) -> Page[R]:
-        rows = await self._db.slow.all(self._anywhere(where, order, "TRUE", far=False), bounds)
         filters = (where, *params.items())
-        version, total = self._counted.get(filters, (None, 0))
+        if filters not in self._counted:
+            counted = await self._db.slow.all(self._count(where), params)
+            _remember(self._counted, filters, (counted[0][1], counted[0][0]))
+        version, total = self._counted[filters]
+        rows = await self._fitting(where, order, "TRUE", bounds, total)
         if version != rows[0][1]:
             # Rows once more, with the count in the same statement: of the same snapshot.
-            rows = await self._db.slow.all(self._anywhere(where, order, None, far=False), bounds)
+            rows = await self._fitting(where, order, None, bounds, total)
             total, version = rows[0][:2]
             _remember(self._counted, filters, (version, total))
         return Page(self._items(rows), total)
+
+    async def _fitting(
+        self, where: str, order: Order, kept: str | None, bounds: Params, total: int
+    ) -> list[Row]:
+        """The rows of a page; `total` is how many there are, or were."""
+        if self._in_blocks and total > RECENT:
+            rows = await self._db.slow.all(self._recent(where, order, kept), bounds)
+            if len(rows) == bounds["limit"] and rows[0][2] is not None:
+                return rows
+        return await self._db.slow.all(self._anywhere(where, order, kept, far=False), bounds)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
     def _near(self, where: str, order: Order, kept: str) -> str:
@@ -162,33 +182,59 @@ class Listing(Generic[R]):
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
     def _anywhere(self, where: str, order: Order, kept: str | None, *, far: bool) -> str:
-        counts = _COUNTS.format(kept=kept or "TRUE", table=self._table.name)
-        if kept is None:
-            counts = _COUNTED.format(table=self._table.name, where=where, counts=counts)
-        return _PAGE.format(
-            columns=self._table.of("item"),
+        counts = self._counts(where, kept)
+        return self._page(
+            _PAGE,
+            order,
             counts=counts,
-            table=self._table.name,
+            source=self._table.name,
             where=where,
-            order=order.clause(backwards=far),
+            walk=order.clause(backwards=far),
             limit=_FAR_LIMIT.format(counts=counts) if far else ":limit",
             offset=_FAR_OFFSET.format(counts=counts) if far else ":offset",
-            item_order=order.clause("item."),
+        )
+
+    @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
+    def _recent(self, where: str, order: Order, kept: str | None) -> str:
+        table = self._table.name
+        return self._page(
+            _PAGE,
+            order,
+            counts=self._counts(where, kept),
+            source=_PLAIN[self._db.engine].format(table=table),
+            where=_RECENT_WHERE.format(where=where, table=table, recent=RECENT),
         )
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
     def _in_block(self, where: str, order: Order, kept: str) -> str:
-        return _IN_BLOCK.format(
+        return self._page(
+            _IN_BLOCK,
+            order,
             kept=kept,
-            columns=self._table.of("item"),
-            counts=_COUNTS.format(kept=kept, table=self._table.name),
-            table=self._table.name,
+            counts=self._counts(where, kept),
+            source=self._table.name,
             where=_BLOCK_WHERE.format(where=where),
-            order=order.clause(),
-            limit=":limit",
             offset=_BLOCK_OFFSET,
-            item_order=order.clause("item."),
         )
+
+    def _page(self, template: str, order: Order, **terms: str) -> str:
+        usual = {"walk": order.clause(), "limit": ":limit", "offset": ":offset"}
+        return template.format(
+            columns=self._table.of("item"),
+            table=self._table.name,
+            item_order=order.clause("item."),
+            **{**usual, **terms},
+        )
+
+    def _counts(self, where: str, kept: str | None) -> str:
+        """Total and version of a list, as a SELECT; without `kept` the total is counted."""
+        if kept is None:
+            return self._count(where)
+        return _COUNTS.format(kept=kept, table=self._table.name)
+
+    def _count(self, where: str) -> str:
+        counts = _COUNTS.format(kept="TRUE", table=self._table.name)
+        return _COUNTED.format(table=self._table.name, where=where, counts=counts)
 
     def _items(self, rows: list[Row]) -> list[R]:
         """The items behind total and version; an empty page is one row whose id is NULL."""
