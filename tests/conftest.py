@@ -25,9 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
-def pytest_collection_finish() -> None:
-    """Leaves out of every garbage collection what stays anyway: modules and six thousand tests. To
-    walk them again and again took a fifth of the processor's time."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Sees that groups stay together, and leaves out of every garbage collection what stays anyway:
+    modules and six thousand tests. To walk them again and again took a fifth of the processor's
+    time."""
+    if getattr(session.config.option, "loadgroup", False):
+        assert all(
+            item.nodeid.endswith(f"@{group.args[0]}")
+            for item in session.items
+            if (group := item.get_closest_marker("xdist_group"))
+        ), "xdist scatters the groups of --dist loadgroup: see requirements/dev.in"
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 1_000)
