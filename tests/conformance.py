@@ -7,7 +7,7 @@ import httpx
 import jsonschema_rs
 
 TRANSPORT = {
-    *("content-type", "content-length", "date", "server"),
+    *("content-type", "content-length", "content-encoding", "date", "server"),
     *("strict-transport-security", "x-content-type-options", "x-accel-buffering", "vary"),
     *("access-control-allow-origin", "access-control-expose-headers"),
 }

@@ -116,3 +116,25 @@ async def test_the_list_offers_an_export_of_its_filters(api: Api) -> None:
     assert '<input type="hidden" name="search" value="a lamp">' in page.text
     assert '<input type="hidden" name="status" value="active">' in page.text
     assert "<button>Export</button>" in page.text
+
+
+async def test_a_file_is_compressed_for_a_browser_that_takes_that(api: Api) -> None:
+    _, viewer = await signed_in(api)
+    await shop(api)
+    plain, coded = [
+        await viewer.get("/products/export?format=csv", **{"accept-encoding": accepted})
+        for accepted in ("identity", "gzip")
+    ]
+    assert coded.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert plain.headers["vary"] == coded.headers["vary"] == "Accept-Encoding"
+    assert plain.text == coded.text
+
+
+async def test_a_page_that_holds_a_token_is_never_compressed(api: Api) -> None:
+    """Its length would tell of the token, a guess at a time (BREACH)."""
+    _, viewer = await signed_in(api)
+    await shop(api)
+    page = await viewer.get("/products", **{"accept-encoding": "gzip"})
+    assert 'name="csrf"' in page.text
+    assert "content-encoding" not in page.headers

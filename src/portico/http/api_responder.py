@@ -17,8 +17,16 @@ from portico.domain.errors import (
 )
 from portico.domain.networks import Admits
 from portico.http.authenticate import Authenticators, bearer
-from portico.http.conditions import entity_tag, matches
-from portico.http.content import check_accept, check_content
+from portico.http.conditions import coded_tag, entity_tag, matches
+from portico.http.content import (
+    BY_CODING,
+    GZIP,
+    LEAST,
+    check_accept,
+    check_content,
+    gzipped,
+    takes_gzip,
+)
 from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
 from portico.http.messages import NoQuery, Origin, Reply, Request
@@ -145,14 +153,21 @@ def nowhere(request: Request, place: Place) -> PorticoError:
 
 
 def _tagged(request: Request, reply: Reply) -> Reply:
-    """The reply with its entity tag, or 304 where the caller has that representation. Whoever sets
-    `Cache-Control` has said what holds."""
+    """The reply with its entity tag, and compressed where that pays; or 304 where the caller has
+    that representation. Whoever sets `Cache-Control` has said what holds."""
     if any(name == "cache-control" for name, _ in reply.headers):
         return reply
     tag = entity_tag(reply.body)
+    long = len(reply.body) >= LEAST
+    coded = long and takes_gzip(request)
+    if coded:
+        tag = coded_tag(tag)
+    headers = [("etag", tag), CACHE, BY_CODING] if long else [("etag", tag), CACHE]
     known = request.listed("if-none-match")
     if known is not None and matches(known, tag, weak=True):
-        return Reply(304, b"", [("etag", tag), CACHE])
-    reply.headers.append(("etag", tag))
-    reply.headers.append(CACHE)
+        return Reply(304, b"", headers)
+    reply.headers += headers
+    if coded:
+        reply.headers.append(GZIP)
+        reply.body = gzipped(reply.body)
     return reply

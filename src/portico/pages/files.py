@@ -5,7 +5,8 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
-from portico.http.conditions import entity_tag, matches
+from portico.http.conditions import coded_tag, entity_tag, matches
+from portico.http.content import BY_CODING, GZIP, gzipped, takes_gzip
 from portico.http.cors import Sharing
 from portico.http.messages import Reply, Request
 from portico.http.routing import Access, Route
@@ -46,28 +47,37 @@ SCRIPTED = (
 """The policy of a file that runs our own script, which asks nobody else."""
 
 
+_SMALLEST = 9
+"""The level at which a file is compressed, once."""
+
+
 class File:
-    """One static file, with its headers."""
+    """One static file, with its headers, compressed too."""
 
     def __init__(
         self, content_type: str, body: bytes, cache_control: str, policy: str = _PLAIN
     ) -> None:
         """By its `policy` it loads nothing that another host serves, and runs no script."""
-        self.body = body
-        self.tag = entity_tag(body)
-        self.headers = (
-            ("etag", self.tag),
+        self._bodies = (body, gzipped(body, _SMALLEST))
+        tag = entity_tag(body)
+        self._tags = (tag, coded_tag(tag))
+        self._headers = (
             ("cache-control", cache_control),
             ("referrer-policy", "no-referrer"),
             ("content-security-policy", policy),
+            BY_CODING,
         )
-        self.content_type = ("content-type", content_type)
+        self._types = (("content-type", content_type),), (("content-type", content_type), GZIP)
 
-    def reply(self, if_none_match: str | None) -> Reply:
+    def reply(self, request: Request) -> Reply:
         """The file, or 304 where the caller has it."""
-        if if_none_match is not None and matches(if_none_match, self.tag, weak=True):
-            return Reply(304, b"", list(self.headers))
-        return Reply(200, self.body, [self.content_type, *self.headers])
+        coded = takes_gzip(request)
+        tag = self._tags[coded]
+        headers = [("etag", tag), *self._headers]
+        known = request.listed("if-none-match")
+        if known is not None and matches(known, tag, weak=True):
+            return Reply(304, b"", headers)
+        return Reply(200, self._bodies[coded], [*self._types[coded], *headers])
 
 
 def file_route(name: str, make: Callable[[], File], sharing: Sharing = Sharing.LISTED) -> Route:
@@ -75,7 +85,7 @@ def file_route(name: str, make: Callable[[], File], sharing: Sharing = Sharing.L
     made = cache(make)
 
     async def serve(request: Request) -> Reply:
-        return made().reply(request.header("if-none-match"))
+        return made().reply(request)
 
     return Route(
         method="GET",
