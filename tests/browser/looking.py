@@ -29,9 +29,34 @@ FLAGS = (
 )
 PATIENCE_MILLISECONDS = 15_000
 AXE = axe_playwright_python.base.AXE_FILE_PATH.read_text()
-FAULTS = """parts => axe.run(parts, {resultTypes: ['violations']}).then(
+FAULTS = """([parts, values]) => axe.run(
+    parts, {resultTypes: ['violations'], ...values && {runOnly: {type: 'rule', values}}}
+).then(
     found => found.violations.flatMap(({id, help, nodes}) => nodes.map(
         node => `${id}: ${help}: ${node.html} ${node.failureSummary}`)))"""
+CUT_OFF = """() => {
+    const root = document.documentElement, chosen = root.dataset.theme, found = [];
+    const meant = "pre, textarea, input, select, thead, thead *, .hidden, svg *, .lines span";
+    for (const theme of ["light", "dark"]) {
+        root.dataset.theme = theme;
+        const beside = root.scrollWidth - root.clientWidth;
+        if (beside > 0) found.push(`${theme}: the page scrolls sideways by ${beside} px`);
+        for (const one of document.body.querySelectorAll("*")) {
+            const wide = one.clientWidth && one.scrollWidth > one.clientWidth + 1;
+            const high = one.clientHeight && one.scrollHeight > one.clientHeight + 1;
+            if (!wide && !high || one.matches(meant)) continue;
+            const {overflowX, overflowY} = getComputedStyle(one);
+            if (wide && overflowX !== "visible" || high && overflowY === "hidden")
+                found.push(`${theme}: cut off: ${one.outerHTML.slice(0, 150)}`);
+        }
+    }
+    root.dataset.theme = chosen;
+    return found;
+}"""
+"""Looks at both themes at once. Code, and the addresses in a list of deliveries, may be longer than
+their place."""
+
+WIDTHS = (1280, 1920, 1024, 768, 390)
 WIDE = (1280, 900)
 PHONE = (390, 844)
 
@@ -182,11 +207,13 @@ class Desk:
         return context
 
 
-async def faults(page: Page, *parts: str) -> list[str]:
-    """What axe-core finds wrong with a page, or with these parts of a long one."""
+async def faults(page: Page, *parts: str, rules: Sequence[str] = ()) -> list[str]:
+    """What axe-core finds wrong with a page, or with these parts of a long one, by all rules or by
+    these."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE)
-    return list(await page.evaluate(FAULTS, {"include": [[part] for part in parts or ["html"]]}))
+    context = {"include": [[part] for part in parts or ["html"]]}
+    return list(await page.evaluate(FAULTS, [context, list(rules) or None]))
 
 
 async def overflow(page: Page) -> int:
@@ -196,3 +223,15 @@ async def overflow(page: Page) -> int:
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
     )
+
+
+async def cut_off(page: Page) -> list[str]:
+    """What is cut off or sticks out, light or dark, at every width; the window is left as on a
+    phone. Nothing is painted meanwhile, which takes longer than to lay it out."""
+    found: list[str] = []
+    await page.evaluate("document.documentElement.style.visibility = 'hidden'")
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 900})
+        found += [f"at {width} px, {fault}" for fault in await page.evaluate(CUT_OFF)]
+    await page.evaluate("document.documentElement.style.visibility = ''")
+    return found

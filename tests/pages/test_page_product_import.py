@@ -83,7 +83,7 @@ async def checked(visitor: Visitor, content: bytes, **fields: str) -> tuple[str,
 
 
 def heading(page: str) -> str:
-    found = re.search(r'<h2 role="status">(.*?)</h2>', page)
+    found = re.search(r'<div role="status"><h2>(.*?)</h2>', page)
     assert found, page
     return found[1]
 
