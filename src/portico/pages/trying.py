@@ -23,7 +23,7 @@ from portico.http.routing import Access
 from portico.pages.forms import Form
 from portico.pages.reference import Operation
 from portico.pages.site import Accounts, PageRoute, Visit, check_token
-from portico.services.accounts import lent_session
+from portico.services.mirrors import lent_session
 
 PATH = "/try"
 

@@ -1,21 +1,19 @@
 """What operators do to accounts: roles, plans, and keys for any environment."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import Conflict, NotFound, Unavailable
+from portico.domain.errors import Conflict, NotFound
 from portico.domain.new_keys import NewKey
-from portico.domain.secrets import RANDOM_BYTES, Random, digest, mint
-from portico.domain.times import MINUTE
+from portico.domain.secrets import Random
 from portico.domain.users import User
 from portico.services.api_keys import Made, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.mirrors import follow, mirror_of
+from portico.services.mirrors import follow, mirror_of, mirrored
 from portico.services.users import keep_an_admin, store_change, tell_changed
 
 
@@ -89,59 +87,9 @@ async def give_key(
     Raises `Invalid` with every fault."""
     user_id = owner.id
     if key_type in env.foreign and env.mirror is not None:
-        user_id = (await mirror_of(env.mirror, owner, await _mirrored(env.mirror, by))).id
+        user_id = (await mirror_of(env.mirror, owner, await mirrored(env.mirror, by))).id
         await follow(env, owner.id)  # the account may have changed since it was read
-        by = await _mirrored(env.mirror, by)
+        by = await mirrored(env.mirror, by)
         env = env.mirror
     new = NewKey(name=name, type=key_type, scopes=scopes, networks=networks, expires_at=expires_at)
     return await create_key(env, user_id, new, by, told=told)
-
-
-@asynccontextmanager
-async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator[str]:
-    """The secret of a session of the account's mirror user, for one request within the block. It
-    ends with that, and where nobody ends it, after a minute."""
-    sandbox = env.mirror
-    if sandbox is None:
-        raise RuntimeError(f"{env.name} has no mirror users")
-    mirror = await sandbox.users.by_account(account.id)
-    if mirror is None:
-        mirror = await mirror_of(sandbox, account, await _mirrored(sandbox, by))
-        await follow(env, account.id)  # the account may have changed since it was read
-    by = await _mirrored(sandbox, by)
-    secret = mint("", sandbox.random(RANDOM_BYTES))
-
-    async def lend(change: Change) -> int:
-        change.told_elsewhere()  # by what is done with it
-        session = await sandbox.sessions.insert(
-            change.tx,
-            user_id=mirror.id,
-            token_hash=digest(secret),
-            address=by.address,
-            user_agent="",
-            amr=(),
-            now=change.now,
-            expires_at=change.now + MINUTE,
-        )
-        return session.id
-
-    session_id = await sandbox.change(by, lend)
-
-    async def end(change: Change) -> None:
-        change.told_elsewhere()
-        await sandbox.sessions.delete(change.tx, session_id)
-
-    try:
-        yield secret
-    finally:
-        with suppress(Unavailable):  # then time ends it
-            await sandbox.change(by, end)
-
-
-async def _mirrored(env: Environment, by: By) -> By:
-    """An account's actor as the mirroring environment `env` knows it; its e-mail stays. Its
-    credential is the account's own environment's, where nobody is asked again."""
-    if by.actor.user_id is None:
-        return by
-    mirror = await env.users.by_account(by.actor.user_id)
-    return By(by.named(user_id=mirror and mirror.id).actor)

@@ -7,12 +7,16 @@ brings it up.
 """
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
 from portico.domain.audit import SYSTEM, By
-from portico.domain.errors import Unavailable
+from portico.domain.errors import NotFound, Unavailable
 from portico.domain.events.users import UserChanged, UserCreated, UserDeleted
+from portico.domain.secrets import RANDOM_BYTES, digest, mint
+from portico.domain.times import MINUTE
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.endings import set_suspended
@@ -39,6 +43,59 @@ async def mirror_of(env: Environment, account: User, by: By) -> User:
         return await _make(env, account, by)
     except UniqueViolation:  # another request made it in this moment
         return await _make(env, account, by)
+
+
+async def mirrored(env: Environment, by: By) -> By:
+    """An account's actor as the mirroring environment `env` knows it; its e-mail stays. Its
+    credential is the account's own environment's, where nobody is asked again."""
+    if by.actor.user_id is None:
+        return by
+    mirror = await env.users.by_account(by.actor.user_id)
+    return By(by.named(user_id=mirror and mirror.id).actor)
+
+
+@asynccontextmanager
+async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator[str]:
+    """The secret of a session of the account's mirror user, for one request within the block. It
+    ends with that, and where nobody ends it, after a minute. Raises `NotFound` for an account that
+    is gone."""
+    sandbox = env.mirror
+    if sandbox is None:
+        raise RuntimeError(f"{env.name} has no mirror users")
+    mirror = await sandbox.users.by_account(account.id)
+    if mirror is None:
+        mirror = await mirror_of(sandbox, account, await mirrored(sandbox, by))
+        await follow(env, account.id)  # the account may have changed since it was read
+    by = await mirrored(sandbox, by)
+    secret = mint("", sandbox.random(RANDOM_BYTES))
+
+    async def lend(change: Change) -> int:
+        change.told_elsewhere()  # by what is done with it
+        if await change.lock(sandbox.users, mirror.id) is None:
+            raise NotFound("This account is gone.")
+        session = await sandbox.sessions.insert(
+            change.tx,
+            user_id=mirror.id,
+            token_hash=digest(secret),
+            address=by.address,
+            user_agent="",
+            amr=(),
+            now=change.now,
+            expires_at=change.now + MINUTE,
+        )
+        return session.id
+
+    session_id = await sandbox.change(by, lend)
+
+    async def end(change: Change) -> None:
+        change.told_elsewhere()
+        await sandbox.sessions.delete(change.tx, session_id)
+
+    try:
+        yield secret
+    finally:
+        with suppress(Unavailable):  # then time ends it
+            await sandbox.change(by, end)
 
 
 async def _make(env: Environment, account: User, by: By) -> User:

@@ -226,6 +226,7 @@ document.addEventListener("click", async (event) => {
   event.preventDefault();
   const place = link.parentElement;
   const open = place.nextElementSibling?.matches(".trying, .notice") ? place.nextElementSibling : null;
+  link.setAttribute("aria-expanded", !open);
   if (open) return open.remove();
   try {
     const part = await tried(await fetch(link.href));
