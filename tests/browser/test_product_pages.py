@@ -59,3 +59,18 @@ async def test_products_are_found_while_one_types_and_archived_together_by_keybo
         await expect(page.get_by_text("The products are archived.")).to_be_visible()
         await expect(page.locator("#search")).to_have_value(word)
         await expect(page.locator("tbody .badge").get_by_text("Archived")).to_have_count(2)
+
+
+async def test_what_is_found_while_one_types_is_counted_and_has_its_pages(desk: Desk) -> None:
+    word = f"w{secrets.token_hex(4)}"
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        for number in range(26):
+            product = {"name": f"{word} {number}", "category": "light", "price": 1}
+            assert caller.post("/v1/products", json=product).status_code == 201
+    async with desk.looking(desk.person("viewer")) as page:
+        await page.goto("products")
+        await page.get_by_label("Name or description").press_sequentially(word)
+        await expect(page.locator("#count")).to_have_text("26 products, page 1 of 2")
+        await page.get_by_role("link", name="Next").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await expect(page.locator("#count")).to_have_text("26 products, page 2 of 2")

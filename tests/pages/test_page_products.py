@@ -9,6 +9,7 @@ import pytest
 
 from driving import Api
 from pages.visiting import signed_in
+from portico.pages.products import PER_PAGE
 
 LIST = re.compile(r'href="/dashboard(?:/sandbox)?/products/(\d+)">(.*?)</a>')
 
@@ -162,3 +163,28 @@ async def test_each_environment_shows_its_own_products(api: Api) -> None:
     assert "To try" in listed(await viewer.get("/sandbox/products"))
     assert "For sale" not in listed(await viewer.get("/sandbox/products"))
     assert 'href="/dashboard/sandbox/products"' in (await viewer.get("/sandbox")).text
+
+
+async def test_what_is_found_while_one_types_is_counted_a_moment_later(api: Api) -> None:
+    for number in range(PER_PAGE + 1):
+        await api.product(name=f"Lamp {number}", status="draft" if number else "active")
+    _, viewer = await signed_in(api)
+    typed = await viewer.get("/products?search=lam", **{"hx-request": "true"})
+    plain = await viewer.get("/products?search=lam")
+    assert counted(plain) == "26 products, page 1 of 2"
+    assert listed(typed) == listed(plain)
+    told = counted(typed)
+    if "Counting…" in told:  # PostgreSQL counts before it finds
+        asks = re.search(r'id="counting" hx-get="/dashboard(.*?)"', told)
+        assert asks
+        headers = {"hx-request": "true", "hx-trigger": "counting"}
+        told = counted(await viewer.get(unescape(asks[1]), **headers))
+        assert "page=2" not in typed.text
+    else:
+        assert api.live.db.engine == "postgres"
+    assert told == "26 products, page 1 of 2"
+    again = await viewer.get("/products?search=lam", **{"hx-request": "true"})
+    assert counted(again) == "26 products, page 1 of 2"
+
+    few = await viewer.get("/products?search=lam&status=active", **{"hx-request": "true"})
+    assert counted(few) == "1 product"

@@ -14,10 +14,13 @@ from portico.domain.words import FORMATS
 from portico.http.messages import Reply
 from portico.pages.product_verbs import VERBS, verbs_for
 from portico.pages.site import PageRoute, Visit
-from portico.storage.listing import Page
+from portico.storage.listing import Beginning, Page
 from portico.storage.products import ProductFilter
 
 PER_PAGE = 25
+COUNTING = "counting"
+"""What asks for the total of what was found while one typed."""
+
 MAX_CATEGORIES = 200
 """How many of them a field offers; others can be typed."""
 
@@ -79,21 +82,33 @@ async def _page(visit: Visit, asked: Asked, number: int) -> Page[Product]:
     )
 
 
-async def show_all(visit: Visit) -> Reply:
-    """GET /products: the newest first, or the most relevant; a page after the last is the last."""
-    asked = asked_of(visit)
+async def _found(visit: Visit, asked: Asked) -> tuple[int, Beginning[Product]]:
+    """A page's number, and what stands on it. What is searched while one types is not counted: the
+    page asks for the total by itself."""
     number = max(visit.sent_number("page") or 1, 1)
+    words = query_words(asked.search)
+    header = visit.request.header
+    if header("hx-request") and header("hx-trigger") != COUNTING and words and number == 1:
+        return 1, await visit.env.products.beginning(asked.chosen, words, PER_PAGE)
     found = await _page(visit, asked, number)
     last = -(-found.total // PER_PAGE)
     if number > last > 0:
         number, found = last, await _page(visit, asked, last)
+    return number, Beginning(found.rows, found.total)
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /products: the newest first, or the most relevant; a page after the last is the last."""
+    asked = asked_of(visit)
+    number, found = await _found(visit, asked)
     return visit.page(
         "products.html",
         "Products",
         products=found.rows,
         total=found.total,
         number=number,
-        last=last,
+        last=number if found.total is None else -(-found.total // PER_PAGE),
+        counting=COUNTING,
         asked=asked,
         filtered=any(asked.shown.values()),
         narrow=any(asked.shown[name] for name in ("category", "min_price", "max_price", "stock")),

@@ -37,6 +37,13 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     total: int
 
 
+class Beginning(msgspec.Struct, Generic[T], frozen=True):
+    """`rows` of the first page; the `total` of all, or None where counting would take long."""
+
+    rows: list[T]
+    total: int | None
+
+
 class Order(msgspec.Struct, frozen=True):
     """A sort by one column, ties broken by id in the same direction."""
 

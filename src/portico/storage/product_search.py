@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import Database, Params, Reader, Row, Transaction
-from portico.storage.listing import Page
+from portico.storage.listing import Beginning, Page
 from portico.storage.table import Table
 
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
@@ -59,6 +59,11 @@ def _words(product: Product) -> tuple[list[str], list[str]]:
 
 def _lexemes(name: list[str], description: list[str]) -> list[str]:
     return [*name, *description, *(f"={word}" for word in name)]
+
+
+def _counted(query: str, further: str | None, params: Params) -> object:
+    """What a total is known by."""
+    return (query, *params.items(), further)
 
 
 class ProductSearch:
@@ -148,6 +153,27 @@ class ProductSearch:
                 skip = 0
         return Page(self._listed.read_all(rows), total)
 
+    async def beginning(
+        self, words: list[str], status: str | None, further: str | None, params: Params, limit: int
+    ) -> Beginning[Product]:
+        """The first `limit` of the products that `page` would show, counted only where that takes
+        no time: SQLite finds them in less than it counts all, PostgreSQL needs the counts."""
+        if self._engine == "postgres":
+            page = await self.page(words, status, further, params, offset=0, limit=limit)
+            return Beginning(page.rows, page.total)
+        within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
+        rows: list[Row] = []
+        async with self._db.snapshot() as reader:
+            await self._follow(reader)
+            total = self._totals.get(_counted(within[-1], further, params))
+            for query in tiers:
+                if len(rows) < limit:
+                    bounds = {"query": query, "limit": limit - len(rows), "offset": 0}
+                    rows += await reader.all(
+                        self._select(further, rare=False), {**params, **bounds}
+                    )
+        return Beginning(self._listed.read_all(rows), len(rows) if len(rows) < limit else total)
+
     async def ids_after(
         self, words: list[str], status: str | None, further: str | None, params: Params
     ) -> list[int]:
@@ -172,7 +198,7 @@ class ProductSearch:
     async def _count(self, reader: Reader, query: str, further: str | None, params: Params) -> int:
         """How many products match a query; counted once a version of the products."""
         totals = self._totals
-        key = (query, *params.items(), further)
+        key = _counted(query, further, params)
         if key not in totals:
             count = f"SELECT count(*) FROM {self._matches(further)}"
             row = await reader.one(count, {**params, "query": query})

@@ -8,7 +8,7 @@ import msgspec
 
 from portico.domain.products import STATUSES, Product
 from portico.storage.database import LOCKED, Database, Params, Rank, Transaction
-from portico.storage.listing import Listing, Order, Page
+from portico.storage.listing import Beginning, Listing, Order, Page
 from portico.storage.product_search import ProductSearch
 from portico.storage.table import Table
 
@@ -162,6 +162,15 @@ class Products:
         return await self._listing.page(
             where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, kept=kept
         )
+
+    async def beginning(
+        self, chosen: ProductFilter, words: list[str], limit: int
+    ) -> Beginning[Product]:
+        """The first page of a search as `page` has it, at once: without its total, where that would
+        have to be counted first."""
+        where, params = chosen.sql()
+        further = None if chosen.by_status_alone else where
+        return await self._search.beginning(words, chosen.status, further, params, limit)
 
     async def categories(self, most: int) -> list[str]:
         """The categories that there are, in alphabetical order: the first ones, `most` at most."""
