@@ -4,15 +4,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 
 class Elsewhere(ThreadingHTTPServer):
-    """Serves one page on a loopback address."""
+    """Serves one page on a loopback address, and the scripts in `scripts` by the first part of
+    their paths."""
 
     page = ""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Page)
+        self.scripts: dict[str, Path] = {}
 
     @property
     def origin(self) -> str:
@@ -24,9 +27,12 @@ class _Page(BaseHTTPRequestHandler):
     server: Elsewhere
 
     def do_GET(self) -> None:
-        body = self.server.page.encode()
+        body, kind = self.server.page.encode(), "text/html"
+        _, first, *inner = self.path.partition("?")[0].split("/")
+        if first in self.server.scripts:
+            body, kind = self.server.scripts[first].joinpath(*inner).read_bytes(), "text/javascript"
         self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -1,13 +1,15 @@
-"""The app of the guide to single-page apps, on an origin of its own."""
+"""Single-page apps on an origin of their own: that of the guide, and that of the client library."""
 
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
 from browser.elsewhere import Elsewhere
 from browser.looking import Desk
-from documents import document
+from documents import ROOT, document
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -65,3 +67,42 @@ async def test_an_app_on_another_origin_signs_in_and_calls(
             "refused": "PERMISSION_DENIED",
             "address": f"{origin}/",
         }
+
+
+CLIENT = ROOT / "clients/typescript"
+BUILD = ("--noCheck", "--lib", "es5", "--declaration", "false", "--outDir")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the library's `dist` is."""
+    place = tmp_path_factory.mktemp("client")
+    compiler = CLIENT / "node_modules/.bin/tsc"
+    subprocess.run([compiler, *BUILD, place / "dist"], cwd=CLIENT, check=True)
+    return place
+
+
+async def test_the_client_library_runs_in_a_page_of_another_origin(
+    desk: Desk, elsewhere: Elsewhere, built: Path
+) -> None:
+    """Its example, as it stands there."""
+    elsewhere.scripts = {"client": built, "jose": CLIENT / "node_modules/jose"}
+    page_url = f"{elsewhere.origin}/shop"
+    client = desk.installation.told(
+        *("clients", "create", "--name", "Storefront", "--redirect-uri", page_url, "--public"),
+        *("--scope", "openid read:products write:products"),
+    )
+    example = (CLIENT / "examples/single_page_app.html").read_text("utf-8")
+    example = example.replace("https://localhost:8443", desk.origin)
+    elsewhere.page = example.replace("client_…", client["client_id"])
+    editor = desk.person("editor")
+    async with desk.looking(expected=("status of 403",)) as page:
+        await page.goto(page_url)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_label("E-mail").fill(editor.email)
+        await page.get_by_label("Password").fill(editor.password)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("button", name="Allow").click()
+        await expect(page.get_by_role("status")).to_have_text(re.compile("PERMISSION_DENIED"))
+        assert "Lamp: 12.5 USD" in await page.get_by_role("listitem").all_inner_texts()
+        assert page.url == page_url

@@ -3,19 +3,25 @@
 import gzip
 import json
 import os
+import re
+import secrets
 import shutil
+import signal
 import subprocess
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
 import pytest
 
 from client.test_client_webhooks import BODY, SECRET, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
-from operating import PATIENCE_SECONDS
+from operating import PATIENCE_SECONDS, free_port, until
 from portico.app import AUTH, V1
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
@@ -78,7 +84,15 @@ def test_the_package_has_code_types_readme_and_licence_and_nothing_else(package:
     found = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
     sources = {path.relative_to(HOME / "src") for path in (HOME / "src").rglob("*.ts")}
     built = {f"dist/{path.with_suffix(end)}" for path in sources for end in (".js", ".d.ts")}
-    assert found == built | {"package.json", "README.md", "LICENSE"}
+    beside = {path.relative_to(HOME).as_posix() for path in (HOME / "examples").iterdir()}
+    assert found == built | beside | {"package.json", "README.md", "LICENSE", "docs/reference.md"}
+
+
+def test_what_the_readme_of_the_package_links_to_is_in_it(package: Path) -> None:
+    for page in ("README.md", "docs/reference.md"):
+        text = (package / page).read_text("utf-8")
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+            assert (package / page).parent.joinpath(target).is_file(), target
 
 
 def test_the_package_can_be_imported_as_it_is(package: Path) -> None:
@@ -201,3 +215,156 @@ def conversed(home: Path, served: Authority, browser: Browser, facts: object) ->
         finally:
             process.kill()
     return said
+
+
+# Examples, as they stand in the package
+
+
+def test_every_example_is_tried_and_has_the_types_of_the_client(package: Path) -> None:
+    home, files = package.parents[2], sorted((package / "examples").glob("*.js"))
+    own = Path(__file__).read_text("utf-8")
+    assert len(files) == 5
+    assert all(f'"{path.name}"' in own for path in files)
+    (home / "node_modules/@types").symlink_to(HOME / "node_modules/@types")
+    options = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--skipLibCheck"]
+    options += ["--module", "nodenext", "--target", "es2022", "--types", "node"]
+    run(home, HOME / "node_modules/.bin/tsc", *options, *files)
+
+
+def variables(served: Authority) -> dict[str, str]:
+    """What the examples find in their environment."""
+    kept = {name: value for name, value in os.environ.items() if "PORTICO" not in name}
+    own = {
+        "PORTICO_API_KEY": served.installation.key,
+        "PORTICO_BASE_URL": served.api,
+        "PORTICO_AUTH_URL": served.issuer,
+        "NODE_EXTRA_CA_CERTS": str(served.certificate),
+        "WEBHOOK_SECRET": SECRET,
+    }
+    return {**kept, **own}
+
+
+def tried(
+    package: Path, served: Authority, example: str, *arguments: str
+) -> "subprocess.CompletedProcess[str]":
+    """An example, to its end."""
+    return subprocess.run(
+        ["node", package / "examples" / example, *arguments],
+        env=variables(served),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS * 3,
+    )
+
+
+@contextmanager
+def trying(
+    package: Path, served: Authority, said: Path, example: str, *arguments: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """An example that goes on, and writes what it prints into a file."""
+    with said.open("wb") as output:
+        process = subprocess.Popen(
+            ["node", package / "examples" / example, *arguments],
+            env=variables(served),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def listening(package: Path, served: Authority, said: Path, example: str) -> Iterator[str]:
+    """The address of an example that serves."""
+    with trying(package, served, said, example, str(free_port())) as process:
+        until(lambda: said.read_text() or process.poll() is not None, "the start")
+        assert process.poll() is None, said.read_text()
+        yield said.read_text().strip()
+
+
+def test_products_are_made_once_and_listed_by_filters(
+    package: Path, served: Authority, tmp_path: Path
+) -> None:
+    category, file = secrets.token_hex(6), tmp_path / "products.ndjson"
+    made = [
+        {"name": f"Lamp {price}", "category": category, "price": price, "status": "active"}
+        | {"stock_quantity": stock}
+        for price, stock in ((10, 1), (20, 0), (30, 2), (40, 3))
+    ]
+    lines = [*map(json.dumps, made), json.dumps({**made[0], "price": -1}), "no JSON"]
+    file.write_text("\n".join(lines))
+    for _ in range(2):
+        done = tried(package, served, "bulk_create.js", str(file))
+        assert done.returncode == 1, done.stderr
+        *faults, told = done.stdout.splitlines()
+        assert sorted(faults) == ["line 5: price must not be negative", "line 6: it is no JSON"]
+        assert told == "4 made, 2 wrong"
+    asked = ("--category", category, "--max-price", "30.5", "lamp")
+    done = tried(package, served, "list_products.js", *asked)
+    assert done.returncode == 0, done.stderr
+    *found, total = done.stdout.splitlines()
+    assert sorted(line.split("  ", 1)[1] for line in found) == [
+        "10.00 USD  Lamp 10",
+        "30.00 USD  Lamp 30",
+    ]
+    assert total == "2 products"
+
+
+def test_events_are_printed_once_however_often_one_starts(
+    package: Path, served: Authority, tmp_path: Path
+) -> None:
+    place, said = tmp_path / "last-event", tmp_path / "said"
+    with served.client(served.installation.key) as admin:
+        after, told = 0, []
+        while page := admin.get(f"{served.api}/events?limit=100&after={after}").json()["data"]:
+            after = page[-1]["id"]
+        place.write_text(str(after))
+        for name in ("Lamp 1", "Lamp 2"):
+            product = {"name": name, "category": "followed", "price": 1}
+            assert admin.post(f"{served.api}/products", json=product).status_code == 201
+            with trying(package, served, said, "follow_events.js", str(place)) as process:
+                until(lambda: "product.created" in said.read_text(), "the event")
+                process.send_signal(signal.SIGINT)
+                assert process.wait(PATIENCE_SECONDS) == 0
+            told += said.read_text().splitlines()
+    assert [line.partition(" ")[2] for line in told] == ["product.created", "product.created"]
+
+
+def test_a_receiver_prints_each_delivery_once(
+    package: Path, served: Authority, tmp_path: Path
+) -> None:
+    headers, said = signed(at=int(datetime.now(UTC).timestamp())), tmp_path / "said"
+    with (
+        listening(package, served, said, "receive_webhooks.js") as address,
+        httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as sender,
+    ):
+        refused = sender.post("/", content=BODY + b" ", headers=headers)
+        assert (refused.status_code, "signature" in refused.text) == (400, True)
+        for _ in range(2):
+            assert sender.post("/", content=BODY, headers=headers).status_code == 204
+    assert said.read_text().count("product.updated") == 1
+
+
+def test_a_service_lets_in_who_brings_a_token(
+    package: Path, served: Authority, tmp_path: Path
+) -> None:
+    person = served.person("viewer")
+    body = {"email": person.email, "password": person.password}
+    with served.client() as anybody:
+        token = anybody.post(f"{served.issuer}/login", json=body).json()["access_token"]
+    with (
+        listening(package, served, tmp_path / "said", "verify_token.js") as address,
+        httpx.Client(timeout=PATIENCE_SECONDS) as caller,
+    ):
+        known = caller.get(address, headers={"authorization": f"Bearer {token}"})
+        assert (known.status_code, known.json()["user"]) == (200, person.id)
+        unknown = caller.get(address, headers={"authorization": f"Bearer {token[:-4]}AAAA"})
+        assert (unknown.status_code, unknown.json()) == (
+            401,
+            {"error": "signature verification failed"},
+        )
+        assert caller.get(address).status_code == 401

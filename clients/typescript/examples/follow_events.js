@@ -1,0 +1,16 @@
+/** Prints what happens to products, and goes on where it was when it is started again.
+ *
+ * export PORTICO_API_KEY=… NODE_EXTRA_CA_CERTS=…/tls/ca.pem
+ * node follow_events.js last-event
+ */
+
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { Client } from "@portico/client";
+
+const place = process.argv[2] ?? "last-event";
+const after = existsSync(place) ? Number(readFileSync(place, "utf8")) : 0;
+process.once("SIGINT", () => process.exit(0));
+for await (const event of new Client().events.stream({ type: "product.*", after })) {
+  console.log(event.id, event.type);
+  writeFileSync(place, String(event.id));
+}
