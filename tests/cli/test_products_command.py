@@ -314,9 +314,12 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
 
 
 def test_a_reader_that_has_had_enough_ends_an_export_quietly(
-    installation: Installation, large_file: Path
+    installation: Installation, large_file: Path, tmp_path: Path
 ) -> None:
-    installation.told("products", "import", str(large_file))
+    more_than_a_pipe_holds = tmp_path / "first.ndjson"
+    with large_file.open() as rows:
+        more_than_a_pipe_holds.write_text("".join(islice(rows, 2_000)))
+    installation.told("products", "import", str(more_than_a_pipe_holds))
     with subprocess.Popen(
         [*COMMAND, "products", "export", "-"],
         cwd=installation.directory,
