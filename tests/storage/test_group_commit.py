@@ -67,7 +67,7 @@ async def test_whatever_waits_has_its_turn_while_many_rows_are_written(
     async with sqlite.transaction() as tx:
         before = turns
         await tx.run_many(ADD, ({"number": number} for number in range(10 * AT_ONCE)))
-        assert turns - before >= 10
+        assert turns - before >= 9
     beside.cancel()
     assert await sqlite.one("SELECT count(*) FROM numbers") == (10 * AT_ONCE,)
 

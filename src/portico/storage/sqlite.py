@@ -42,7 +42,8 @@ from portico.storage.sqlite_reads import SlowReads
 BUSY_STEP_SECONDS = 0.01
 GROUP_LIMIT = 256
 AT_ONCE = 50
-"""Rows that one transaction writes before whatever else waits for the event loop has its turn."""
+"""Rows that one transaction writes before whatever else waits for the event loop has its turn: a
+few are written in one go, since others wait for the transaction."""
 WATCH_SECONDS = 0.2
 """How often the file is looked at for what other processes committed: a read of shared memory."""
 
@@ -76,9 +77,11 @@ class _Writes:
 
     async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
         left = iter(rows)
-        while part := list(itertools.islice(left, AT_ONCE)):
+        part = list(itertools.islice(left, AT_ONCE))
+        while part:
             self._many(sql, part).fetchall()
-            await asyncio.sleep(0)
+            if part := list(itertools.islice(left, AT_ONCE)):
+                await asyncio.sleep(0)
 
     async def script(self, sql: str) -> None:
         self._execute(sql).fetchall()

@@ -10,10 +10,6 @@ CREATE TABLE request_totals (
     requests BIGINT NOT NULL,
     PRIMARY KEY (unit, user_id, route, status, key_id)
 ) WITH (fillfactor = 50);
-INSERT INTO request_totals
-SELECT 'hour', user_id, route, status, key_id, sum(requests) FROM request_hours GROUP BY 2, 3, 4, 5;
-INSERT INTO request_totals
-SELECT 'day', user_id, route, status, key_id, sum(requests) FROM request_days GROUP BY 2, 3, 4, 5;
 
 CREATE FUNCTION requests_forgotten() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -36,3 +32,9 @@ CREATE TRIGGER request_hours_forgotten AFTER DELETE ON request_hours
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION requests_forgotten('hour');
 CREATE TRIGGER request_days_forgotten AFTER DELETE ON request_days
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION requests_forgotten('day');
+
+-- Now that all that is forgotten is taken away, and nothing is under way.
+INSERT INTO request_totals
+SELECT 'hour', user_id, route, status, key_id, sum(requests) FROM request_hours GROUP BY 2, 3, 4, 5;
+INSERT INTO request_totals
+SELECT 'day', user_id, route, status, key_id, sum(requests) FROM request_days GROUP BY 2, 3, 4, 5;

@@ -8,8 +8,6 @@ CREATE TABLE list_blocks (
     total BIGINT NOT NULL,
     PRIMARY KEY (list, key, block, shard)
 ) WITH (fillfactor = 50);
-INSERT INTO list_blocks
-SELECT 'products', status, id / 4096, 0, count(*) FROM products GROUP BY status, id / 4096;
 
 CREATE FUNCTION block_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -45,3 +43,7 @@ CREATE TRIGGER product_blocks_deleted AFTER DELETE ON products REFERENCING OLD T
 CREATE TRIGGER product_blocks_updated AFTER UPDATE ON products
     REFERENCING OLD TABLE AS removed NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION block_changed();
+
+-- Now that every change is counted, and none is under way.
+INSERT INTO list_blocks
+SELECT 'products', status, id / 4096, 0, count(*) FROM products GROUP BY status, id / 4096;
