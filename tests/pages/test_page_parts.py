@@ -206,7 +206,10 @@ async def test_only_types_of_the_shown_environment_are_made(api: Api) -> None:
 async def test_a_password_is_changed_only_with_the_one_so_far(api: Api) -> None:
     user, somebody = await signed_in(api)
     answer = await somebody.post("/password", current_password="Wrong-123", password="Right-123")
-    assert faults(answer) == {"current_password": "This is not the current password."}
+    assert faults(answer) == {
+        "current_password": "This is not the current password.",
+        "password": "Type the password again: no page holds one.",
+    }
     assert said(answer) == "Something is not right yet: see below."
     assert "Right-123" not in answer.text
     stored = await api.live.users.get(user.id)

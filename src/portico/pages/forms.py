@@ -24,6 +24,9 @@ BODY_LIMIT = 1 << 20
 MAX_FIELDS = 250
 """So that a product fits with all the images and metadata that it may have."""
 
+PASSWORDS = ("password", "current_password")
+"""Fields that no page shows again."""
+
 _LOOK = "Something is not right yet: see below."
 
 
@@ -35,15 +38,21 @@ class Form:
     """
 
     def __init__(
-        self, sent: Mapping[str, Sequence[str]] | None = None, file: "SentFile | None" = None
+        self,
+        sent: Mapping[str, Sequence[str]] | None = None,
+        file: "SentFile | None" = None,
+        typed: Collection[str] = (),
     ) -> None:
         """`sent` are the values of each field, None where nothing was; `file` is what comes after
-        them."""
+        them; `typed` are the fields whose password was typed, and is not among what was sent."""
         self.file = file
         self._sent = sent
+        self._typed = typed
         self._faults: dict[str, str] = {}
         self.refused = ""
         """Why the form was refused as a whole; empty where it was not."""
+        self.said = ""
+        """What there is to say of a form that was not refused."""
 
     def text(self, name: str) -> str:
         """The value of a field; empty where it is missing. Raises `Unreadable`."""
@@ -105,17 +114,31 @@ class Form:
         self._faults = {name: "; ".join(faults) for name, faults in said.items()} | self._faults
         self.refused = _LOOK if self._faults else error.message
 
+    def say(self, text: str) -> "Form":
+        """The same form, of which a page says this."""
+        self.said = text
+        return self
+
+    def lost(self, name: str) -> bool:
+        """Whether a password was typed that the page, which shows the form again, does not hold."""
+        is_shown_again = bool(self.refused or self.said)
+        return is_shown_again and name in PASSWORDS and bool(name in self._typed or self.text(name))
+
     def fault(self, name: str) -> str:
         """What is wrong with a field, as a sentence; empty where nothing is."""
         text = self._faults.get(name, "")
+        if not text and self.lost(name):
+            text = "Type the password again: no page holds one."
         if "://" not in text.partition(" ")[0]:  # an address stays as it was typed
             text = text[:1].upper() + text[1:]
         return text if not text or text.endswith((".", "!", "?")) else f"{text}."
 
     @property
     def first(self) -> str:
-        """The first field with a fault, in the order of the form."""
-        return next((name for name in self._sent or {} if name in self._faults), "")
+        """The first field with a fault, in the order of the form; else the first password that is
+        to be typed again."""
+        faulty = (name for name in self._sent or {} if name in self._faults)
+        return next(faulty, next((name for name in self._sent or {} if self.lost(name)), ""))
 
     def shown(self, name: str, stored: Any) -> Any:
         """What a field shows."""

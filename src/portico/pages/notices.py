@@ -13,6 +13,9 @@ NOTICES = {
     "factor-renamed": "The factor has its new name.",
     "factors-reset": "The user's second factors were removed.",
     "account-made": "Your account is ready. Sign in.",
+    "form-kept": "You were signed out, so nothing was sent. Sign in again: what you filled in comes"
+    " back, for an hour.",
+    "form-lost": "You were signed out, so nothing was sent. Sign in again, then fill it in anew.",
     "import-discarded": "The file was discarded.",
     "invitation-revoked": "The invitation was taken back. Its link opens nothing.",
     "invited": "The invitation is on its way.",

@@ -4,7 +4,7 @@ Whoever is not signed in is sent to sign in; a refused form is shown again with 
 """
 
 from collections.abc import Sequence
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 from portico.domain.caller import Principal, require
 from portico.domain.errors import (
@@ -26,9 +26,18 @@ from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
 from portico.pages.html import template
+from portico.pages.kept_forms import come_back, keep, shown_again
 from portico.pages.multipart import AROUND_BYTES, read_file_form
 from portico.pages.multipart import CONTENT_TYPE as MULTIPART
-from portico.pages.site import Site, check_token, cookie_kept_back, html, see_other
+from portico.pages.site import (
+    Site,
+    check_token,
+    cookie_kept_back,
+    html,
+    is_of_session,
+    see_other,
+    sender_of,
+)
 from portico.state.callers import ACCOUNT_PAGES
 
 LOOKING = Plan("looking at pages", 300, 20_000)
@@ -94,12 +103,14 @@ class PageResponder:
             raise nowhere(request, place)
         if not endpoint.public:
             if caller is None:
-                return self._to_sign_in(request, place, cookie)
+                return await self._sign_in_first(request, place, endpoint, cookie)
             require(caller, endpoint.scope, request.method)
         if id_texts:
             request.identify(id_texts)
         if request.method != "POST":
             request.body = Form()
+            if caller is not None and not endpoint.public:
+                request.body = await come_back(self._site, request, caller)
             try:
                 return await endpoint.handler(request)
             except AuthenticationRequired:
@@ -110,9 +121,17 @@ class PageResponder:
             # While the form came in, the session may have ended, or the role have changed.
             caller = await self._caller(cookie, self._accounts.environment.clock())
             if caller is None:
-                return self._to_sign_in(request, place, cookie)
+                return await self._sign_in_first(request, place, endpoint, cookie, form)
             require(caller, endpoint.scope, request.method)
             request.caller = caller
+            page = place.methods.get("GET")
+            is_own = sender_of(form, self._accounts) == caller.user_id
+            if page is not None and is_own and not is_of_session(form, cookie):
+                # Its sender has signed in again meanwhile, in another window.
+                request.body = shown_again(form)
+                reply = await page.handler(request)
+                reply.status = 409
+                return reply
             check_token(form, cookie)
         request.body = form
         return await self._submit(request, place, endpoint, form)
@@ -160,16 +179,41 @@ class PageResponder:
             never_refused = endpoint is not None and endpoint.never_refused
             await self._throttle.caller(request, who, LOOKING, never_refused=never_refused)
 
-    def _to_sign_in(self, request: Request, place: Place, cookie: str | None) -> Reply:
+    async def _sign_in_first(
+        self,
+        request: Request,
+        place: Place,
+        endpoint: Endpoint,
+        cookie: str | None,
+        form: Form | None = None,
+    ) -> Reply:
+        """Sends the browser to sign in, and keeps the form that it has sent until it is back."""
+        if request.method != "POST" or cookie_kept_back(request, cookie):
+            return self._to_sign_in(request, place, cookie)
+        self._check_origin(request)
+        kept = await keep(self._site, request, place, endpoint, form)
+        told = "form-kept" if kept else "form-lost"
+        return self._to_sign_in(request, place, cookie, kept, told)
+
+    def _to_sign_in(
+        self,
+        request: Request,
+        place: Place,
+        cookie: str | None,
+        target: str | None = None,
+        told: str = "",
+    ) -> Reply:
         """Sends the browser to sign in and, if it asked for a page, back afterwards."""
         if cookie_kept_back(request, cookie):
             return html(_AGAIN, 200)  # a page that loads itself again is no other site
-        target = self._site.home
-        if "GET" in place.methods:
-            target = request.path
-            if request.query_string:
-                target += f"?{request.query_string}"
-        where = f"{self._site.sign_in}/sign-in?next={quote(target, safe='')}"
+        if target is None:
+            target = self._site.home
+            if "GET" in place.methods:
+                target = request.path
+                if request.query_string:
+                    target += f"?{request.query_string}"
+        query = {"next": target} | ({"done": told} if told else {})
+        where = f"{self._site.sign_in}/sign-in?{urlencode(query)}"
         if request.header("hx-request"):
             return Reply(204, b"", [("hx-redirect", where), ("cache-control", "no-store")])
         return see_other(where)

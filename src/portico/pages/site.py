@@ -114,10 +114,39 @@ def csrf_token(cookie: str) -> str:
     return digest(cookie.encode(), b"form", "sha256").hex()[:32]
 
 
+def form_token(accounts: Accounts, cookie: str, user: User | None) -> str:
+    """The session's token, and whose session it is, by a code that none but this server makes: for
+    when it has ended."""
+    session = csrf_token(cookie)
+    return session if user is None else f"{session}_{user.id}_{_code(accounts, session, user.id)}"
+
+
+def is_of_session(form: Form, cookie: str | None) -> bool:
+    """Whether a page of this session has sent a form."""
+    sent = form.text("csrf").partition("_")[0]
+    return compare_digest(sent.encode(), csrf_token(cookie or "").encode())
+
+
 def check_token(form: Form, cookie: str | None) -> None:
     """Raises `PermissionDenied` for a form that no page of this session has sent."""
-    if not compare_digest(form.text("csrf").encode(), csrf_token(cookie or "").encode()):
+    if not is_of_session(form, cookie):
         raise PermissionDenied("This form is not from your session: load the page again.")
+
+
+def sender_of(form: Form, accounts: Accounts) -> int | None:
+    """The account whose session a form is from, ended or not; None where it is from no page of
+    ours."""
+    session, _, named = form.text("csrf").partition("_")
+    user_id, _, code = named.partition("_")
+    if not (user_id.isascii() and user_id.isdigit() and len(user_id) < 19):
+        return None
+    known = _code(accounts, session, int(user_id))
+    return int(user_id) if compare_digest(code.encode(), known.encode()) else None
+
+
+def _code(accounts: Accounts, session: str, user_id: int) -> str:
+    text = f"form of session {session} of user {user_id}"
+    return accounts.environment.vault.authenticate(text.encode()).hex()[:32]
 
 
 class Visit:
@@ -219,7 +248,7 @@ class Visit:
             curl=self.env.addresses.curl,
             theme=user.theme if user else "system",
             user=user,
-            csrf=csrf_token(cookie) if cookie else "",
+            csrf=form_token(site.accounts, cookie, user) if cookie else "",
             form=self.form,
             done=NOTICES.get(self._query.get("done", "")),
             now=self.request.now,

@@ -1,4 +1,5 @@
-"""Use cases of pages that hold a secret: each is kept until its owner looks at it, and shown once.
+"""Use cases of what is kept until its owner looks at it, and shown once: pages that hold a secret,
+and forms whose session has ended.
 
 Whoever makes a secret on a page is sent on to it, so that to load the page again makes no second
 one. What waits is encrypted under a token that stands in its address alone, and is stored as a
@@ -6,9 +7,9 @@ digest: a copy of the database shows nothing, and every host can show the page.
 """
 
 from portico.domain.audit import By
-from portico.domain.errors import NotFound
+from portico.domain.errors import Conflict, NotFound
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
-from portico.domain.times import MINUTE
+from portico.domain.times import HOUR, MINUTE
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.vault import Vault
@@ -16,12 +17,41 @@ from portico.services.vault import Vault
 WAITS = 5 * MINUTE
 """How long a page waits, in milliseconds."""
 
+FORM_WAITS = HOUR
+"""How long a form does."""
+
+MAX_FORMS = 20
+"""What may wait for a user when another form comes."""
+
 
 async def keep_page(env: Environment, user_id: int, page: bytes, by: By) -> str:
     """Keeps a page for a user of `env`; returns the token that `take_page` wants. Raises
     `NotFound` where the user is gone."""
+    return await _keep(env, user_id, page, _page_of(user_id), WAITS, by)
+
+
+async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
+    """The page that was kept for this user under this token, and is gone now. None where it was
+    taken before, has waited too long, or never was."""
+    return await _take(env, user_id, token, _page_of(user_id), by)
+
+
+async def keep_form(env: Environment, user_id: int, form: bytes, by: By) -> str:
+    """Keeps a form that a user of `env` has filled; returns the token that `take_form` wants.
+    Raises `NotFound` where the user is gone, and `Conflict` where too much waits for them."""
+    if await env.shown_once.waiting(user_id, now=env.clock()) >= MAX_FORMS:
+        raise Conflict("Too many forms wait for you.")
+    return await _keep(env, user_id, form, _form_of(user_id), FORM_WAITS, by)
+
+
+async def take_form(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
+    """The form that was kept so, as `take_page`."""
+    return await _take(env, user_id, token, _form_of(user_id), by)
+
+
+async def _keep(env: Environment, user_id: int, text: bytes, name: str, waits: int, by: By) -> str:
     token = mint("", env.random(RANDOM_BYTES))
-    sealed = _vault(env, token).seal(page, _name(user_id))
+    sealed = _vault(env, token).seal(text, name)
 
     async def work(change: Change) -> None:
         if await change.lock(env.users, user_id) is None:
@@ -32,7 +62,7 @@ async def keep_page(env: Environment, user_id: int, page: bytes, by: By) -> str:
             digest(token),
             user_id=user_id,
             page=sealed,
-            expires_at=change.now + WAITS,
+            expires_at=change.now + waits,
         )
         change.told_elsewhere()
 
@@ -40,10 +70,7 @@ async def keep_page(env: Environment, user_id: int, page: bytes, by: By) -> str:
     return token
 
 
-async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
-    """The page that was kept for this user under this token, and is gone now. None where it was
-    taken before, has waited too long, or never was."""
-
+async def _take(env: Environment, user_id: int, token: str, name: str, by: By) -> bytes | None:
     async def work(change: Change) -> bytes | None:
         await change.check()
         sealed = await env.shown_once.take(
@@ -54,12 +81,16 @@ async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes
         return sealed
 
     sealed = await env.change(by, work)
-    return None if sealed is None else _vault(env, token).open(sealed, _name(user_id))
+    return None if sealed is None else _vault(env, token).open(sealed, name)
 
 
 def _vault(env: Environment, token: str) -> Vault:
     return Vault(token.encode, env.random)
 
 
-def _name(user_id: int) -> str:
+def _page_of(user_id: int) -> str:
     return f"shown once to {user_id}"
+
+
+def _form_of(user_id: int) -> str:
+    return f"form of {user_id}"

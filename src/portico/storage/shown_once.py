@@ -1,16 +1,25 @@
-"""Pages that wait to be shown, once: encrypted, and found by the digest of a token."""
+"""Pages and forms that wait to be shown, once: encrypted, and found by the digest of a token."""
 
-from portico.storage.database import Transaction
+from portico.storage.database import Database, Transaction
 
 _INSERT = "INSERT INTO shown_once VALUES (:hash, :user_id, :page, :expires_at)"
 # Single use: of concurrent visits, whatever process serves them, exactly one finds the row.
 _TAKE = """
 DELETE FROM shown_once WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now
 RETURNING page"""
+_WAITING = "SELECT count(*) FROM shown_once WHERE user_id = :user_id AND expires_at > :now"
 
 
 class ShownOnce:
-    """The waiting pages of one environment's accounts."""
+    """The waiting pages and forms of one environment's accounts."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def waiting(self, user_id: int, *, now: int) -> int:
+        """How many wait for a user."""
+        row = await self._db.one(_WAITING, {"user_id": user_id, "now": now})
+        return int(row[0]) if row else 0
 
     async def insert(
         self, tx: Transaction, token_hash: bytes, *, user_id: int, page: bytes, expires_at: int
