@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from portico.contract.product_files import (
     MAX_ROW_BYTES,
+    MAX_ROW_LINES,
     format_of,
     header,
     read_products,
     rows,
     sniff,
 )
+from portico.contract.reading import MOST_VALUES
 from portico.domain.errors import Unreadable
 from portico.domain.imports import FileRow
 from portico.domain.money import CURRENCIES, MAX_PRICE
@@ -119,7 +121,7 @@ def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
         (b'{"name": "Lamp",}', "Malformed JSON at column 17"),
         (b'{"name": "Lamp", "name": "Lump"}', "The name 'name' stands twice in one object."),
         (b'{"price": NaN}', "NaN is not a JSON value."),
-        (b"[" * 100_000, "The JSON is nested too deeply."),
+        (b"[" * 60_000, "The JSON is nested too deeply."),
         (b'{"name": "\xff"}', "must be UTF-8"),
         (b"[]", "must be a JSON object"),
         (b"12", "must be a JSON object"),
@@ -161,7 +163,61 @@ def test_a_quote_that_is_never_closed_is_told_without_holding_the_file() -> None
     table = read('name,category,price\n"Lamp' + line * 2_000, "csv")
 
     assert table[0].line == 2
-    assert told(table[0])["row"] == "has a cell that is too long; is its closing quote missing?"
+    assert told(table[0])["row"].endswith("bytes; is a closing quote missing?")
+
+
+class Counted(io.BytesIO):
+    """A file that counts the lines that were read of it."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.lines = 0
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        self.lines += 1
+        return super().readline(size)
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (b"\n" * 3 * MAX_ROW_LINES, "ndjson"),
+        (b"name,category,price\n" + b"\n" * 3 * MAX_ROW_LINES, "csv"),
+        (b'name,category,price\n"' + b"\n" * 3 * MAX_ROW_LINES, "csv"),
+    ],
+    ids=["empty lines", "empty lines of CSV", "a quote that is never closed"],
+)
+def test_the_next_row_or_fault_comes_within_so_many_lines(data: bytes, form: Format) -> None:
+    file = Counted(data)
+    before = 0
+    for row in read_products(file, form):
+        assert file.lines - before <= MAX_ROW_LINES + 2
+        before = file.lines
+        assert told(row)["row"].startswith(f"must have at most {MAX_ROW_LINES} lines")
+    assert before > 2 * MAX_ROW_LINES
+
+
+def test_cells_over_many_lines_hold_no_more_than_a_row_may() -> None:
+    line = b'"' + b"x" * 999 + b'\n",'
+    first = next(read_products(io.BytesIO(b"name,category,price\n" + line * 2_000), "csv"))
+    assert told(first)["row"].startswith(f"must be shorter than {MAX_ROW_BYTES} bytes")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_row_after_many_empty_lines_is_read(form: Format) -> None:
+    row = {"csv": b"name,category,price\n", "ndjson": b""}[form] + b"\n" * (MAX_ROW_LINES - 1)
+    row += {"csv": b"Lamp,light,1\n", "ndjson": b'{"name":"Lamp","category":"light","price":1}'}[
+        form
+    ]
+    assert [each.values for each in read(row, form)] == [PLAIN]
+
+
+def test_a_crowded_row_is_told_without_being_read() -> None:
+    crowd = b"[" + b"0," * 100_000 + b"0]"
+    (row,) = read(b'{"images":' + crowd + b"}", "ndjson")
+    assert told(row) == {"row": f"It holds more than {MOST_VALUES} values."}
+    (row,) = read(b'name,category,price,images\nLamp,light,1,"' + crowd + b'"', "csv")
+    assert told(row)["images"].endswith(f"It holds more than {MOST_VALUES} values.")
 
 
 def test_a_cell_that_is_no_json_is_told_by_its_field() -> None:
@@ -213,6 +269,8 @@ def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
         (b"name;category;price\n", "'name;category;price' is no field"),
         (b"Lamp,light,1\n", "'Lamp' is no field, 'light' is no field, '1' is no field"),
         (b"\xff\xfen\x00a\x00", "The CSV header must be UTF-8."),
+        (b"name,category,price\rLamp,light,1\r", "must end with LF or CR LF, not with CR alone"),
+        (b"x," * 100_000 + b"\n", "'x' is no field"),
     ],
 )
 def test_a_bad_csv_header_is_one_error_for_the_file(first: bytes, message: str) -> None:
@@ -221,6 +279,7 @@ def test_a_bad_csv_header_is_one_error_for_the_file(first: bytes, message: str) 
 
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 2_000
 
 
 def test_the_format_follows_from_the_name_else_from_the_first_character() -> None:

@@ -138,6 +138,24 @@ async def test_requests_have_their_turn_while_a_file_is_checked(api: Api) -> Non
     assert turns >= 20
 
 
+async def test_requests_have_their_turn_between_rows_that_are_large(api: Api) -> None:
+    row = GOOD | {"name": "x" * 100_000}
+    rows = read_products(io.BytesIO(lines(row) * 20), "ndjson")
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    async for _ in check_in_batches(api.live, rows):
+        pass
+    beside.cancel()
+    assert turns >= 20
+
+
 async def test_an_import_is_noted_and_told_as_that_of_the_command_line(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
     path, _ = await checked(editor, lines(GOOD, GOOD))

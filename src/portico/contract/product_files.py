@@ -4,8 +4,9 @@ NDJSON holds one product a line, CSV a header that names fields and one product 
 of `images` or `metadata` holds JSON. A row with an `id` changes the product that has it, by the
 rules of PATCH, where that is asked for; it is faulty where not. An empty cell of CSV leaves its
 field out of a new product, and empties it in one that is changed. Files are UTF-8, with
-or without a byte order mark, and read as streams: what is held at once is bounded by the longest
-row that is taken. What is written here reads back the same.
+or without a byte order mark, and read as streams: what is held at once, and how long it takes to
+come to the next row, is bounded by the longest row that is taken. What is written here reads back
+the same.
 
 A spreadsheet runs what it takes for a formula. So a text cell of CSV that begins like one is
 written with an apostrophe before it, and one apostrophe is taken off where a text cell is read.
@@ -43,6 +44,9 @@ from portico.domain.uploads import Rejected
 from portico.domain.words import Format
 
 MAX_ROW_BYTES = 1024 * 1024
+MAX_ROW_LINES = 20_000
+"""Of a row with the empty lines before it: cells of CSV may hold lines."""
+
 ROW = "row"
 """The field named by a fault of a whole row."""
 
@@ -61,10 +65,16 @@ _EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} fo
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
+_MOST_WRONGS = 10
+"""How much of what is wrong with a header is told."""
 
 
 class _RowError(ValueError):
     """The row cannot be taken apart."""
+
+
+class _TooLong(_RowError):
+    """It goes on beyond what any row may take."""
 
 
 def format_of(name: str) -> Format | None:
@@ -106,12 +116,19 @@ def report(rejected: Iterable[Rejected]) -> bytes:
 
 
 class _Lines:
-    """The lines of a file as text. A line that cannot be had raises `_RowError`; the next can."""
+    """The lines of a file as text, row by row. A line that cannot be had, or is one too many of its
+    row, raises `_RowError`; the next can be had."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.number = 0
         self.end = 0
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        """What comes next is of another row."""
+        self._last_number = self.number + MAX_ROW_LINES
+        self._last_end = self.end + MAX_ROW_BYTES
 
     def __iter__(self) -> "_Lines":
         return self
@@ -122,9 +139,12 @@ class _Lines:
             raise StopIteration
         self.number += 1
         self.end += len(line)
-        if len(line) == MAX_ROW_BYTES and not line.endswith(b"\n"):
-            self._skip()
-            raise _RowError(f"must be shorter than {MAX_ROW_BYTES} bytes")
+        if self.end >= self._last_end:
+            if not line.endswith(b"\n"):
+                self._skip()
+            raise _TooLong(f"must be shorter than {MAX_ROW_BYTES} bytes")
+        if self.number > self._last_number:
+            raise _TooLong(f"must have at most {MAX_ROW_LINES} lines, empty ones before it too")
         if self.number == 1:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         try:
@@ -153,12 +173,14 @@ def _ndjson(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
             yield FileRow(lines.number, lines.end, {}, [Fault(ROW, str(error))])
         else:
             yield _row(lines.number, lines.end, value, Faults(), update=update)
+        lines.begin_row()
 
 
 def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
     csv.field_size_limit(MAX_ROW_BYTES)
     records = csv.reader(lines, strict=True)
     names = _header(records, update=update)
+    lines.begin_row()
     while True:
         line = lines.number + 1
         try:
@@ -167,22 +189,28 @@ def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
             return
         except (_RowError, csv.Error) as error:
             yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
+            lines.begin_row()
+            continue
+        if not cells:
             continue
         if len(cells) == len(names):
             faults = Faults()
             yield _row(
                 line, lines.end, _values(names, cells, faults, update=update), faults, update=update
             )
-        elif cells:
+        else:
             count = f"must have {len(names)} cells like the header, not {len(cells)}"
             yield FileRow(line, lines.end, {}, [Fault(ROW, count)])
+        lines.begin_row()
 
 
 def _told(error: Exception) -> str:
+    if isinstance(error, _TooLong):
+        return f"{error}; is a closing quote missing?"
     if isinstance(error, _RowError):
         return str(error)
-    if "field limit" in str(error):
-        return "has a cell that is too long; is its closing quote missing?"
+    if "new-line character" in str(error):
+        return "must end with LF or CR LF, not with CR alone"
     return f"is not well-formed CSV: {error}"
 
 
@@ -199,8 +227,8 @@ def _header(records: Iterator[list[str]], *, update: bool) -> list[str]:
         wrongs += [f"{name} is missing" for name in _REQUIRED if name not in names]
     if wrongs:
         raise Unreadable(
-            f"The CSV header does not fit: {', '.join(wrongs)}. Fields are {', '.join(_COLUMNS)},"
-            " with commas in between."
+            f"The CSV header does not fit: {', '.join(wrongs[:_MOST_WRONGS])}."
+            f" Fields are {', '.join(_COLUMNS)}, with commas in between."
         )
     return names
 

@@ -26,10 +26,10 @@ BODY = "body"
 
 MOST_FAULTS = 100
 
-CROWDED_BYTES = 65_536
+CROWDED = 65_536
 MOST_VALUES = 5_000
-"""What a body of more than so many bytes may hold: no shape takes more, and to read hundreds of
-thousands would hold up everybody else."""
+"""What a text of more than so many characters may hold: no shape takes more, and to read hundreds
+of thousands would hold up everybody else."""
 
 
 class Faults:
@@ -114,8 +114,10 @@ _decoder = json.JSONDecoder(
 def parse_json(text: str) -> Any:
     """The value of a JSON text (RFC 8259), fractions as `Decimal`.
 
-    Raises `NotJson` for malformed or too deep JSON, duplicate names, NaN and infinities.
+    Raises `NotJson` for malformed, too deep or crowded JSON, duplicate names, NaN and infinities.
     """
+    if len(text) > CROWDED and _is_crowded(text):
+        raise NotJson(f"It holds more than {MOST_VALUES} values.")
     try:
         return _decoder.decode(text)
     except NotJson:
@@ -133,8 +135,6 @@ def parse_json(text: str) -> Any:
 def read_json(body: bytes) -> Any:
     """The value of a body, see `parse_json`. Raises `Unreadable`."""
     try:
-        if len(body) > CROWDED_BYTES and _is_crowded(body):
-            raise NotJson(f"It holds more than {MOST_VALUES} values.")  # noqa: TRY301 - as any other
         return parse_json(body.decode("utf-8"))
     except UnicodeDecodeError:
         message = "The body is not UTF-8."
@@ -143,14 +143,14 @@ def read_json(body: bytes) -> Any:
     raise Unreadable("The body is not valid JSON.", [Fault(BODY, message)])
 
 
-def _is_crowded(body: bytes) -> bool:
+def _is_crowded(text: str) -> bool:
     """Whether JSON has more than `MOST_VALUES` values, by what stands before each of them outside
     of strings, and without making an object of any."""
-    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if plain.count(b'"') > 4 * MOST_VALUES:  # an object's member has two strings at most
+    plain = text.replace("\\\\", "").replace('\\"', "")
+    if plain.count('"') > 4 * MOST_VALUES:  # an object's member has two strings at most
         return True
-    outside = b"".join(plain.split(b'"')[::2])
-    return sum(map(outside.count, (b",", b"[", b"{"))) > MOST_VALUES
+    outside = "".join(plain.split('"')[::2])
+    return sum(map(outside.count, (",", "[", "{"))) > MOST_VALUES
 
 
 def decode(shape: type[S], body: bytes) -> S:

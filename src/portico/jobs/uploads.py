@@ -5,7 +5,6 @@ that other changes hardly wait. How far it is stands in the transaction of the r
 where a process is killed, another goes on after the last row that is stored.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
@@ -23,7 +22,7 @@ from portico.domain.times import MINUTE, SECOND
 from portico.domain.uploads import MAX_FAULTS, MAX_TOLD, SILENT, Rejected, State, Upload
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.imports import SMALL, check_in_batches, store_in_batches
+from portico.services.imports import SMALL, check_in_batches, in_turns, store_in_batches
 from portico.services.uploads import path_of
 from portico.storage.database import Transaction
 
@@ -185,9 +184,8 @@ class _Work:
 
 async def _after(line: int, rows: Iterator[FileRow]) -> Iterator[FileRow]:
     """The rows after this line."""
-    for count, row in enumerate(rows):
-        if row.line > line:
-            return chain([row], rows)
-        if count % SMALL.rows == 0:
-            await asyncio.sleep(0)
+    async with aclosing(in_turns(rows)) as before:
+        async for row in before:
+            if row.line > line:
+                return chain([row], rows)
     return iter(())

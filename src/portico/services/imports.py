@@ -46,8 +46,8 @@ LARGE = Most(2_000, 4 * 1024 * 1024)
 SMALL = Most(500, 256 * 1024)
 """Where other changes wait for the same process: some 40 ms, and for the commit."""
 
-_BREATH = 50
-"""After so many rows whatever else waits for the event loop has its turn."""
+_BREATH = Most(50, 64 * 1024)
+"""After so much of a file whatever else waits for the event loop has its turn."""
 
 IDLE_SECONDS = 60
 """After how long others tell of what an import has stored."""
@@ -253,12 +253,21 @@ class Spool:
         return map(self._decoder.decode, self._file)
 
 
+async def in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
+    """The rows of a file; whatever else waits for the event loop has its turns in between."""
+    count = end = 0
+    for row in rows:
+        count += 1
+        if count >= _BREATH.rows or row.end - end >= _BREATH.size:
+            await asyncio.sleep(0)
+            count, end = 0, row.end
+        yield row
+
+
 async def _batches(rows: Iterable[FileRow], now: int, most: Most) -> AsyncGenerator[_Batch, None]:
     """Rows by batches of bounded size."""
     batch = _Batch(0)
-    for number, row in enumerate(rows, 1):
-        if number % _BREATH == 0:
-            await asyncio.sleep(0)
+    async for row in in_turns(rows):
         batch.line, batch.end = row.line, row.end
         if row.faults:
             batch.faulty.append(row)
