@@ -103,7 +103,7 @@ async def test_a_file_is_checked_first_and_stored_when_its_sender_says_so(api: A
         '<p id="count" class="quiet" role="status">2 products</p>'
         in (await editor.get("/products")).text
     )
-    assert files(api) == []
+    await cleared(api)
 
 
 async def test_a_file_does_not_wait_until_somebody_looks(

@@ -41,7 +41,7 @@ from portico.storage.sqlite_reads import SlowReads
 
 BUSY_STEP_SECONDS = 0.01
 GROUP_LIMIT = 256
-AT_ONCE = 50
+AT_ONCE = 25
 """Rows that one transaction writes before whatever else waits for the event loop has its turn: a
 few are written in one go, since others wait for the transaction."""
 WATCH_SECONDS = 0.2
