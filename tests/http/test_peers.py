@@ -35,8 +35,8 @@ class Headers:
 
 
 def origin(*lines: tuple[str, str | None], peer: str = PROXY) -> Origin:
-    scope: Any = SimpleNamespace(client=f"{peer}:50000", scheme="http", headers=Headers(lines))
-    return PEERS.origin(scope)
+    scope: Any = SimpleNamespace(scheme="http", headers=Headers(lines))
+    return PEERS.origin(f"{peer}:50000", scope)
 
 
 def forwarded(*values: str | None) -> tuple[str, bool]:
@@ -131,10 +131,10 @@ def test_a_strangers_word_counts_for_nothing() -> None:
 
 
 def test_browsers_may_insist_on_https_only_where_it_will_stay() -> None:
-    direct: Any = SimpleNamespace(client=f"{CLIENT}:1", scheme="https", headers=Headers(()))
+    direct: Any = SimpleNamespace(scheme="https", headers=Headers(()))
     policies = {
-        "local authority": PEERS.origin(direct).headers,
-        "own certificate": Peers((), own_certificate=True).origin(direct).headers,
+        "local authority": PEERS.origin(f"{CLIENT}:1", direct).headers,
+        "own certificate": Peers((), own_certificate=True).origin(f"{CLIENT}:1", direct).headers,
         "proxy": origin(HTTPS).headers,
         "plain": origin().headers,
     }

@@ -244,11 +244,10 @@ def test_those_that_were_silent_longest_are_ended_first(loopback: Loopback) -> N
 
 def test_answers_that_wait_over_http2_count_like_connections(loopback: Loopback) -> None:
     pairs = [loopback.pair() for _ in range(3)]
-    scopes: list[Any] = [
-        SimpleNamespace(client=client_of(client.getsockname()), http_version="2")
-        for client, _ in pairs
+    scope: Any = SimpleNamespace(http_version="2")
+    carried = [
+        loopback.connections.begin(client_of(client.getsockname()), scope) for client, _ in pairs
     ]
-    carried = [loopback.connections.begin(scope) for scope in scopes]
     assert carried[1] is not None
     carried[1].waiting = 2 * HELD
     watch = loopback.watch(4)

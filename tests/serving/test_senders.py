@@ -142,7 +142,7 @@ def test_a_head_of_60_kib_is_read(service: Service) -> None:
     [
         (b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + b"x: y\r\n" * 150 + b"\r\n", 431),
         (b"GET /healthz HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 4 * MIB, 431),
-        (b"GET /" + b"y" * 80_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414),
+        (b"GET /" + b"y" * 80_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 431),
         (b"GARBAGE\r\n\r\n", 400),
         (b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n", 400),
     ],

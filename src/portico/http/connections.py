@@ -55,10 +55,9 @@ class Connections:
         self._clock = clock
         self._known: dict[str, Carried | None] = {}
 
-    def begin(self, scope: Scope) -> Carried | None:
-        """Notes that a request has come. What its connection carries, with it; None where that is
-        none of HTTP/2."""
-        client = scope.client
+    def begin(self, client: str, scope: Scope) -> Carried | None:
+        """Notes that a request has come from a client. What its connection carries, with it; None
+        where that is none of HTTP/2."""
         try:
             carried = self._known[client]
         except KeyError:

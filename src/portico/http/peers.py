@@ -28,9 +28,9 @@ class Peers:
         self._direct = (_NOSNIFF, _KEPT_SECURE if own_certificate else _NOT_KEPT)
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
 
-    def origin(self, scope: Scope) -> Origin:
-        """Where a request came from."""
-        peer = scope.client.rpartition(":")[0]
+    def origin(self, client: str, scope: Scope) -> Origin:
+        """Where a request of the server's `client` came from."""
+        peer = client.rpartition(":")[0]
         if not self._trusted_proxies or not self._trusts(peer):
             secure = scope.scheme == "https"
             headers = self._direct if secure else UNSECURED

@@ -69,10 +69,11 @@ class Pipeline:
         security: Sequence[tuple[str, str]] = UNSECURED
         request.now = self._clock()
         self.under_way += 1
-        carried = self.connections.begin(scope)
+        client = scope.client  # asked for once: the server makes a new text each time
+        carried = self.connections.begin(client, scope)
         try:
             try:
-                request.origin = origin = self._peers.origin(scope)
+                request.origin = origin = self._peers.origin(client, scope)
                 security = origin.headers
                 request.address = limited_as(origin.address)
                 router = self._secure if origin.secure else self._plain
