@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import errno
 import io
 import json
 import os
@@ -19,10 +20,10 @@ from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
 from portico.contract.product_files import read_products
 from portico.domain.audit import OPERATOR
 from portico.domain.times import SECOND
-from portico.domain.uploads import MAX_TOLD, SILENT, Upload
+from portico.domain.uploads import MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
 from portico.jobs.uploads import TakeUploads
 from portico.services.imports import check_in_batches
-from portico.services.uploads import begin_storing, path_of
+from portico.services.uploads import begin_storing, discard, path_of
 from portico.storage.audit import AuditFilter
 
 GOOD = {"name": "Lamp", "category": "light", "price": 1}
@@ -43,10 +44,10 @@ def files(api: Api) -> list[Path]:
     return list(directory.iterdir()) if directory.is_dir() else []
 
 
-async def cleared(api: Api) -> None:
+async def cleared(api: Api, left: int = 0) -> None:
     """Waits until the file is gone, which it is right after what came of it is stored."""
     async with asyncio.timeout(10):
-        while files(api):  # noqa: ASYNC110 - a file is no event
+        while len(files(api)) > left:  # noqa: ASYNC110 - a file is no event
             await asyncio.sleep(0.02)
 
 
@@ -332,6 +333,63 @@ async def test_no_more_files_wait_than_an_account_may_have(api: Api) -> None:
     assert (await editor.get(paths[0])).status_code == 404
     assert len(files(api)) == 2
     await checked(editor, lines(GOOD))
+
+
+async def test_files_that_came_to_nothing_make_no_room_for_more(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    paths: list[str] = []
+    for _ in range(MAX_WAITING):
+        paths.append((await checked(editor, lines(GOOD)))[0])
+        if len(paths) < MAX_WAITING:
+            await checked(editor, b"no header\n", name="a.csv")
+            await cleared(api, len(paths))
+    assert (await send(editor, lines(GOOD))).status_code == 409
+    page = (await editor.get("/products/import")).text
+    assert all(f"/dashboard{path}" in page for path in paths)
+
+
+async def test_of_many_files_at_once_no_more_are_taken_in(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    answers = await asyncio.gather(*(send(editor, lines(GOOD)) for _ in range(20)))
+    statuses = sorted(answer.status_code for answer in answers)
+    assert statuses == [303] * MAX_WAITING + [409] * (20 - MAX_WAITING)
+    assert len(await api.live.uploads.all()) == len(files(api)) == MAX_WAITING
+
+
+@pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+async def test_a_directory_that_cannot_be_made_is_told(
+    api: Api, problem: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(problem, os.strerror(problem))
+
+    _, editor = await signed_in(api, "editor")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", fail)
+        answer = await send(editor, lines(GOOD))
+    assert answer.status_code == 503
+    assert said(answer) == "The file could not be stored here."
+
+
+async def test_a_file_that_is_discarded_while_it_is_taken_up_troubles_nobody(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, editor = await signed_in(api, "editor")
+    path, _ = await checked(editor, lines(GOOD))
+    (upload,) = await api.live.uploads.all()
+    again = msgspec.structs.replace(upload, state="checking", seen_at=0)
+    rejected = api.live.uploads.rejected
+
+    async def meanwhile(upload_id: int) -> list[Rejected]:
+        await discard(api.live, upload_id, user.id, OPERATOR)
+        return await rejected(upload_id)
+
+    monkeypatch.setattr(api.live.uploads, "rejected", meanwhile)
+    async with api.live.db.transaction() as tx:
+        await api.live.uploads.move(tx, upload, again)
+    await TakeUploads(api.live, api.live).run()
+    assert (await editor.get(path)).status_code == 404
+    assert files(api) == []
 
 
 async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> None:

@@ -1,5 +1,6 @@
 """A file of products that somebody has sent to a page, on its way in."""
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -9,6 +10,8 @@ from portico.domain.errors import Fault
 from portico.domain.times import DAY, SECOND
 
 State = Literal["checking", "checked", "storing", "stored", "failed"]
+WAITING: Collection[State] = ("checking", "checked", "storing")
+"""The states of a file that is needed."""
 
 MAX_BYTES = 100 * 1024 * 1024
 MAX_WAITING = 3

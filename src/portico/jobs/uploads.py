@@ -19,7 +19,7 @@ from portico.domain.errors import PermissionDenied, PorticoError, Unavailable
 from portico.domain.imports import FileRow, Outcome
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.times import MINUTE, SECOND
-from portico.domain.uploads import MAX_FAULTS, MAX_TOLD, SILENT, Rejected, State, Upload
+from portico.domain.uploads import MAX_FAULTS, MAX_TOLD, SILENT, WAITING, Rejected, State, Upload
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.imports import SMALL, check_in_batches, in_turns, store_in_batches
@@ -29,8 +29,8 @@ from portico.storage.database import Transaction
 LOOK_SECONDS = 0.5
 """How often is looked for what nobody rang for: what another process took in, or has left."""
 
-_FORGOTTEN = 20 * MINUTE
-"""How old a file is that nothing refers to and nobody is still sending."""
+_FORGOTTEN = 2 * MINUTE
+"""For how long a file that nothing refers to has not changed if nobody is still sending it."""
 
 _TOLD_EVERY = SECOND // 2
 
@@ -57,7 +57,7 @@ class TakeUploads:
         await self._bell.wait(self._wait)
         self._wait = LOOK_SECONDS
         uploads = await self._env.uploads.all()
-        self._clear({one.token for one in uploads if one.state not in ("stored", "failed")})
+        self._clear({one.token for one in uploads if one.state in WAITING})
         for upload in uploads:
             if upload.under_way and path_of(self._env, upload).exists():
                 await self._take(upload)
@@ -80,17 +80,16 @@ class TakeUploads:
             return
         told = await env.uploads.rejected(mine.id)
         work = _Work(env, self._accounts, mine, told)
-        try:
-            await work.do(path_of(env, mine))
-        except _TakenOver:
-            return
-        except Unavailable:
-            raise
-        except PorticoError as error:
-            await work.end("failed", error.message)
-        except Exception:
-            await work.end("failed", "Something went wrong here. What is stored stays stored.")
-            raise
+        with suppress(_TakenOver, FileNotFoundError):  # somebody goes on with it, or discarded it
+            try:
+                await work.do(path_of(env, mine))
+            except (_TakenOver, FileNotFoundError, Unavailable):
+                raise
+            except PorticoError as error:
+                await work.end("failed", error.message)
+            except Exception:
+                await work.end("failed", "Something went wrong here. What is stored stays stored.")
+                raise
 
 
 class _Work:

@@ -8,11 +8,9 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound, PayloadTooLarge, Unavailable
-from portico.domain.uploads import MAX_BYTES, MAX_WAITING, Upload
+from portico.domain.uploads import MAX_BYTES, MAX_WAITING, WAITING, Upload
 from portico.services.change import Change
 from portico.services.environment import Environment
-
-_WAITING = ("checking", "checked", "storing")
 
 
 def path_of(env: Environment, upload: Upload) -> Path:
@@ -31,12 +29,13 @@ async def take_in(
 ) -> Upload:
     """Stores a file, to be checked. What does not come whole leaves nothing. Raises `Conflict` for
     one too many, `PayloadTooLarge`, and what `chunks` raise."""
-    await _room(env, account_id)
-    token = env.random(16).hex()
+    latest = await env.uploads.latest(account_id, MAX_WAITING)
+    if len(latest) == MAX_WAITING and all(one.state in WAITING for one in latest):
+        raise _too_many()
+    token = f"{account_id}-{env.random(16).hex()}"
     path = env.uploads_directory / token
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        size = await _written(path, chunks)
+        size = await _written(path, account_id, chunks)
 
         async def work(change: Change) -> Upload:
             actor, now = change.by.actor, change.now
@@ -53,24 +52,28 @@ async def take_in(
     return upload
 
 
-async def _room(env: Environment, account_id: int) -> None:
-    latest = await env.uploads.latest(account_id, MAX_WAITING)
-    if len(latest) == MAX_WAITING and all(one.state in _WAITING for one in latest):
-        raise Conflict(
-            f"You have {MAX_WAITING} files here already: import one of them, or discard it."
-        )
+def _too_many() -> Conflict:
+    return Conflict(
+        f"You have {MAX_WAITING} files here already, or on their way: import one of them, or"
+        " discard it."
+    )
 
 
-async def _written(path: Path, chunks: AsyncIterable[bytes]) -> int:
-    """Writes a file that others cannot read; returns its size."""
+async def _written(path: Path, account_id: int, chunks: AsyncIterable[bytes]) -> int:
+    """Writes a file that others cannot read; returns its size. Raises `Conflict` where as many of
+    the account are here, those included that are being sent."""
     size = 0
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            if len(list(path.parent.glob(f"{account_id}-*"))) > MAX_WAITING:
+                raise _too_many()
             async for chunk in chunks:
                 size += len(chunk)
                 if size > MAX_BYTES:
                     raise PayloadTooLarge(f"The file is larger than {MAX_BYTES >> 20} MiB.")
                 file.write(chunk)
+                file.flush()  # its time of change tells that it is being sent
     except OSError as error:
         raise Unavailable("The file could not be stored here.", 60) from error
     return size

@@ -3,7 +3,7 @@
 import msgspec
 
 from portico.domain.audit import Actor
-from portico.domain.uploads import Rejected, Upload
+from portico.domain.uploads import WAITING, Rejected, Upload
 from portico.storage.database import LOCKED, Database, Rank, Transaction
 from portico.storage.table import Form, Table, json_form
 
@@ -16,7 +16,9 @@ UPLOADS = Table(
 
 _LATEST = f"""
 SELECT {UPLOADS.columns} FROM uploads WHERE account_id = :account_id
-ORDER BY id DESC LIMIT :limit"""
+ORDER BY CASE WHEN state IN ({", ".join(f"'{state}'" for state in WAITING)}) THEN 0 ELSE 1 END,
+    id DESC
+LIMIT :limit"""
 _ALL = f"SELECT {UPLOADS.columns} FROM uploads ORDER BY id"
 _UNDER_WAY = "state IN ('checking', 'storing')"
 _OTHER = f"SELECT 1 FROM uploads WHERE {_UNDER_WAY} AND seen_at > :since AND id <> :id LIMIT 1"
@@ -48,7 +50,7 @@ class Uploads:
         return UPLOADS.read(row) if row else None
 
     async def latest(self, account_id: int, limit: int) -> list[Upload]:
-        """The latest files of an account, the newest first."""
+        """The latest files of an account: those that wait first, the newest first of each."""
         values = {"account_id": account_id, "limit": limit}
         return UPLOADS.read_all(await self._db.all(_LATEST, values))
 
