@@ -270,7 +270,7 @@ class Server:
         ]
         self._runner = Runner(portico.clock)
         self._operations = Operations(
-            portico.environments, portico.passwords, measure, shared, self._runner.runs
+            portico.environments, measure, shared, self._runner.runs, self._process
         )
         served = _served(portico, credentials, Throttle(measure), Inside(lambda: self.pipeline))
         open_responder = OpenResponder(settings.metrics_allow)
@@ -292,7 +292,7 @@ class Server:
     async def start(self) -> None:
         """Takes up what the last run left, and begins to keep it."""
         try:
-            await self._portico.live.limiter.ping()
+            await self._portico.live.limiter.probe()
         except Unavailable as error:
             log.warning("%s Requests get 503 until it does.", error.message)
         for flush in self._flushes:
@@ -318,6 +318,10 @@ class Server:
         yield Job("", "metrics", SHARE_PERIOD, self._operations.share)
         if self._log is not None:
             yield Job("", "request_log", LOG_PERIOD, self._log.run, last=True)
+
+    def leave(self) -> None:
+        """Tells balancers to send nothing more."""
+        self._operations.readiness.leaving = True
 
     async def stop(self) -> None:
         """Writes what has gathered, after the last request."""

@@ -274,6 +274,10 @@ def test_stores_that_answer_are_well(
     assert examined(given) == {}
     with given.serving():
         assert examined(given) == {}
+        with redis.frozen():
+            away = examined(given)
+    assert set(away) == {"Valkey", "server"}
+    assert away["server"]["message"].endswith("of its stores, limiter silent")
 
 
 def test_a_setting_that_is_wrong_is_misuse(installation: Installation) -> None:

@@ -195,7 +195,7 @@ async def test_a_clock_that_was_wrongly_ahead_finds_its_counts_again(limiter: Li
 
 
 async def test_a_store_that_answers_says_so(limiter: Limiter) -> None:
-    await limiter.ping()
+    await limiter.probe()
 
 
 async def test_several_callers_are_counted_together_or_not_at_all(limiter: Limiter) -> None:

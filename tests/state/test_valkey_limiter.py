@@ -116,13 +116,13 @@ async def test_a_server_that_is_gone_is_unavailable_and_back_without_a_restart(
         own_server.stop()
         refused = await asyncio.gather(
             *(limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT) for _ in range(VISITORS)),
-            limiter.ping(),
+            limiter.probe(),
             return_exceptions=True,
         )
         assert {type(refusal) for refusal in refused} == {Unavailable}
         assert {getattr(refusal, "retry_after", None) for refusal in refused} == {1}
         own_server.start()
-        await limiter.ping()
+        await limiter.probe()
         # The server kept nothing; the counters are forgotten and start anew.
         assert (await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)).remaining == PLAN.per_minute - 1
     await limiter.close()
@@ -132,7 +132,7 @@ async def test_a_server_that_hangs_is_unavailable_to_all_within_two_seconds(
     own_server: RedisServer,
 ) -> None:
     limiter = ValkeyLimiter(own_server.url, "live")
-    await limiter.ping()
+    await limiter.probe()
     many = 4 * SENT_AT_ONCE
     with own_server.frozen():
         async with asyncio.timeout(2):

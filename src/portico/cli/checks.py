@@ -38,6 +38,9 @@ CLOCK_MILLISECONDS = 2000
 
 FREE_BYTES = 512 * 2**20
 ANSWER_SECONDS = 3.0
+READINESS_BYTES = 4096
+"""More than `/readyz` answers."""
+
 ANOTHER_PORT = "stop it, or choose another port"
 
 _NEWEST = """
@@ -279,7 +282,7 @@ def server(settings: Settings) -> Iterator[Finding]:
         settings = replace(settings, port=held.port)
     where = f"{settings.host} port {settings.port}"
     try:
-        status, served = _ask(settings, "/readyz")
+        status, served, body = _ask(settings, "/readyz")
     except ConnectionRefusedError:
         if process:
             advice = "wait, or look into its log and start it again"
@@ -294,22 +297,32 @@ def server(settings: Settings) -> Iterator[Finding]:
         else:
             yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
         return
-    if status == 200:
-        yield well("server", f"answers on {where}" + (f", process {process}" if process else ""))
-    elif status == 503:
-        advice = "the other findings say which; it recovers by itself"
-        yield wrong("server", f"{where}: one of its stores does not answer", advice)
-    else:
+    try:
+        told = msgspec.json.decode(body, type=_Readiness)
+    except msgspec.DecodeError:
         yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
         return
+    away = ", ".join(f"{store} {state}" for store, state in told.stores.items() if state != "ok")
+    if status != 200:
+        yield wrong("server", f"{where}: it is stopping", "wait, or start it again")
+    elif away:
+        advice = "the other findings say why; it recovers by itself"
+        yield wrong("server", f"{where}: of its stores, {away}", advice)
+    else:
+        yield well("server", f"answers on {where}" + (f", process {process}" if process else ""))
     path = settings.tls_cert or settings.data / "tls" / "server.pem"
     if served and served != _first(path):
         advice = "it looks every 15 seconds; if this stays, its log says why"
         yield wrong("certificate", "the server serves an older one", advice)
 
 
-def _ask(settings: Settings, path: str) -> tuple[int, bytes | None]:
-    """The status of one GET, and the certificate that was served with it (DER)."""
+class _Readiness(msgspec.Struct):
+    ready: bool
+    stores: dict[str, str]
+
+
+def _ask(settings: Settings, path: str) -> tuple[int, bytes | None, bytes]:
+    """The status of one GET, the certificate that was served with it (DER), and the body."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
     connection: http.client.HTTPConnection
     if settings.tls:
@@ -330,7 +343,8 @@ def _ask(settings: Settings, path: str) -> tuple[int, bytes | None]:
             else None
         )
         connection.request("GET", path)
-        return connection.getresponse().status, served
+        answer = connection.getresponse()
+        return answer.status, served, answer.read(READINESS_BYTES)
     finally:
         connection.close()
 

@@ -149,6 +149,7 @@ async def _answer(
     if not stopping.done():
         reason = serving.ended.result() or "see its log"
         raise CommandError(f"The listener ended by itself: {reason}.")
+    server.leave()
     await _cancel(renewing)
     serving.stop()
     await server.pipeline.streams.stop()

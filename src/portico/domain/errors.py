@@ -169,13 +169,15 @@ class Internal(PorticoError):
 
 
 class Unavailable(PorticoError):
-    """Something that the service needs does not answer; `retry_after` is in seconds."""
+    """Something that the service needs does not answer; `retry_after` is in seconds, `why` is a
+    word for operators."""
 
     code = "SERVICE_UNAVAILABLE"
 
-    def __init__(self, message: str, retry_after: int = 1) -> None:
+    def __init__(self, message: str, retry_after: int = 1, why: str = "silent") -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.why = why
 
 
 class BrokenRule(ValueError):

@@ -1,6 +1,5 @@
 """What operators and their tools ask: health, readiness, metrics. Outside limits and versions."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
@@ -14,22 +13,18 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from portico.contract.envelope import encode
-from portico.domain.errors import Unavailable
 from portico.http.measure import BUCKETS, Measure
 from portico.http.messages import JSON, Handler, Reply, Request
+from portico.http.readiness import Readiness
 from portico.http.routing import Access, Route
 from portico.http.shared_metrics import SharedMetrics, Snapshot, snapshot, total
 from portico.jobs.runner import Runs
 from portico.services.environment import Environment
-from portico.services.passwords import Passwords
 
-READY_SECONDS = 3.0
 SHARE_PERIOD = 0.5
 """How many seconds old another worker's part of the metrics may be."""
 
 REQUEST_LABELS = ("environment", "method", "route", "status")
-
-_PROBE = "SELECT 1"
 
 
 class Operations(Collector):
@@ -38,18 +33,19 @@ class Operations(Collector):
     def __init__(
         self,
         environments: Sequence[Environment],
-        passwords: Passwords,
         measure: Measure,
         shared: SharedMetrics | None,
         runs: Sequence[Runs],
+        process: str,
     ) -> None:
         """`shared` are those of the server's workers, None where this process is the only one;
-        `runs` are the jobs' of this process."""
+        `runs` are the jobs' of this process, and `process` is a name that no other has."""
         self._environments = environments
-        self._passwords = passwords
+        self._passwords = environments[0].passwords  # all have the same
         self._measure = measure
         self._shared = shared
         self._runs = runs
+        self.readiness = Readiness(environments, process)
         self._earlier = None if shared is None else shared.earlier()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -58,32 +54,13 @@ class Operations(Collector):
         """The endpoints."""
         return (
             _get("/healthz", self.health, "Whether the process serves"),
-            _get("/readyz", self.readiness, "Whether all stores answer"),
+            _get("/readyz", self.readiness.answer, "Whether to send requests here"),
             _get("/metrics", self.metrics, "What Prometheus reads", Access.OPERATOR),
         )
 
     async def health(self, _request: Request) -> Reply:
         """GET /healthz: the process serves."""
         return Reply(200, encode({"status": "ok"}), [("content-type", JSON)])
-
-    async def readiness(self, _request: Request) -> Reply:
-        """GET /readyz: 200 when every store answers, else 503 with those that do not."""
-        silent: list[str] = []
-        for environment in self._environments:
-            try:
-                async with asyncio.timeout(READY_SECONDS):
-                    await environment.db.slow.one(_PROBE)
-            except (Unavailable, TimeoutError):
-                silent.append(f"{environment.name} database")
-            try:
-                async with asyncio.timeout(READY_SECONDS):
-                    await environment.limiter.ping()
-            except (Unavailable, TimeoutError):
-                silent.append(f"{environment.name} limiter")
-        if silent:
-            body = encode({"status": "unavailable", "silent": silent})
-            return Reply(503, body, [("content-type", JSON), ("retry-after", "1")])
-        return Reply(200, encode({"status": "ready"}), [("content-type", JSON)])
 
     async def metrics(self, _request: Request) -> Reply:
         """GET /metrics: Prometheus text."""

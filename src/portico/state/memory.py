@@ -110,7 +110,7 @@ class MemoryLimiter:
         """See `protocol.Limiter`."""
         self._attempts.forget(callers)
 
-    async def ping(self) -> None:
+    async def probe(self) -> None:
         """Memory always answers."""
 
     async def close(self) -> None:

@@ -55,8 +55,9 @@ class Limiter(Protocol):
         answer."""
         ...
 
-    async def ping(self) -> None:
-        """Returns when the store answers. Raises `errors.Unavailable` when it does not."""
+    async def probe(self) -> None:
+        """Does what `take` does, for nobody. Raises `errors.Unavailable` when the store does not
+        answer, or refuses it."""
         ...
 
     async def close(self) -> None:

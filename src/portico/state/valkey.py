@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from valkey.asyncio import ConnectionPool, Valkey
-from valkey.exceptions import NoScriptError, ValkeyError
+from valkey.exceptions import NoScriptError, ReadOnlyError, ValkeyError
 
 from portico.domain.errors import Unavailable
 from portico.domain.guard import Entry
@@ -23,6 +23,9 @@ SENT_AT_ONCE = 256
 """Bounds the time in which one exchange's answers are read and the event loop does nothing else."""
 
 NO_ANSWER = "The store of the rate limits does not answer."
+NO_WRITES = "The store of the rate limits takes no writes."
+
+UNLIMITED = 2**53
 
 # Every window has a key of its own, so that hosts whose clocks differ never empty each other's. A
 # key outlives its window by at least the window's own length, for a clock that is set back.
@@ -90,7 +93,7 @@ class ValkeyLimiter:
             async with asyncio.timeout(ANSWER_SECONDS):
                 minute, day = await self._client.mget(self._keys(caller, now_ms))
         except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
-            raise Unavailable(NO_ANSWER) from error
+            raise _unavailable(error) from error
         return int(minute or 0), int(day or 0)
 
     async def enter(self, guards: Guards, now_ms: int) -> Entry:
@@ -117,13 +120,9 @@ class ValkeyLimiter:
         """See `protocol.Limiter`."""
         await self._run(valkey_guard.FORGET, callers)
 
-    async def ping(self) -> None:
+    async def probe(self) -> None:
         """See `protocol.Limiter`."""
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self._client.ping()
-        except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
-            raise Unavailable(NO_ANSWER) from error
+        await self._ask(1, f"portico:{{{self._environment}:probe}}", UNLIMITED)
 
     async def close(self) -> None:
         """See `protocol.Limiter`."""
@@ -139,7 +138,7 @@ class ValkeyLimiter:
             async with asyncio.timeout(ANSWER_SECONDS):
                 answer: int = await self._client.eval(script, len(keys), *keys, *arguments)
         except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
-            raise Unavailable(NO_ANSWER) from error
+            raise _unavailable(error) from error
         return answer
 
     def _keys(self, caller: Caller, now_ms: int) -> tuple[str, str]:
@@ -161,7 +160,7 @@ class ValkeyLimiter:
             self._sender = asyncio.create_task(self._send())
         answer: list[int] | Exception = await told
         if isinstance(answer, Exception):
-            raise Unavailable(NO_ANSWER) from answer
+            raise _unavailable(answer) from answer
         return answer
 
     async def _send(self) -> None:
@@ -193,3 +192,10 @@ class ValkeyLimiter:
             for i, answer in zip(unknown, again, strict=True):
                 answers[i] = answer
         return answers
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    """What to raise for an error of the server or of the way to it."""
+    if isinstance(error, ReadOnlyError):  # of a replica
+        return Unavailable(NO_WRITES, why="read_only")
+    return Unavailable(NO_ANSWER)

@@ -46,7 +46,6 @@ _OUTAGES = (
     asyncpg.TransactionRollbackError,
     asyncpg.ObjectInUseError,
     asyncpg.LockNotAvailableError,
-    asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
     asyncpg.PostgresSystemError,
@@ -105,7 +104,11 @@ def _faults() -> Iterator[None]:
         raise Contended from error
     except asyncpg.DiskFullError as error:
         raise Unavailable(
-            "The database's disk is full; nothing was changed.", retry_after=30
+            "The database's disk is full; nothing was changed.", retry_after=30, why="full"
+        ) from error
+    except asyncpg.ReadOnlySQLTransactionError as error:
+        raise Unavailable(
+            "The database takes no writes; nothing was changed.", retry_after=2, why="read_only"
         ) from error
     except _OUTAGES as error:
         raise Unavailable("The database is busy or out of reach.", retry_after=2) from error

@@ -33,7 +33,13 @@ def connect(path: Path, *, cache_kib: int = 8192) -> apsw.Connection:
 
 def translated(error: apsw.Error) -> PorticoError:
     if isinstance(error, apsw.FullError):
-        return Unavailable("The server's disk is full; nothing was changed.", retry_after=30)
+        return Unavailable(
+            "The server's disk is full; nothing was changed.", retry_after=30, why="full"
+        )
+    if isinstance(error, apsw.ReadOnlyError):
+        return Unavailable(
+            "The database takes no writes; nothing was changed.", retry_after=2, why="read_only"
+        )
     return Unavailable("The database is busy or out of reach; nothing was changed.", retry_after=2)
 
 

@@ -1,0 +1,94 @@
+"""Whether balancers are to send this process requests, and how its stores are.
+
+A store that is away takes no host out: all hosts share it, and its state stands in the answer. A
+probe does what requests do, so that a store which answers and refuses them is found.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from portico.contract.envelope import encode
+from portico.domain.errors import Unavailable
+from portico.domain.times import MINUTE
+from portico.http.messages import JSON, Reply, Request
+from portico.services.environment import Environment
+
+PROBE_PERIOD = 1.0
+"""For how many seconds what a store answered is told, however many ask."""
+
+PROBE_SECONDS = 1.0
+"""How long a store may take."""
+
+OK, SILENT, FAILING = "ok", "silent", "failing"
+
+log = logging.getLogger(__name__)
+
+
+class Probe:
+    """Asks a store for what requests ask of it: once a period at most, and once at a time."""
+
+    def __init__(
+        self, ask: Callable[[], Awaitable[None]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`ask` raises `Unavailable` where the store does not do it; `clock` is in seconds."""
+        self._ask = ask
+        self._clock = clock
+        self._begun = 0.0
+        self._asking: asyncio.Task[str] | None = None
+
+    async def state(self) -> str:
+        """`OK`, or a word for what is wrong. One that has not answered in time is `SILENT` until
+        it does: it is not asked again meanwhile."""
+        asking, now = self._asking, self._clock()
+        if asking is None or (asking.done() and now - self._begun >= PROBE_PERIOD):
+            self._begun = now
+            self._asking = asking = asyncio.create_task(self._outcome())
+        left = max(self._begun + PROBE_SECONDS - now, 0.0)
+        await asyncio.wait([asking], timeout=left)
+        return asking.result() if asking.done() else SILENT
+
+    async def _outcome(self) -> str:
+        try:
+            await self._ask()
+        except Unavailable as error:
+            return error.why
+        except Exception:
+            log.exception("a store could not be asked")
+            return FAILING
+        return OK
+
+
+class Readiness:
+    """What `/readyz` answers."""
+
+    def __init__(self, environments: Sequence[Environment], process: str) -> None:
+        """`process` is a name that no other process has."""
+        self.leaving = False
+        """Whether the process is about to stop, so that nobody sends it anything new."""
+        self._probes = {
+            "database": [Probe(partial(_write, env, process)) for env in environments],
+            "limiter": [Probe(env.limiter.probe) for env in environments],
+        }
+
+    async def answer(self, _request: Request) -> Reply:
+        """GET /readyz: 200 while the process is to be sent requests, else 503."""
+        states = {store: await _worst(probes) for store, probes in self._probes.items()}
+        body = encode({"ready": not self.leaving, "stores": states})
+        if self.leaving:
+            return Reply(503, body, [("content-type", JSON), ("retry-after", "1")])
+        return Reply(200, body, [("content-type", JSON)])
+
+
+async def _worst(probes: Sequence[Probe]) -> str:
+    """`OK` where it is that of every environment, else another's word."""
+    states = await asyncio.gather(*(probe.state() for probe in probes))
+    return next((state for state in states if state != OK), OK)
+
+
+async def _write(env: Environment, process: str) -> None:
+    """Stores a row of this process's own. Raises `Unavailable` where none can be written."""
+    now = env.clock()
+    await env.leases.prove(f"readiness:{process}", process, now=now, until=now + MINUTE)

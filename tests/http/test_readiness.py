@@ -1,0 +1,148 @@
+"""`/readyz`: whether to send requests here, how the stores are, and what it costs them to ask."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import pytest
+
+from driving import Api, InProcess, settings_for
+from portico.app import Portico, Server
+from portico.domain.errors import Unavailable
+from portico.http.readiness import PROBE_PERIOD, PROBE_SECONDS, Probe
+from servers import PostgresServer, RedisServer, redis_server
+
+WELL = {"ready": True, "stores": {"database": "ok", "limiter": "ok"}}
+
+
+class Store:
+    """Something to ask, which counts how often it was."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.now = 1000.0
+        self.error: Exception | None = None
+        self.thawed = asyncio.Event()
+        self.thawed.set()
+
+    async def ask(self) -> None:
+        self.asked += 1
+        await self.thawed.wait()
+        if self.error:
+            raise self.error
+
+    def probe(self) -> Probe:
+        return Probe(self.ask, lambda: self.now)
+
+
+async def readiness(api: Api) -> httpx.Response:
+    """What `/readyz` answers."""
+    return await InProcess(api).exchange("GET", "/readyz", [])
+
+
+async def test_however_many_ask_a_store_is_asked_once_a_period() -> None:
+    store = Store()
+    probe = store.probe()
+    assert await asyncio.gather(*(probe.state() for _ in range(50))) == ["ok"] * 50
+    store.now += PROBE_PERIOD - 0.01
+    assert await probe.state() == "ok"
+    assert store.asked == 1
+    store.now += 0.01
+    store.error = Unavailable("It is full.", why="full")
+    assert await probe.state() == "full"
+    assert store.asked == 2
+
+
+async def test_a_store_that_hangs_is_silent_and_not_asked_again_until_it_answers() -> None:
+    store = Store()
+    probe = store.probe()
+    store.thawed.clear()
+    store.now += 1
+    waiting = asyncio.ensure_future(probe.state())
+    await asyncio.sleep(0)
+    store.now += 10 * PROBE_SECONDS
+    async with asyncio.timeout(PROBE_SECONDS / 2):
+        assert [await probe.state() for _ in range(3)] == ["silent"] * 3
+    assert store.asked == 1
+    store.thawed.set()
+    assert await waiting == "ok"
+    assert await probe.state() == "ok"
+    assert store.asked == 2
+
+
+async def test_a_store_that_fails_in_an_unknown_way_is_said_to_fail() -> None:
+    store = Store()
+    store.error = RuntimeError("nobody thought of this")
+    assert await store.probe().state() == "failing"
+
+
+async def test_a_process_that_is_about_to_stop_is_not_ready_and_still_serves(
+    tmp_path: Path,
+) -> None:
+    api = Api(settings_for(tmp_path, {}))
+    await api.start()
+    ready = await readiness(api)
+    assert (ready.status_code, ready.json()) == (200, WELL)
+    api.server.leave()
+    leaving = await readiness(api)
+    assert (leaving.status_code, leaving.json()) == (503, {**WELL, "ready": False})
+    assert leaving.headers["retry-after"] == "1"
+    assert (await InProcess(api).exchange("GET", "/healthz", [])).status_code == 200
+    await api.stop()
+
+
+async def test_a_read_only_file_is_told(tmp_path: Path) -> None:
+    api = Api(settings_for(tmp_path, {}))
+    await api.start()
+    writer: apsw.Connection = api.live.db._writer  # type: ignore[attr-defined]  # noqa: SLF001 - root may write any file
+    writer.execute("PRAGMA query_only = on")
+    answer = await readiness(api)
+    assert answer.status_code == 200
+    assert answer.json()["stores"] == {"database": "read_only", "limiter": "ok"}
+    writer.execute("PRAGMA query_only = off")
+    await api.stop()
+
+
+def replicating(server: RedisServer, *of: str) -> None:
+    """Makes a server a replica, or its own primary again."""
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(f"REPLICAOF {' '.join(of)}\r\n".encode())
+        assert connection.recv(64).startswith(b"+OK")
+
+
+async def test_stores_that_answer_and_take_no_writes_are_told(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.fresh_database()
+    with redis_server() as redis:
+        stores: dict[str, Any] = {"PORTICO_DATABASE_URL": url, "PORTICO_VALKEY_URL": redis.url}
+        before = Portico(settings_for(tmp_path, stores))
+        await before.open()
+        await before.close()
+        stores["PORTICO_DATABASE_URL"] = f"{url}?default_transaction_read_only=on"
+        portico = Portico(settings_for(tmp_path, stores))
+        await portico.connect()
+        replicating(redis, "127.0.0.1", "1")
+        api = Api(settings_for(tmp_path, stores))
+        api.application = Server(portico).pipeline
+        answer = await readiness(api)
+        assert answer.status_code == 200
+        assert answer.json()["stores"] == {"database": "read_only", "limiter": "read_only"}
+        replicating(redis, "NO", "ONE")
+        await portico.close()
+
+
+@pytest.mark.parametrize("times", [3])
+async def test_probes_leave_one_row_for_each_process(tmp_path: Path, times: int) -> None:
+    api = Api(settings_for(tmp_path, {}))
+    await api.start()
+    for process in (api, *(api.beside() for _ in range(times - 1))):
+        assert (await readiness(process)).json() == WELL
+    named = "SELECT count(*) FROM leases WHERE name LIKE 'readiness:%'"
+    row = await api.live.db.one(named)
+    assert row is not None
+    assert row[0] == times
+    await api.stop()
