@@ -23,6 +23,7 @@ from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
+from portico.http.connections import Connections
 from portico.http.cookies import Origins, session_cookie
 from portico.http.cors import Sharings, sharings
 from portico.http.inside import Inside
@@ -280,6 +281,7 @@ class Server:
             Pipeline,
             peers=Peers(settings.trusted_proxies, own_certificate=settings.tls_cert is not None),
             measure=measure,
+            connections=Connections(),
             clock=portico.clock,
             random=portico.random,
         )

@@ -11,6 +11,7 @@ from portico.app import V1
 from portico.contract.envelope import Single
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
+from portico.http.connections import Connections
 from portico.http.cookies import Origins, session_cookie
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, json_reply
@@ -69,6 +70,7 @@ class BothVersions:
             router,
             Peers(()),
             measure,
+            Connections(),
             clock=api.clock,
             random=api.portico.random,
         )

@@ -35,6 +35,7 @@ class Pipeline:
         plain: Router,
         peers: Peers,
         measure: Measure,
+        connections: Connections,
         *,
         clock: Clock,
         random: Random,
@@ -51,7 +52,7 @@ class Pipeline:
         self.under_way = 0
         """Requests that have no answer yet; one whose answer goes on is among `streams`."""
         self.streams = Streams()
-        self.connections = Connections()
+        self.connections = connections
 
     async def answered(self) -> None:
         """Waits until no request is under way."""
