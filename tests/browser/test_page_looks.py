@@ -300,12 +300,22 @@ KINDS = """() => [...new Set([...document.querySelectorAll("body, body *")].map(
 ].join()))]"""
 
 
+MAX_BYTES = 60 * 1024
+WEIGHT = (
+    "performance.getEntries().reduce((sum, {encodedBodySize}) => sum + (encodedBodySize ?? 0), 0)"
+)
+"""How many bytes a page and all that it loads are, as they are sent."""
+
+
 async def looked_at(page: Page, name: str, known: set[str]) -> list[str]:
     """What is wrong with what a page shows. One that is made of nothing but kinds of elements that
     are `known` is not asked about again by axe-core, which takes most of the time."""
     found = []
     if await page.locator("h1").count() != 1:
         found.append("it has not one heading of the first rank")
+    weight = await page.evaluate(WEIGHT)
+    if not 5_000 < weight <= MAX_BYTES:
+        found.append(f"it and what it loads are {weight} bytes")
     kinds = set(await page.evaluate(KINDS))
     is_new = not kinds <= known
     known |= kinds
