@@ -5,12 +5,22 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
 from operating import Installation, Service, read_answer, until
-from portico.certificates import ensure
+from portico.certificates import CertificateError, ensure
+from portico.cli.trial import require_taken
 
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")), "30", "0.1", "1024")
+NOT_TAKEN = "not what the server's TLS library takes"
 BODY = b'{"name":"Lamp","category":"light","price":12.5}'
 NOW = 1_773_576_000_000
 DAY = 86_400_000
@@ -82,8 +92,47 @@ def test_a_renewed_certificate_is_served_and_nobody_notices(installation: Instal
         until(lambda: service.text.count(told) > earlier, "the log's line")
         assert served(service) == after
         until(lambda: service.ask("/healthz").status == 200)
+        marked, key = pair(critical=True)
+        (tls / "server.pem").write_bytes(marked)
+        (tls / "server.key").write_bytes(key)
+        until(lambda: NOT_TAKEN in service.text, "the log's line")
+        assert served(service) == after
         assert service.stop()[0] == 0
-        assert service.text.count(told) == earlier + 1
+        assert service.text.count(told) <= earlier + 2  # again between the two files, perhaps
+        assert service.text.count(NOT_TAKEN) == 1
+
+
+def pair(*, critical: bool = False, exponent: int = 65_537) -> tuple[bytes, bytes]:
+    """A certificate and its key; `critical` has an extension that nobody knows."""
+    key = rsa.generate_private_key(exponent, 2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00")
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key())
+        .serial_number(5)
+        .not_valid_before(datetime(2026, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2046, 1, 1, tzinfo=UTC))
+        .add_extension(unknown, critical=critical)
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(Encoding.PEM), key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+
+
+def test_what_the_tls_library_does_not_take_is_known_before_it_is_served(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "a certificate.pem", tmp_path / "a key.pem"
+
+    def write(made: tuple[bytes, bytes]) -> None:
+        certificate.write_bytes(made[0])
+        key.write_bytes(made[1])
+
+    write(pair())
+    require_taken(certificate, key)
+    for refused in (pair(critical=True), pair(exponent=3)):
+        write(refused)
+        with pytest.raises(CertificateError, match=f"{NOT_TAKEN}: [A-Z]"):
+            require_taken(certificate, key)
 
 
 def test_the_local_certificate_is_renewed_while_it_serves(installation: Installation) -> None:

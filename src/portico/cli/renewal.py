@@ -14,6 +14,7 @@ from pathlib import Path
 
 from portico.certificates import CertificateError
 from portico.cli.connections import Listener
+from portico.cli.trial import require_taken
 
 HANDSHAKE_SECONDS = 5.0
 """How long a connection that came before may take to its first request."""
@@ -74,6 +75,8 @@ class Renewal:
         self._serving = serving
         self._listener = listener
         self._known = _content(pair())
+        self._refused = b""
+        """What was tried and not taken: it need not be tried again."""
         self._told = ""
 
     async def run(self, period: float) -> None:
@@ -87,15 +90,25 @@ class Renewal:
         try:
             pair = await asyncio.to_thread(self._pair)
             content = _content(pair)
+            if content == self._refused:
+                return
             if content != self._known:
+                await self._try(pair, content)
                 await self._exchange(pair)
                 self._known = content
                 log.info("%s has changed and is served to new connections", pair[0])
-            self._told = ""
+            self._told, self._refused = "", b""
         except (CertificateError, OSError) as error:
             if str(error) != self._told:
                 self._told = str(error)
                 log.error("the certificate served before stays, since %s", error)  # noqa: TRY400 - its line tells all
+
+    async def _try(self, pair: Pair, content: bytes) -> None:
+        try:
+            await asyncio.to_thread(require_taken, *pair)
+        except CertificateError:
+            self._refused = content
+            raise
 
     async def _exchange(self, pair: Pair) -> None:
         before, begun = self._listener, asyncio.Event()

@@ -25,6 +25,7 @@ from portico.cli.lock import only_server
 from portico.cli.output import CommandError, say
 from portico.cli.renewal import Pair, Renewal, Serving
 from portico.cli.supervise import supervise
+from portico.cli.trial import require_taken
 from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
@@ -214,8 +215,8 @@ def _check_port(host: str, port: int) -> None:
 
 def _check_certificate(settings: Settings) -> None:
     try:
-        _pair(settings)
-    except CertificateError as error:
+        require_taken(*_pair(settings))
+    except (CertificateError, TimeoutError) as error:
         raise SettingError(f"tls_cert and tls_key do not serve: {error}") from error
 
 
