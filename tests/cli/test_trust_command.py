@@ -1,17 +1,20 @@
 """How a machine comes to trust the local authority."""
 
+import os
 import shlex
 import shutil
 import subprocess
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from operating import Installation
+from driving import settings_for
+from operating import COMMAND, Installation
 from portico.certificates import ensure
 from portico.cli.output import CommandError
-from portico.cli.trust import Store, install, stores
+from portico.cli.trust import Store, install, run, stores
 
 NOON = 1_773_576_000_000
 
@@ -45,6 +48,35 @@ def test_browsers_trust_the_authority_once_it_is_installed(tmp_path: Path) -> No
 def test_a_command_that_fails_is_named() -> None:
     with pytest.raises(CommandError, match="Somewhere: `false` failed"):
         install(Store("Somewhere", (("false",),), here=True))
+
+
+def test_who_has_no_home_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure(tmp_path / "tls", ["localhost"], NOON)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)  # of whom the system has no entry
+    with pytest.raises(CommandError, match="set HOME"):
+        run(settings_for(tmp_path, {}), Namespace(install=False, json=False))
+
+
+def test_a_closed_standard_input_is_an_empty_one(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    ensure(installation.data / "tls", ["localhost"], NOON)
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND]
+    for words, told in (
+        (["trust", "--install"], "Nothing was changed."),
+        (["products", "import", "-"], "There is no Portico in"),
+    ):
+        done = subprocess.run(
+            [*closed, *words],
+            env=installation.environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert told in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_every_system_is_told_and_nothing_is_done_unasked(tmp_path: Path) -> None:

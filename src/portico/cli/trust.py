@@ -35,7 +35,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
         raise CommandError("The local authority is not used: the certificate is the operator's.")
     if not authority.exists():
         raise CommandError(f"{authority} is not there yet: `portico init` makes it.")
-    known = list(stores(authority, Path.home(), shutil.which))
+    known = list(stores(authority, _home(), shutil.which))
     if chosen.install:
         known = [store for store in known if store.here]
         if not known:
@@ -97,6 +97,13 @@ def stores(authority: Path, home: Path, find: Find) -> Iterator[Store]:
     yield Store("macOS: Safari, Chrome, curl", (add,), here=False)
     windows = ("certutil", "-addstore", "-f", "ROOT", "ca.pem")
     yield Store("Windows, as administrator, with a copy of the file", (windows,), here=False)
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise CommandError("Nobody knows where your home directory is: set HOME.") from None
 
 
 def install(store: Store) -> None:

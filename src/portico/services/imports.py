@@ -46,7 +46,7 @@ LARGE = Most(2_000, 4 * 1024 * 1024)
 SMALL = Most(300, 256 * 1024)
 """Where other changes wait for the same process: some 25 ms, and for the commit."""
 
-_BREATH = Most(25, 64 * 1024)
+_BREATH = Most(25, 16 * 1024)
 """After so much of a file whatever else waits for the event loop has its turn."""
 
 IDLE_SECONDS = 60
