@@ -104,6 +104,7 @@ def serving(
         **prepared.environment,
         "PORTICO_LOG_REQUESTS": "on" if request_log else "off",
         "PORTICO_CONNECTIONS_PER_ADDRESS": "16384",  # all load comes from one
+        "PORTICO_DRAIN_SECONDS": "0",
     }
     if not tls_on:
         headers |= _BEHIND_PROXY

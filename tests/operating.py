@@ -112,7 +112,8 @@ class Installation:
         given = {f"PORTICO_{name.upper()}": value for name, value in self.variables.items()}
         if self.path is not None:
             kept["PATH"] = str(self.path)
-        return {**kept, "PORTICO_PORT": str(self.port), "PORTICO_DATA": str(self.data), **given}
+        own = {"PORT": str(self.port), "DATA": str(self.data), "DRAIN_SECONDS": "0"}
+        return kept | {f"PORTICO_{name}": value for name, value in own.items()} | given
 
     def having(self, **variables: str) -> "Installation":
         """This installation with more settings."""

@@ -322,8 +322,8 @@ class Server:
             yield Job("", "request_log", LOG_PERIOD, self._log.run, last=True)
 
     def leave(self) -> None:
-        """Tells balancers to send nothing more."""
-        self._operations.readiness.leaving = True
+        """Tells balancers to send nothing more, and clients to connect anew."""
+        self._operations.readiness.leaving = self.pipeline.leaving = True
 
     async def stop(self) -> None:
         """Writes what has gathered, after the last request."""

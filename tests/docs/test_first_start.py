@@ -70,7 +70,8 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     directory, port = tmp_path_factory.mktemp("first start"), free_port()
     kept = {name: value for name, value in os.environ.items() if "PORTICO" not in name}
     path = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
-    environment = {**kept, "PORTICO_PORT": str(port), "PATH": path}
+    drain = {"PORTICO_DRAIN_SECONDS": "0"}  # no balancer asks
+    environment = {**kept, **drain, "PORTICO_PORT": str(port), "PATH": path}
     started = Start(directory, port, environment)
     with (directory / "said").open("wb") as said, (directory / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -9,6 +9,7 @@ import socket
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from portico.cli.initialise import local_certificates, prepare, welcome
 from portico.cli.lock import only_server
 from portico.cli.output import CommandError, say
 from portico.cli.renewal import Pair, Renewal, Serving
+from portico.cli.stopping import Told
 from portico.cli.supervise import supervise
 from portico.cli.trial import require_taken
 from portico.domain.webhooks import MOST_WEBHOOKS
@@ -45,7 +47,7 @@ WEBHOOKS = 2 * MOST_WEBHOOKS
 DELIVERIES_SHARE = 8
 """The deliveries to all webhooks have one in so many open files at most, or one for each."""
 
-DRAIN_SECONDS = 30.0
+ANSWER_SECONDS = 30.0
 """How long requests under way may take once the server is to stop."""
 
 LINGER_SECONDS = 2.0
@@ -97,7 +99,7 @@ async def serve(
     """Serves in this process, and calls `listening` once it does.
 
     `shared` are those of the server's workers. Reaching the end of the file `lifeline` stops the
-    server as SIGTERM does.
+    server as SIGINT does.
     """
     files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + WEBHOOKS * AT_ONCE + FILES_KEPT)
     portico = Portico(settings)
@@ -113,7 +115,7 @@ async def serve(
             renewal = asyncio.ensure_future(
                 _renew(settings, server, serving, listeners[-1], files, patience)
             )
-            await _answer(server, serving, watch, renewal, lifeline)
+            await _answer(server, serving, watch, renewal, settings.drain_seconds, lifeline)
         finally:
             await server.stop()
     finally:
@@ -140,25 +142,34 @@ async def _answer(
     serving: Serving,
     watch: Watch,
     renewing: asyncio.Future[None],
+    drain_seconds: int,
     lifeline: int | None,
 ) -> None:
     """Answers requests until told to stop, and those under way then."""
-    stopping = asyncio.ensure_future(_told_to_stop(lifeline))
+    told = Told()
+    loop = asyncio.get_running_loop()
+    if lifeline is not None:
+        loop.add_reader(lifeline, told.interrupt)
     watching = asyncio.ensure_future(watch.run())
-    awaited: list[asyncio.Future[Any]] = [stopping, serving.ended]
+    leaving = asyncio.ensure_future(told.leave.wait())
+    awaited: list[asyncio.Future[Any]] = [leaving, serving.ended]
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-    if not stopping.done():
+    if not leaving.done():
         reason = serving.ended.result() or "see its log"
         raise CommandError(f"The listener ended by itself: {reason}.")
     server.leave()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(told.stop.wait(), drain_seconds)
+    if lifeline is not None:
+        loop.remove_reader(lifeline)
     await _cancel(renewing)
     serving.stop()
     await server.pipeline.streams.stop()
     try:
-        await asyncio.wait_for(_drain(server, serving.tasks), DRAIN_SECONDS)
+        await asyncio.wait_for(_finish(server, serving.tasks), ANSWER_SECONDS)
     except TimeoutError:
         log.warning(
-            "%d requests were cut off after %.0f s", server.pipeline.under_way, DRAIN_SECONDS
+            "%d requests were cut off after %.0f s", server.pipeline.under_way, ANSWER_SECONDS
         )
     await _cancel(watching)
 
@@ -168,19 +179,7 @@ async def _cancel(task: asyncio.Future[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def _told_to_stop(lifeline: int | None) -> None:
-    told = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
-    if lifeline is not None:
-        loop.add_reader(lifeline, told.set)
-    await told.wait()
-    if lifeline is not None:
-        loop.remove_reader(lifeline)
-
-
-async def _drain(server: Server, pending: set[asyncio.Future[None]]) -> None:
+async def _finish(server: Server, pending: set[asyncio.Future[None]]) -> None:
     """Waits for the requests under way, and not for the senders of half a request."""
     while pending:
         await server.pipeline.answered()

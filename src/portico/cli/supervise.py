@@ -7,10 +7,11 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
+from portico.cli.stopping import Told
 from portico.settings import Settings
 
 STEADY_SECONDS = 10.0
@@ -19,7 +20,7 @@ STEADY_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
 STOP_SECONDS = 40.0
-"""More than a worker takes to finish what is under way."""
+"""More than a worker takes to finish what is under way, once it has left."""
 
 RUN = "run"
 """The directory, within that of the data, of what workers tell each other."""
@@ -35,11 +36,8 @@ async def supervise(settings: Settings, listening: Callable[[], None]) -> None:
     once all of them do."""
     shutil.rmtree(settings.data / RUN, ignore_errors=True)
     (settings.data / RUN).mkdir(mode=0o700)
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    workers = [_Worker(settings, number + 1, stopping) for number in range(settings.workers)]
+    told = Told()
+    workers = [_Worker(settings, number + 1, told) for number in range(settings.workers)]
     telling = asyncio.create_task(_tell(workers, listening))
     await asyncio.gather(*(worker.tend() for worker in workers))
     telling.cancel()
@@ -54,9 +52,10 @@ async def _tell(workers: Sequence["_Worker"], listening: Callable[[], None]) -> 
 class _Worker:
     """One place among the workers, and the process that fills it."""
 
-    def __init__(self, settings: Settings, number: int, stopping: asyncio.Event) -> None:
+    def __init__(self, settings: Settings, number: int, told: Told) -> None:
         self._number = number
-        self._stopping = stopping
+        self._told = told
+        self._stop_seconds = STOP_SECONDS + settings.drain_seconds
         # Settings hold passwords, so they come by neither the command line nor the environment.
         self._start = pickle.dumps((settings, number))
         self.listens = asyncio.Event()
@@ -72,7 +71,7 @@ class _Worker:
                 *COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
             )
             await self._watch(process)
-            if self._stopping.is_set():
+            if self._told.leave.is_set():
                 return
             lived = loop.time() - started
             pause = (
@@ -94,12 +93,12 @@ class _Worker:
         cast(asyncio.StreamWriter, process.stdin).write(self._start)
         hearing = asyncio.ensure_future(self._hear(cast(asyncio.StreamReader, process.stdout)))
         ended = asyncio.ensure_future(process.wait())
-        stopped = asyncio.ensure_future(self._stopping.wait())
-        await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
+        await _first(ended, self._told.leave.wait(), None)
         if not ended.done():
-            with suppress(ProcessLookupError):  # it ended this moment
-                process.terminate()
+            _send(process, signal.SIGTERM)
+            await _first(ended, self._told.stop.wait(), self._stop_seconds)
+        if not ended.done() and self._told.stop.is_set():
+            _send(process, signal.SIGINT)
             await asyncio.wait([ended], timeout=STOP_SECONDS)
         if not ended.done():
             process.kill()
@@ -112,5 +111,18 @@ class _Worker:
 
     async def _stopped_within(self, seconds: float) -> bool:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        return self._stopping.is_set()
+            await asyncio.wait_for(self._told.leave.wait(), seconds)
+        return self._told.leave.is_set()
+
+
+async def _first(ended: asyncio.Future[int], told: Awaitable[Any], seconds: float | None) -> None:
+    """Returns when a process has ended, or something is told, or after so many seconds."""
+    telling = asyncio.ensure_future(told)
+    awaited: list[asyncio.Future[Any]] = [ended, telling]
+    await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    telling.cancel()
+
+
+def _send(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it ended this moment
+        process.send_signal(number)

@@ -49,6 +49,8 @@ class Pipeline:
         self._id_prefix = f"req_{random(6).hex()}"
         self._count = itertools.count(1)
         self._quiet: asyncio.Event | None = None
+        self.leaving = False
+        """Whether clients are asked to connect anew, elsewhere."""
         self.under_way = 0
         """Requests that have no answer yet; one whose answer goes on is among `streams`."""
         self.streams = Streams()
@@ -96,6 +98,8 @@ class Pipeline:
             headers.append(("x-request-id", request.id))
             if extra_headers:
                 headers.extend(extra_headers)
+            if self.leaving and scope.http_version != "2":  # which has no such header
+                headers.append(("connection", "close"))
             verdict = request.verdict
             if verdict is not None:
                 headers.append(("x-ratelimit-limit", str(verdict.limit)))

@@ -36,6 +36,16 @@ class Listening(Group):
             "1", whole(1, 256), "serving processes; more than one need `valkey_url`", kind=int
         ),
     ]
+    drain_seconds: Annotated[
+        int,
+        declared(
+            "5",
+            whole(0, 3600),
+            "seconds for which the server serves on after SIGTERM, so that balancers see by"
+            " `/readyz` that it leaves",
+            kind=int,
+        ),
+    ]
     tls: Annotated[
         bool,
         declared(
