@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.x509.oid import ExtensionOID
 
 from portico.certificates import (
     CertificateError,
@@ -325,6 +326,23 @@ def test_a_certificate_without_names_is_read(tmp_path: Path) -> None:
     assert found.names == frozenset()
     assert (found.starts_at, found.expires_at) == (NOW, NOW + DAY)
     assert found.self_signed
+
+
+def test_a_certificate_with_malformed_names_is_read(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([])
+    no_names = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, b"\x05\x00")
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key())
+        .serial_number(5)
+        .not_valid_before(datetime.fromtimestamp(NOW // 1000, UTC))
+        .not_valid_after(datetime.fromtimestamp((NOW + DAY) // 1000, UTC))
+        .add_extension(no_names, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "own.pem"
+    path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    assert inspect(path).names == frozenset()
 
 
 def test_a_pair_fits_only_if_the_key_is_its_own_and_open(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def _can_serve(key: CertificatePublicKeyTypes) -> bool:
 def _names(certificate: x509.Certificate) -> set[str]:
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):  # none, or malformed
         return set()
     addresses = names.get_values_for_type(x509.IPAddress)
     return {*names.get_values_for_type(x509.DNSName), *map(str, addresses)}

@@ -96,13 +96,19 @@ def test_a_renewed_certificate_is_served_and_nobody_notices(installation: Instal
         (tls / "server.pem").write_bytes(marked)
         (tls / "server.key").write_bytes(key)
         until(lambda: NOT_TAKEN in service.text, "the log's line")
+        old, key = pair(until_year=2026)
+        (tls / "server.key").write_bytes(key)
+        (tls / "server.pem").write_bytes(old)
+        until(lambda: "has expired" in service.text, "the log's line")
         assert served(service) == after
         assert service.stop()[0] == 0
-        assert service.text.count(told) <= earlier + 2  # again between the two files, perhaps
+        assert service.text.count(told) <= earlier + 3  # again between two files, perhaps
         assert service.text.count(NOT_TAKEN) == 1
 
 
-def pair(*, critical: bool = False, exponent: int = 65_537) -> tuple[bytes, bytes]:
+def pair(
+    *, critical: bool = False, exponent: int = 65_537, until_year: int = 2046
+) -> tuple[bytes, bytes]:
     """A certificate and its key; `critical` has an extension that nobody knows."""
     key = rsa.generate_private_key(exponent, 2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
@@ -110,8 +116,8 @@ def pair(*, critical: bool = False, exponent: int = 65_537) -> tuple[bytes, byte
     made = (
         x509.CertificateBuilder(name, name, key.public_key())
         .serial_number(5)
-        .not_valid_before(datetime(2026, 1, 1, tzinfo=UTC))
-        .not_valid_after(datetime(2046, 1, 1, tzinfo=UTC))
+        .not_valid_before(datetime(2025, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(until_year, 1, 1, tzinfo=UTC))
         .add_extension(unknown, critical=critical)
         .sign(key, hashes.SHA256())
     )

@@ -7,12 +7,13 @@ none any more, and then ends as at a stop: it finishes what is under way, and st
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-from portico.certificates import CertificateError
+from portico.certificates import CertificateError, inspect
 from portico.cli.connections import Listener
 from portico.cli.trial import require_taken
 
@@ -106,6 +107,8 @@ class Renewal:
     async def _try(self, pair: Pair, content: bytes) -> None:
         try:
             await asyncio.to_thread(require_taken, *pair)
+            if inspect(pair[0]).expires_at <= time.time() * 1000:
+                raise CertificateError(f"{pair[0]} has expired")  # noqa: TRY301 - as any other
         except CertificateError:
             self._refused = content
             raise
