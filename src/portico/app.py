@@ -119,7 +119,7 @@ def _limiter(settings: Settings, environment: str) -> Limiter:
         try:
             from portico.state.valkey import ValkeyLimiter
 
-            return ValkeyLimiter(settings.valkey_url, environment)
+            return ValkeyLimiter(settings.valkey_url, environment, settings.key_prefix)
         except ValueError as error:
             raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
     return MemoryLimiter()

@@ -17,8 +17,9 @@ from valkey.asyncio import Valkey
 from valkey.crc import key_slot
 
 from portico.domain.errors import Unavailable
+from portico.domain.guard import Patience
 from portico.domain.limits import Plan
-from portico.state.callers import ACCOUNT, ADDRESS, Caller
+from portico.state.callers import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
 from portico.state.memory import MemoryLimiter
 from portico.state.valkey import SENT_AT_ONCE, ValkeyLimiter
 from servers import RedisServer, redis_server
@@ -232,3 +233,30 @@ def test_an_impossible_address_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ValueError, match="not a usable URL") as refusal:
         ValkeyLimiter(url, "live")
     assert "hun" not in "".join(traceback.format_exception(refusal.value)).replace(url, "")
+
+
+async def test_installations_that_share_a_server_count_apart_by_their_prefix(
+    own_server: RedisServer,
+) -> None:
+    async def fail(limiter: ValkeyLimiter) -> None:
+        guards = [((GUARDED_ADDRESS, "192.0.2.1"), Patience(1, DAY))]
+        assert (await limiter.enter(guards, MIDNIGHT)).admitted
+        await limiter.leave(guards, MIDNIGHT, has_failed=True)
+        assert not (await limiter.enter(guards, MIDNIGHT)).admitted
+
+    one = Plan("one", 1, 1)
+    for prefix in ("portico", "shop:eu"):
+        limiter = ValkeyLimiter(own_server.url, "live", prefix)
+        assert (await limiter.take((ACCOUNT, 1), one, MIDNIGHT)).admitted
+        assert not (await limiter.take((ACCOUNT, 1), one, MIDNIGHT)).admitted
+        claims = [((ADDRESS, "2001:db8::1"), one), ((NETWORK, "2001:db8::"), one)]
+        assert (await limiter.take_all(claims, MIDNIGHT)).admitted
+        assert not (await limiter.take_all(claims, MIDNIGHT)).admitted
+        await fail(limiter)
+        await limiter.probe()
+        await limiter.close()
+    async with Valkey.from_url(own_server.url) as client:
+        keys = [key.decode() async for key in client.scan_iter()]
+    beginnings = Counter(key.partition(":{")[0] for key in keys)
+    assert beginnings.keys() == {"portico", "shop:eu"}
+    assert len(set(beginnings.values())) == 1

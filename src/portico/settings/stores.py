@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from portico.settings.declaring import Group, declared
-from portico.settings.values import store_url
+from portico.settings.values import key_prefix, store_url
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -32,5 +32,14 @@ class Stores(Group):
             "`valkey://` or `redis://`, over TLS `valkeys://` or `rediss://`; unset: request"
             " counts are kept in memory",
             secret=True,
+        ),
+    ]
+    key_prefix: Annotated[
+        str,
+        declared(
+            "portico",
+            key_prefix,
+            "what every key in Valkey or Redis begins with; installations that share one differ in"
+            " it",
         ),
     ]

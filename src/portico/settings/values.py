@@ -113,6 +113,13 @@ def store_url(*schemes: str) -> Callable[[str], str]:
     return parse
 
 
+def key_prefix(text: str) -> str:
+    """The beginning of keys. No braces: of what stands in them, a cluster makes a key's slot."""
+    if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", text):
+        raise BrokenRule("must be 1 to 64 of the characters A-Z, a-z, 0-9, _, ., : and -")
+    return text
+
+
 def mail_server(text: str) -> str:
     """A URL of scheme smtp or smtps: a host, perhaps a port, perhaps a user with a password."""
     try:

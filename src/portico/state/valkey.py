@@ -50,10 +50,11 @@ class ValkeyLimiter:
     """One environment's rate counters in a Valkey or Redis server. Opens connections when they are
     needed, and new ones when the server has been away."""
 
-    def __init__(self, url: str, environment: str) -> None:
+    def __init__(self, url: str, environment: str, prefix: str = "portico") -> None:
         """`url` is `valkey://`, `valkeys://` (TLS), `redis://` or `rediss://`, with a password and
         a database where needed; its query takes the options of valkey-py, such as `ssl_ca_certs`.
-        `environment` begins every key. Raises ValueError, without the URL, for an impossible one.
+        `prefix` begins every key, and `environment` follows. Raises ValueError, without the URL,
+        for an impossible one.
         """
         tls = url.lower().startswith(("valkeys:", "rediss:"))
         try:
@@ -68,6 +69,7 @@ class ValkeyLimiter:
             # The cause is cut off: it may quote a part of the URL, and so of its password.
             raise ValueError("the address of the Valkey server is not a usable URL") from None
         self._client: Any = Valkey.from_pool(pool)
+        self._prefix = prefix
         self._environment = environment
         self._asked: list[tuple[asyncio.Future[Any], tuple[int | str, ...]]] = []
         self._sender: asyncio.Task[None] | None = None
@@ -122,7 +124,7 @@ class ValkeyLimiter:
 
     async def probe(self) -> None:
         """See `protocol.Limiter`."""
-        await self._ask(1, f"portico:{{{self._environment}:probe}}", UNLIMITED)
+        await self._ask(1, f"{self._prefix}:{{{self._environment}:probe}}", UNLIMITED)
 
     async def close(self) -> None:
         """See `protocol.Limiter`."""
@@ -133,7 +135,8 @@ class ValkeyLimiter:
     async def _run(self, script: str, callers: Sequence[Caller], *arguments: int | str) -> int:
         """What a script of `valkey_guard` answers. All its keys are in one slot, as one script
         wants them; there are few attempts, so they are sent with the script's text."""
-        keys = [f"portico:{{{self._environment}:guard}}:{spelled(caller)}" for caller in callers]
+        slot = f"{self._prefix}:{{{self._environment}:guard}}"
+        keys = [f"{slot}:{spelled(caller)}" for caller in callers]
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 answer: int = await self._client.eval(script, len(keys), *keys, *arguments)
@@ -147,7 +150,7 @@ class ValkeyLimiter:
         kind, name = caller
         own = spelled(caller)
         network = network_of(str(name)) if kind.by_strangers else None
-        slot = f"portico:{{{self._environment}:{network or own}}}"
+        slot = f"{self._prefix}:{{{self._environment}:{network or own}}}"
         owner = f"{slot}:{own}" if network else slot
         return f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
 
