@@ -1,5 +1,6 @@
 """`portico migrate` brings both databases up to the program, however many do it at once."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -49,6 +50,22 @@ def test_what_was_applied_is_told_and_a_server_finds_it_done(empty: Installation
     with empty.serving() as service:
         assert "sk_live_" in service.said, "the first admin is made at the first start"
         assert service.ask("/readyz").status == 200
+
+
+def test_what_is_pending_is_told_and_nothing_is_changed(empty: Installation) -> None:
+    def check() -> tuple[int, list[dict[str, object]]]:
+        done = empty.run("migrate", "--check", "--json")
+        return done.returncode, json.loads(done.stdout)["pending"]
+
+    code, due = check()
+    assert code == 1
+    assert check() == (1, due)
+    assert not empty.data.exists()
+    text = empty.run("migrate", "--check").stdout
+    assert text.startswith(f"Pending:\n  live: 0001 {due[0]['name']}\n")
+    assert empty.told("migrate")["applied"] == due
+    assert check() == (0, [])
+    assert empty.run("migrate", "--check").stdout == "Up to date.\n"
 
 
 def test_a_newer_database_and_a_changed_migration_are_refused(installation: Installation) -> None:

@@ -1,41 +1,71 @@
-"""`portico migrate`: brings both databases up to this program."""
+"""`portico migrate`: brings both databases up to this program, or tells what that would take."""
 
 import asyncio
 from argparse import Namespace
+from collections.abc import Sequence
 
 import msgspec
 
-from portico.app import Portico
+from portico.app import LIVE, SANDBOX, Portico, database, database_file
 from portico.cli.output import answer
 from portico.settings import Settings
-from portico.storage.migrate import migrate
+from portico.storage.migrate import Migration, migrate, pending, shipped
 
 
-class Applied(msgspec.Struct, frozen=True):
-    """One migration that was applied to one environment."""
+class Named(msgspec.Struct, frozen=True):
+    """One migration of one environment."""
 
     environment: str
     number: int
     name: str
 
 
-def run(settings: Settings, chosen: Namespace) -> None:
-    """Applies what is pending and tells it. A server does the same when it starts."""
+def run(settings: Settings, chosen: Namespace) -> int:
+    """Applies what is pending and tells it, as a server does when it starts. With `--check` it only
+    tells, and returns 1 where something is pending."""
+    if chosen.check:
+        due = asyncio.run(_pending(settings))
+        answer({"pending": due}, _text("Pending:", due), as_json=chosen.json)
+        return 1 if due else 0
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     applied = asyncio.run(_migrate(settings))
-    lines = [f"{one.environment}: {one.number:04d} {one.name}" for one in applied]
-    text = "\n".join(("Applied:", *(f"  {line}" for line in lines))) if lines else "Up to date."
-    answer({"applied": applied}, text, as_json=chosen.json)
+    answer({"applied": applied}, _text("Applied:", applied), as_json=chosen.json)
+    return 0
 
 
-async def _migrate(settings: Settings) -> list[Applied]:
+async def _migrate(settings: Settings) -> list[Named]:
     portico = Portico(settings)
     await portico.connect()
     try:
         return [
-            Applied(environment.name, one.number, one.name)
+            named
             for environment in portico.environments
-            for one in await migrate(environment.db, portico.clock)
+            for named in _named(environment.name, await migrate(environment.db, portico.clock))
         ]
     finally:
         await portico.close()
+
+
+async def _pending(settings: Settings) -> list[Named]:
+    """What `_migrate` would apply; makes no file."""
+    found: list[Named] = []
+    for environment in (LIVE, SANDBOX):
+        if not settings.database_url and not database_file(settings, environment).exists():
+            found += _named(environment, shipped("sqlite"))
+            continue
+        db = database(settings, environment)
+        await db.open()
+        try:
+            found += _named(environment, await pending(db))
+        finally:
+            await db.close()
+    return found
+
+
+def _named(environment: str, migrations: Sequence[Migration]) -> list[Named]:
+    return [Named(environment, one.number, one.name) for one in migrations]
+
+
+def _text(heading: str, migrations: Sequence[Named]) -> str:
+    lines = [f"  {one.environment}: {one.number:04d} {one.name}" for one in migrations]
+    return "\n".join((heading, *lines)) if lines else "Up to date."

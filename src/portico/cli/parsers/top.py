@@ -48,11 +48,16 @@ def parser() -> ArgumentParser:
     serving.add_argument("--port", metavar="P", help="port to listen on (default 8443)")
     serving.add_argument("--workers", metavar="N", help="processes that serve (default 1)")
 
-    commands.verb(
+    migrating = commands.verb(
         "migrate",
         "portico.cli.maintenance:run",
         "bring the databases up to this program",
         "A server does the same when it starts. Nothing leads back but a backup.",
+    )
+    migrating.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing; tell what is pending, and exit with 1 if something is",
     )
     commands.verb(
         "doctor",
