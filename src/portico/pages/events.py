@@ -13,7 +13,7 @@ from portico.pages.event_types import by_noun
 from portico.pages.site import PageRoute, Visit
 from portico.services.events import latest_events
 
-_PER_PAGE = 25
+_PER_PAGE = 15
 _COUNTS = ("inserted", "updated", "users", "products")
 
 
