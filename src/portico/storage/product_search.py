@@ -8,12 +8,16 @@ neither's own notion of a word, a rank or a query syntax comes into it.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import Database, Params, Reader, Row, Transaction
 from portico.storage.listing import Beginning, Page
 from portico.storage.table import Table
+
+Totals = dict[object, int]
+"""What was counted of one version of the products."""
 
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
 _CACHED_TOTALS = 1_000
@@ -74,7 +78,7 @@ class ProductSearch:
         self._db = db
         self._engine = db.engine
         self._listed = listed
-        self._totals: dict[object, int] = {}
+        self._totals: Totals = {}
         self._totals_version = -1
 
     async def add(self, tx: Transaction, product: Product) -> None:
@@ -134,15 +138,15 @@ class ProductSearch:
         rows: list[Row] = []
         skip, before = offset, 0
         async with self._db.snapshot() as reader:
-            await self._follow(reader)
-            total = await self._count(reader, within[-1], further, params)
+            count = partial(self._count, reader, await self._follow(reader))
+            total = await count(within[-1], further, params)
             for query, reached in zip(tiers, within, strict=True):
                 if len(rows) == limit or total == 0:
                     break
                 rare = False
                 # SQLite needs no count to read the first of a tier, and to count takes longest.
                 if skip or self._engine == "postgres":
-                    most = await self._count(reader, reached, further, params)
+                    most = await count(reached, further, params)
                     matches, before = most - before, most
                     rare = matches <= _RARE
                     if matches <= skip:
@@ -164,8 +168,8 @@ class ProductSearch:
         within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
         rows: list[Row] = []
         async with self._db.snapshot() as reader:
-            await self._follow(reader)
-            total = self._totals.get(_counted(within[-1], further, params))
+            totals = await self._follow(reader)
+            total = totals.get(_counted(within[-1], further, params))
             for query in tiers:
                 if len(rows) < limit:
                     bounds = {"query": query, "limit": limit - len(rows), "offset": 0}
@@ -188,16 +192,19 @@ class ProductSearch:
         )
         return [row[0] for row in rows]
 
-    async def _follow(self, reader: Reader) -> None:
-        """Forgets what was counted of another version of the products."""
+    async def _follow(self, reader: Reader) -> Totals:
+        """What was counted of the version of the products that `reader` sees; that of another one
+        is forgotten."""
         row = await reader.one(_VERSION)
         if row is None or self._totals_version != row[0] or len(self._totals) >= _CACHED_TOTALS:
             self._totals = {}
             self._totals_version = row[0] if row else -1
+        return self._totals
 
-    async def _count(self, reader: Reader, query: str, further: str | None, params: Params) -> int:
+    async def _count(
+        self, reader: Reader, totals: Totals, query: str, further: str | None, params: Params
+    ) -> int:
         """How many products match a query; counted once a version of the products."""
-        totals = self._totals
         key = _counted(query, further, params)
         if key not in totals:
             count = f"SELECT count(*) FROM {self._matches(further)}"
