@@ -5,9 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
 import pytest
+from hypothesis import HealthCheck, settings
 
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
 from shared_database import SharedDatabase
+
+# How long an example takes says something of the machine alone.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 LONGEST = (
     "tests/reliability/crash/",

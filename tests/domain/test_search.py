@@ -1,13 +1,13 @@
 """Words for full-text search."""
 
 import re
-import sys
 import unicodedata
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from domain.characters import CHARACTERS
 from portico.domain.search import MAX_WORD_LENGTH, query_words, tokens
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
@@ -47,8 +47,8 @@ def test_the_words_of_words_are_the_same_words(text: str) -> None:
 
 
 def test_folding_any_single_character_twice_changes_nothing() -> None:
-    for code in range(sys.maxunicode + 1):
-        once = tokens(chr(code))
+    for character in CHARACTERS:
+        once = tokens(character)
         if once and not once[0].isalnum():
             assert tokens(" ".join(map(decoded, once))) == once
 
