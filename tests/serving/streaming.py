@@ -31,8 +31,8 @@ def say(text: str) -> None:
 
 
 async def _quiet() -> AsyncGenerator[bytes, None]:
-    yield position_bytes(0)
     try:
+        yield position_bytes(0)  # in here too: who has the head may go before this is sent
         await bell.wait()
         yield event_bytes(1, "rung", "{}")
     finally:
