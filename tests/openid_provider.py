@@ -121,7 +121,8 @@ async def providing() -> AsyncIterator[OpenIdProvider]:
     """Runs one."""
     provider = OpenIdProvider()
     server = web.Server(provider.answer)
-    runner = web.ServerRunner(server, shutdown_timeout=0)
+    # By 0 its end would wait for whoever hangs.
+    runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -34,7 +34,8 @@ async def _answer(request: web.BaseRequest) -> web.StreamResponse:
 
 @asynccontextmanager
 async def _serving(trust: Authority) -> AsyncIterator[str]:
-    runner = web.ServerRunner(web.Server(_answer), shutdown_timeout=0)
+    # By 0 its end would wait for whoever hangs.
+    runner = web.ServerRunner(web.Server(_answer), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=trust.receivers).start()
     try:
