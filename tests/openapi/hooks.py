@@ -36,7 +36,7 @@ SAID_BY_NO_SCHEMA = {
         ("type", "must be another here"),
         ("scopes", "must be some of"),
         ("networks", "must be an address"),
-        ("expires_at", "must be"),
+        ("expires_at", "must "),
     },
     # Where webhooks may lead.
     ("POST", "/webhooks", 422): {("url", "must ")},
