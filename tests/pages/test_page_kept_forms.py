@@ -1,5 +1,6 @@
 """A form whose session has ended comes back filled, once, to whoever filled it in."""
 
+import asyncio
 import re
 from html import unescape
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from driving import Api
 from pages.visiting import ORIGIN, PASSWORD, Visitor, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Conflict
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.pages.kept_forms import MAX_BYTES
-from portico.services.shown_once import FORM_WAITS, MAX_FORMS
+from portico.services.shown_once import FORM_WAITS, MAX_FORMS, keep_form
 from portico.services.sign_out import sign_out_everywhere
 
 PRODUCT = {"name": "Lamp <b>", "category": "light", "price": "12.50", "currency": "EUR"}
@@ -167,6 +169,16 @@ async def test_as_many_forms_wait_for_somebody_as_they_may_have(api: Api) -> Non
     assert "kept=" not in await filled(api, editor, user, "/products/new", **PRODUCT)
     other, another = await signed_in(api, "editor")
     assert "kept=" in await filled(api, another, other, "/products/new", **PRODUCT)
+
+
+async def test_no_more_forms_wait_however_many_come_at_once(api: Api) -> None:
+    user, _ = await signed_in(api, "editor")
+    kept = await asyncio.gather(
+        *(keep_form(api.live, user.id, b"{}", OPERATOR) for _ in range(2 * MAX_FORMS)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(one, Conflict) for one in kept) == MAX_FORMS
+    assert len(await api.live.db.all("SELECT 1 FROM shown_once")) == MAX_FORMS
 
 
 async def test_a_form_of_an_earlier_session_of_ones_own_is_shown_again(api: Api) -> None:

@@ -27,7 +27,7 @@ MAX_FORMS = 20
 async def keep_page(env: Environment, user_id: int, page: bytes, by: By) -> str:
     """Keeps a page for a user of `env`; returns the token that `take_page` wants. Raises
     `NotFound` where the user is gone."""
-    return await _keep(env, user_id, page, _page_of(user_id), WAITS, by)
+    return await _keep(env, user_id, page, _page_of(user_id), WAITS, by, most=None)
 
 
 async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
@@ -39,9 +39,7 @@ async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes
 async def keep_form(env: Environment, user_id: int, form: bytes, by: By) -> str:
     """Keeps a form that a user of `env` has filled; returns the token that `take_form` wants.
     Raises `NotFound` where the user is gone, and `Conflict` where too much waits for them."""
-    if await env.shown_once.waiting(user_id, now=env.clock()) >= MAX_FORMS:
-        raise Conflict("Too many forms wait for you.")
-    return await _keep(env, user_id, form, _form_of(user_id), FORM_WAITS, by)
+    return await _keep(env, user_id, form, _form_of(user_id), FORM_WAITS, by, most=MAX_FORMS)
 
 
 async def take_form(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
@@ -49,7 +47,16 @@ async def take_form(env: Environment, user_id: int, token: str, by: By) -> bytes
     return await _take(env, user_id, token, _form_of(user_id), by)
 
 
-async def _keep(env: Environment, user_id: int, text: bytes, name: str, waits: int, by: By) -> str:
+async def _keep(
+    env: Environment,
+    user_id: int,
+    text: bytes,
+    name: str,
+    waits: int,
+    by: By,
+    *,
+    most: int | None,
+) -> str:
     token = mint("", env.random(RANDOM_BYTES))
     sealed = _vault(env, token).seal(text, name)
 
@@ -57,6 +64,10 @@ async def _keep(env: Environment, user_id: int, text: bytes, name: str, waits: i
         if await change.lock(env.users, user_id) is None:
             raise NotFound("This account is gone.")
         await change.check()
+        if most is not None:
+            waiting = await env.shown_once.waiting(change.tx, user_id, now=change.now)
+            if waiting >= most:
+                raise Conflict("Too many forms wait for you.")
         await env.shown_once.insert(
             change.tx,
             digest(token),

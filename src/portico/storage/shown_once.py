@@ -1,6 +1,6 @@
 """Pages and forms that wait to be shown, once: encrypted, and found by the digest of a token."""
 
-from portico.storage.database import Database, Transaction
+from portico.storage.database import Transaction
 
 _INSERT = "INSERT INTO shown_once VALUES (:hash, :user_id, :page, :expires_at)"
 # Single use: of concurrent visits, whatever process serves them, exactly one finds the row.
@@ -13,12 +13,9 @@ _WAITING = "SELECT count(*) FROM shown_once WHERE user_id = :user_id AND expires
 class ShownOnce:
     """The waiting pages and forms of one environment's accounts."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    async def waiting(self, user_id: int, *, now: int) -> int:
+    async def waiting(self, tx: Transaction, user_id: int, *, now: int) -> int:
         """How many wait for a user."""
-        row = await self._db.one(_WAITING, {"user_id": user_id, "now": now})
+        row = await tx.one(_WAITING, {"user_id": user_id, "now": now})
         return int(row[0]) if row else 0
 
     async def insert(
