@@ -1,7 +1,8 @@
 """The audit log, for admins."""
 
-from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Mapping
+from functools import partial
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from portico.contract.audit import header, rows
@@ -10,6 +11,7 @@ from portico.domain.times import DAY, day
 from portico.domain.words import FORMATS, Format
 from portico.http.messages import Reply
 from portico.pages.audit_links import IN_DETAILS, pages_of
+from portico.pages.forms import Form
 from portico.pages.list_files import as_file, format_asked
 from portico.pages.site import PageRoute, Visit
 from portico.storage.audit import AuditFilter
@@ -24,7 +26,7 @@ class _Asked(NamedTuple):
 
     chosen: AuditFilter
     shown: dict[str, str]
-    faults: dict[str, str]
+    faults: Mapping[str, str]
 
     def query(self, **also: object) -> str:
         """The address of the same entries, from its `?` on."""
@@ -56,28 +58,26 @@ def _target(text: str) -> tuple[str, str]:
     return "_".join(kind).lower(), target_id
 
 
+def _end(since: int | None, text: str) -> int:
+    """The end of the last day. Raises `BrokenRule`."""
+    last = day(text)
+    if since is not None and last < since:
+        raise BrokenRule("must not be before the first day")
+    return last + DAY
+
+
 async def _asked(visit: Visit) -> _Asked:
     shown = {name: visit.sent(name).strip() for name in _FILTERS}
-    faults: dict[str, str] = {}
-
-    def read(name: str, rule: Any) -> Any:
-        try:
-            return rule(shown[name]) if shown[name] else None
-        except BrokenRule as fault:
-            faults[name] = f"{str(fault).capitalize()}."
-            return None
-
-    since, last = read("from", day), read("to", day)
-    if since is not None and last is not None and last < since:
-        faults["to"] = "Must not be before the first day."
+    form = Form({name: [text] for name, text in shown.items()})
+    since = form.optional("from", day)
     chosen = AuditFilter(
         user_id=await _user_id(visit, shown["user"]),
-        target=read("target", _target),
+        target=form.optional("target", _target),
         action=shown["action"] or None,
         since=since,
-        until=None if last is None else last + DAY,
+        until=form.optional("to", partial(_end, since)),
     )
-    return _Asked(chosen, shown, faults)
+    return _Asked(chosen, shown, form.faults)
 
 
 async def show(visit: Visit) -> Reply:

@@ -134,6 +134,11 @@ class Form:
         return text if not text or text.endswith((".", "!", "?")) else f"{text}."
 
     @property
+    def faults(self) -> Mapping[str, str]:
+        """What is wrong with each field that something is wrong with."""
+        return {name: self.fault(name) for name in self._faults}
+
+    @property
     def first(self) -> str:
         """The first field with a fault, in the order of the form; else the first password that is
         to be typed again."""

@@ -1,17 +1,19 @@
 """The catalogue: its list, and one product with what may be done to it."""
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
 from portico.domain import products
-from portico.domain.errors import BrokenRule, NotFound
+from portico.domain.errors import NotFound
 from portico.domain.money import price_written
 from portico.domain.products import STATUSES, Image, Product
 from portico.domain.search import query_words
 from portico.domain.words import FORMATS
 from portico.http.messages import Reply
+from portico.pages.forms import Form
 from portico.pages.product_verbs import VERBS, verbs_for
 from portico.pages.site import PageRoute, Visit
 from portico.storage.listing import Beginning, Page
@@ -36,7 +38,7 @@ class Asked(NamedTuple):
     chosen: ProductFilter
     search: str
     shown: dict[str, str]
-    faults: dict[str, str]
+    faults: Mapping[str, str]
 
     def query(self, page: int) -> str:
         """The address of a page of the same list, from its `?` on."""
@@ -54,23 +56,15 @@ def asked_of(visit: Visit) -> Asked:
     shown = {name: visit.sent(name).strip() for name in _FILTERS if name != "page"}
     shown["search"] = shown["search"][:_MAX_SEARCH]
     shown["status"] = shown["status"] if shown["status"] in STATUSES else ""
-    faults: dict[str, str] = {}
-
-    def read(name: str, rule: Any) -> Any:
-        try:
-            return rule(shown[name]) if shown[name] else None
-        except BrokenRule as fault:
-            faults[name] = f"{str(fault).capitalize()}."
-            return None
-
+    form = Form({name: [text] for name, text in shown.items()})
     chosen = ProductFilter(
         status=shown["status"] or None,
-        category=read("category", products.category),
-        min_price=read("min_price", price_written),
-        max_price=read("max_price", price_written),
+        category=form.optional("category", products.category),
+        min_price=form.optional("min_price", price_written),
+        max_price=form.optional("max_price", price_written),
         in_stock=_STOCK.get(shown["stock"]),
     )
-    return Asked(chosen, shown["search"], shown, faults)
+    return Asked(chosen, shown["search"], shown, form.faults)
 
 
 async def _page(visit: Visit, asked: Asked, number: int) -> Page[Product]:

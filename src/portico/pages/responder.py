@@ -61,15 +61,7 @@ TITLES = {
     503: "Please try again",
 }
 
-_REFUSALS = (
-    Invalid,
-    Duplicate,
-    Conflict,
-    Gone,
-    AuthenticationRequired,
-    RateLimited,
-    Unavailable,
-)
+_REFUSALS = (Invalid, Duplicate, Conflict, Gone, AuthenticationRequired, RateLimited, Unavailable)
 """What a form is shown again for."""
 
 _AGAIN = """<!doctype html>
