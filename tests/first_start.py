@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from portico.app import Portico, database_file
+from portico.app import Portico
 from portico.domain.times import Clock
+from portico.engines import database_file
 from portico.secret_file import NAME as SECRET_FILE
 from portico.settings import Settings
 

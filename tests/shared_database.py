@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from portico.app import database_schema
+from portico.engines import database_schema
 from portico.settings import Settings
 from portico.storage.postgres import PostgresDatabase
 

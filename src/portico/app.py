@@ -4,36 +4,25 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import version
-from itertools import chain
-from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import urlsplit
 
-from msgspec.structs import replace
-
-from portico.api import api_keys, events, oauth, products, sessions, sign_in, users, webhooks
 from portico.contract.events import delivered, published
 from portico.domain.errors import Unavailable
 from portico.domain.networks import Destinations
 from portico.domain.providers import Provider
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
-from portico.http.api_responder import ApiResponder
-from portico.http.authenticate import Authenticators
+from portico.engines import LIVE, SANDBOX, database, limiter, outlet
 from portico.http.connections import Connections
-from portico.http.cookies import Origins, session_cookie
-from portico.http.cors import Sharings, sharings
 from portico.http.inside import Inside
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
-from portico.http.oauth_responder import OAuthResponder
 from portico.http.open_responder import OpenResponder, PlainHttpResponder
 from portico.http.operations import SHARE_PERIOD, Operations
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
-from portico.http.routing import AnyRoute, Mount, Responder, Router
+from portico.http.routing import Mount, Router
 from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
 from portico.jobs.deliveries import AT_ONCE, Deliver
@@ -44,19 +33,10 @@ from portico.jobs.runner import Job, Runner
 from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
 from portico.jobs.tidy import TIDY_PERIOD, Tidy
 from portico.jobs.uploads import TakeUploads
-from portico.mail.files import FileOutlet
-from portico.mail.protocol import Outlet
-from portico.mail.smtp import SmtpOutlet
+from portico.mounts import mounts
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
-from portico.pages.authorize import authorize_mount
-from portico.pages.dashboard import dashboard_mounts
-from portico.pages.docs import docs_mounts, trying_in
-from portico.pages.entrance import entrance_routes
-from portico.pages.files import PAGE_ASSETS, asset_routes
-from portico.pages.site import Accounts
 from portico.secret_file import installation_secret
-from portico.services.clients import PageOrigins
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
@@ -66,25 +46,9 @@ from portico.services.passwords import Passwords
 from portico.services.subscriptions import CHECK_PERIOD
 from portico.services.vault import Vault
 from portico.services.wiring import Addresses, Engines, Wiring
-from portico.settings import SettingError, Settings
+from portico.settings import Settings
 from portico.state.memory import MemoryLimiter
-from portico.state.protocol import Limiter
-from portico.storage.database import Database
 from portico.storage.migrate import Migration, migrate
-from portico.storage.sqlite import SqliteDatabase
-
-LIVE = "live"
-SANDBOX = "sandbox"
-
-V1: tuple[AnyRoute, ...] = (
-    *users.ROUTES,
-    *products.ROUTES,
-    *api_keys.ROUTES,
-    *sessions.ROUTES,
-    *events.ROUTES,
-    *webhooks.ROUTES,
-)
-AUTH: tuple[AnyRoute, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
 
 log = logging.getLogger(__name__)
 
@@ -92,44 +56,6 @@ log = logging.getLogger(__name__)
 def system_clock() -> int:
     """The present time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
-
-
-def database(settings: Settings, environment: str) -> Database:
-    """The database of one environment."""
-    if settings.database_url:
-        # Not above, like the Valkey client below: a driver costs every start 50 ms.
-        from portico.storage.postgres import PostgresDatabase
-
-        return PostgresDatabase(settings.database_url, database_schema(environment))
-    return SqliteDatabase(database_file(settings, environment))
-
-
-def database_file(settings: Settings, environment: str) -> Path:
-    """Where SQLite keeps one environment."""
-    return settings.data / f"{environment}.db"
-
-
-def database_schema(environment: str) -> str:
-    """Where PostgreSQL keeps one environment."""
-    return f"portico_{environment}"
-
-
-def _limiter(settings: Settings, environment: str) -> Limiter:
-    if settings.valkey_url:
-        try:
-            from portico.state.valkey import ValkeyLimiter
-
-            return ValkeyLimiter(settings.valkey_url, environment, settings.key_prefix)
-        except ValueError as error:
-            raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
-    return MemoryLimiter()
-
-
-def outlet(settings: Settings) -> Outlet:
-    """Where mail goes."""
-    if settings.smtp_url and settings.mail_from:
-        return SmtpOutlet(settings.smtp_url, settings.mail_from)
-    return FileOutlet(settings.data / "log", settings.mail_from or "portico@localhost")
 
 
 class Portico:
@@ -209,7 +135,7 @@ class Portico:
         )
         engines = Engines(
             db=database(settings, name),
-            limiter=_limiter(settings, name),
+            limiter=limiter(settings, name),
             passwords=self.passwords,
             vault=self.vault,
             mail_queue=self.mail_queue,
@@ -273,9 +199,17 @@ class Server:
         self._operations = Operations(
             portico.environments, measure, shared, self._runner.runs, self._process
         )
-        served = _served(portico, credentials, Throttle(measure), Inside(lambda: self.pipeline))
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)
+        inside = Inside(lambda: self.pipeline)
+        served = mounts(
+            settings,
+            portico.environments,
+            credentials,
+            Throttle(measure),
+            inside,
+            open_responder,
+        )
         refusal = Mount("", "", None, (), "", PlainHttpResponder(settings.base_url))
         pipeline = partial(
             Pipeline,
@@ -286,7 +220,7 @@ class Server:
             random=portico.random,
         )
         self.pipeline = pipeline(
-            Router([*chain(*served), *_files(served, settings, open_responder), operations]),
+            Router([*served, operations]),
             Router([refusal, operations]),
         )
         self.plain = pipeline(Router([refusal]), Router([refusal]))  # there is nothing else
@@ -330,71 +264,3 @@ class Server:
         await self._runner.stop()
         for deliver in self._delivers:
             await deliver.close()
-
-
-class _Served(NamedTuple):
-    """Everything that is mounted: the APIs, the live one first, the authorization servers, and
-    pages."""
-
-    bases: list[Mount]
-    auths: list[Mount]
-    pages: list[Mount]
-
-
-def _served(
-    portico: Portico, credentials: Mapping[str, Credentials], throttle: Throttle, inside: Inside
-) -> _Served:
-    settings = portico.settings
-    origins = Origins(settings.addresses)
-    cookie = session_cookie(settings.cookie_domain)
-    authenticators = Authenticators(credentials, cookie, origins)
-    api = ApiResponder(authenticators, origins, throttle, body_limit=settings.body_limit)
-    oauth_responder = OAuthResponder(throttle)
-    live, sandbox = (
-        Accounts(env, credentials[env.name], cookie, origins) for env in portico.environments
-    )
-    home = settings.dashboard_url
-    cors = {
-        env.name: sharings(settings.cors_origins, PageOrigins(env)) for env in portico.environments
-    }
-    bases = [_base(env, api, cors[env.name]) for env in portico.environments]
-    trying = trying_in(sandbox, bases[1], settings.plans, inside)
-    return _Served(
-        bases=bases,
-        auths=[
-            mount
-            for env in portico.environments
-            for mount in _auth(env, api, oauth_responder, cors[env.name])
-        ],
-        pages=[
-            *dashboard_mounts(live, home, throttle, trying),
-            authorize_mount(live, home, home, throttle),
-            authorize_mount(sandbox, f"{home}/{SANDBOX}", "", throttle),
-        ],
-    )
-
-
-def _files(served: _Served, settings: Settings, responder: Responder) -> Iterator[Mount]:
-    """The reference of each version, and what pages need."""
-    for mount in served.bases:
-        yield from docs_mounts(mount, AUTH, settings.plans, responder)
-    for mount in served.pages:
-        yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
-    entrance = entrance_routes(settings.dashboard_url, settings.base_url)
-    yield Mount("", "", None, entrance, "", responder)
-
-
-def _base(environment: Environment, responder: Responder, cors: Sharings) -> Mount:
-    base = urlsplit(environment.addresses.base)
-    return Mount(base.netloc, base.path, environment, V1, "v1", responder, cors=cors)
-
-
-def _auth(
-    environment: Environment, api: Responder, oauth_responder: Responder, cors: Sharings
-) -> Iterator[Mount]:
-    """The authorization server of an environment."""
-    auth = urlsplit(environment.addresses.auth)
-    mount = Mount(auth.netloc, auth.path, environment, sign_in.ROUTES, "auth", api, cors=cors)
-    yield mount
-    yield replace(mount, routes=oauth.ROUTES, responder=oauth_responder)
-    yield replace(mount, prefix="", routes=sign_in.inserted(auth.path), name="")

@@ -18,8 +18,8 @@ import pytest
 from oauth.authority import ROOMY, Authority
 from operating import Answer, Installation, Service, read_answer
 from portico.api import oauth, sign_in
-from portico.app import V1
 from portico.http.routing import ID
+from portico.mounts import V1
 
 PAGES = (
     *("sign-in", "forgot", "reset", "verify", "invitation", "sign-up", "new-email"),

@@ -8,7 +8,7 @@ import pytest
 
 from beside import Running, prepared
 from operating import Installation
-from portico.app import database
+from portico.engines import database
 from portico.settings import load
 from servers import PostgresServer
 

@@ -10,8 +10,8 @@ import pytest
 
 from beside import Running, prepared
 from operating import PATIENCE_SECONDS, Installation, until
-from portico.app import database
 from portico.domain.webhooks import MOST_WEBHOOKS
+from portico.engines import database
 from portico.settings import load
 from portico.storage.deliveries import Attempt, Deliveries
 from receiving import received

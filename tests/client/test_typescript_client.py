@@ -22,9 +22,9 @@ from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
 from operating import PATIENCE_SECONDS, free_port, until
-from portico.app import AUTH, V1
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
+from portico.mounts import AUTH, V1
 from portico.pages.reference import operations
 from portico.services.wiring import Addresses
 

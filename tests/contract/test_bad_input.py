@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api, Caller, InProcess, refused
-from portico.app import AUTH, V1
 from portico.contract.reading import fields
+from portico.mounts import AUTH, V1
 from signing_in import somewhere
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)

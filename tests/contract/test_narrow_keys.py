@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from driving import Api, InProcess, refused
-from portico.app import V1
 from portico.domain.api_keys import ApiKey, KeyType, hint, mint
 from portico.domain.audit import OPERATOR
 from portico.domain.caller import Principal, require
 from portico.domain.errors import PermissionDenied
 from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
 from portico.domain.secrets import digest
+from portico.mounts import V1
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key
 from portico.services.credentials import Credentials

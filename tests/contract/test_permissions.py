@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from driving import BASE, Api, Caller, json_bytes, refused
-from portico.app import AUTH as AUTH_ROUTES
-from portico.app import V1
 from portico.domain.api_keys import KeyType
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.new_keys import NewKey
@@ -17,6 +15,8 @@ from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.domain.users import User
 from portico.http.cookies import SECOND_STEP
 from portico.http.routing import Access
+from portico.mounts import AUTH as AUTH_ROUTES
+from portico.mounts import V1
 from portico.services.accounts import give_key
 from portico.services.api_keys import create_key
 from portico.services.environment import Environment

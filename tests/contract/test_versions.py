@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from driving import UNMETERED, Api, Caller, InProcess, refused
-from portico.app import V1
 from portico.contract.envelope import Single
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
@@ -20,6 +19,7 @@ from portico.http.pipeline import Pipeline
 from portico.http.routing import Access, Mount, Route, Router
 from portico.http.throttle import Throttle
 from portico.http.versions import KEPT, superseded
+from portico.mounts import V1
 from portico.services.credentials import Credentials
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)

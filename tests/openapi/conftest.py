@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from driving import Api, settings_for
-from portico.app import AUTH, V1
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
+from portico.mounts import AUTH, V1
 
 ADDRESS = "https://localhost:8443/v1"
 AUTH_ADDRESS = "https://localhost:8443/auth"

@@ -12,7 +12,6 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from driving import Api
-from portico.app import AUTH, V1
 from portico.contract.reading import decode
 from portico.domain import errors
 from portico.domain.limits import DEFAULT_PLANS
@@ -26,6 +25,7 @@ from portico.http.openapi_responses import EXAMPLES, possible_errors
 from portico.http.problems import STATUS
 from portico.http.routing import Access, Route
 from portico.http.versions import superseded
+from portico.mounts import AUTH, V1
 
 ADDRESS = "https://localhost:8443/v1"
 AUTH_ADDRESS = "https://localhost:8443/auth"

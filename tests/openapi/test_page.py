@@ -12,9 +12,9 @@ import pytest
 
 from driving import Api, settings_for
 from openapi.conftest import ADDRESS, AUTH_ADDRESS
-from portico.app import V1
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
+from portico.mounts import V1
 from portico.pages.files import DOCS_ASSETS, asset_path
 from portico.pages.filters import coloured, prose
 from portico.pages.reference import page

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from operating import Installation
-from portico.app import AUTH, V1
+from portico.mounts import AUTH, V1
 from servers import PostgresServer
 
 ROOT = Path(__file__).parents[2]

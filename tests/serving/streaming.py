@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvloop
 
-from portico import app, logs
+from portico import logs, mounts
 from portico.cli.connections import Patience
 from portico.cli.serve import serve
 from portico.http.messages import Reply, Request, Stream
@@ -98,8 +98,8 @@ async def ring(_request: Request) -> Reply:
     return Reply(204)
 
 
-app.V1 = (
-    *app.V1,
+mounts.V1 = (
+    *mounts.V1,
     *(
         Route(
             method="GET",

@@ -10,19 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from portico.app import (
-    LIVE,
-    SANDBOX,
-    database,
-    database_file,
-    database_schema,
-    system_clock,
-)
+from portico.app import system_clock
 from portico.certificates import CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
 from portico.cli.output import CommandError, answer, plain
 from portico.contract.envelope import timestamp
+from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, installation_secret
 from portico.settings import Settings

@@ -16,11 +16,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from valkey import Valkey
 from valkey.exceptions import ValkeyError
 
-from portico.app import LIVE, SANDBOX, database, database_file, system_clock
+from portico.app import system_clock
 from portico.certificates import RENEWAL_DAYS, CertificateError, check_pair, inspect
 from portico.cli.lock import holder
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
+from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
 from portico.secret_file import NAME as SECRET

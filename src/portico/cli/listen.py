@@ -15,7 +15,6 @@ from importlib.metadata import version
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from portico.app import database_file
 from portico.cli.events import LONGEST, in_short
 from portico.cli.output import CommandError, mention, plain, say
 from portico.cli.prepared import environment
@@ -26,6 +25,7 @@ from portico.domain.networks import ANYWHERE
 from portico.domain.published import EVENT_TYPES, StoredEvent
 from portico.domain.times import SECOND, Clock
 from portico.domain.webhook_signing import mint_webhook_secret, signed_headers, webhook_secret
+from portico.engines import database_file
 from portico.outbound.sender import Outcome, Sender
 from portico.services.environment import Environment
 from portico.services.events import read_events, require_kept

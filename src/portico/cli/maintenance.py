@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from portico.app import LIVE, SANDBOX, Portico, database, database_file
+from portico.app import Portico
 from portico.cli.output import answer
+from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.settings import Settings
 from portico.storage.migrate import Migration, migrate, pending, shipped
 

@@ -4,9 +4,9 @@ from argparse import Namespace
 
 import msgspec
 
-from portico.app import AUTH, V1
 from portico.cli.output import say
 from portico.http.openapi import Part, auth_document, document
+from portico.mounts import AUTH, V1
 from portico.settings import Settings
 
 

@@ -4,9 +4,10 @@ from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from portico.app import LIVE, Portico, database_file
+from portico.app import Portico
 from portico.cli.output import CommandError
 from portico.domain.errors import Unavailable
+from portico.engines import LIVE, database_file
 from portico.services.environment import Environment
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped

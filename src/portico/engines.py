@@ -1,0 +1,54 @@
+"""Which engines the settings mean, and where they keep what."""
+
+from pathlib import Path
+
+from portico.mail.files import FileOutlet
+from portico.mail.protocol import Outlet
+from portico.mail.smtp import SmtpOutlet
+from portico.settings import SettingError, Settings
+from portico.state.memory import MemoryLimiter
+from portico.state.protocol import Limiter
+from portico.storage.database import Database
+from portico.storage.sqlite import SqliteDatabase
+
+LIVE = "live"
+SANDBOX = "sandbox"
+
+
+def database(settings: Settings, environment: str) -> Database:
+    """The database of one environment."""
+    if settings.database_url:
+        # Not above, like the Valkey client below: a driver costs every start 50 ms.
+        from portico.storage.postgres import PostgresDatabase
+
+        return PostgresDatabase(settings.database_url, database_schema(environment))
+    return SqliteDatabase(database_file(settings, environment))
+
+
+def database_file(settings: Settings, environment: str) -> Path:
+    """Where SQLite keeps one environment."""
+    return settings.data / f"{environment}.db"
+
+
+def database_schema(environment: str) -> str:
+    """Where PostgreSQL keeps one environment."""
+    return f"portico_{environment}"
+
+
+def limiter(settings: Settings, environment: str) -> Limiter:
+    """What counts the requests of one environment. Raises `SettingError`."""
+    if settings.valkey_url:
+        try:
+            from portico.state.valkey import ValkeyLimiter
+
+            return ValkeyLimiter(settings.valkey_url, environment, settings.key_prefix)
+        except ValueError as error:
+            raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
+    return MemoryLimiter()
+
+
+def outlet(settings: Settings) -> Outlet:
+    """Where mail goes."""
+    if settings.smtp_url and settings.mail_from:
+        return SmtpOutlet(settings.smtp_url, settings.mail_from)
+    return FileOutlet(settings.data / "log", settings.mail_from or "portico@localhost")

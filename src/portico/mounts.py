@@ -1,0 +1,99 @@
+"""What is mounted where: the APIs, the authorization servers, pages and files."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from portico.api import api_keys, events, oauth, products, sessions, sign_in, users, webhooks
+from portico.engines import SANDBOX
+from portico.http.api_responder import ApiResponder
+from portico.http.authenticate import Authenticators
+from portico.http.cookies import Origins, session_cookie
+from portico.http.cors import Sharings, sharings
+from portico.http.inside import Inside
+from portico.http.oauth_responder import OAuthResponder
+from portico.http.routing import AnyRoute, Mount, Responder
+from portico.http.throttle import Throttle
+from portico.pages.authorize import authorize_mount
+from portico.pages.dashboard import dashboard_mounts
+from portico.pages.docs import docs_mounts, trying_in
+from portico.pages.entrance import entrance_routes
+from portico.pages.files import PAGE_ASSETS, asset_routes
+from portico.pages.site import Accounts
+from portico.services.clients import PageOrigins
+from portico.services.credentials import Credentials
+from portico.services.environment import Environment
+from portico.settings import Settings
+
+V1: tuple[AnyRoute, ...] = (
+    *users.ROUTES,
+    *products.ROUTES,
+    *api_keys.ROUTES,
+    *sessions.ROUTES,
+    *events.ROUTES,
+    *webhooks.ROUTES,
+)
+AUTH: tuple[AnyRoute, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
+
+
+def mounts(
+    settings: Settings,
+    environments: Sequence[Environment],
+    credentials: Mapping[str, Credentials],
+    throttle: Throttle,
+    inside: Inside,
+    files: Responder,
+) -> Iterator[Mount]:
+    """Everything but operations: of the environments, the live one first, and what `files` answers.
+
+    `credentials` are by environment; `inside` takes requests through the pipeline once more.
+    """
+    origins = Origins(settings.addresses)
+    cookie = session_cookie(settings.cookie_domain)
+    authenticators = Authenticators(credentials, cookie, origins)
+    api = ApiResponder(authenticators, origins, throttle, body_limit=settings.body_limit)
+    oauth_responder = OAuthResponder(throttle)
+    live, sandbox = (Accounts(env, credentials[env.name], cookie, origins) for env in environments)
+    home = settings.dashboard_url
+    cors = {env.name: sharings(settings.cors_origins, PageOrigins(env)) for env in environments}
+    bases = [_base(env, api, cors[env.name]) for env in environments]
+    yield from bases
+    for env in environments:
+        yield from _auth(env, api, oauth_responder, cors[env.name])
+    trying = trying_in(sandbox, bases[1], settings.plans, inside)
+    pages = [
+        *dashboard_mounts(live, home, throttle, trying),
+        authorize_mount(live, home, home, throttle),
+        authorize_mount(sandbox, f"{home}/{SANDBOX}", "", throttle),
+    ]
+    yield from pages
+    yield from _files(bases, pages, settings, files)
+
+
+def _files(
+    bases: Sequence[Mount], pages: Sequence[Mount], settings: Settings, responder: Responder
+) -> Iterator[Mount]:
+    """The reference of each version, and what pages need."""
+    for mount in bases:
+        yield from docs_mounts(mount, AUTH, settings.plans, responder)
+    for mount in pages:
+        yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
+    entrance = entrance_routes(settings.dashboard_url, settings.base_url)
+    yield Mount("", "", None, entrance, "", responder)
+
+
+def _base(environment: Environment, responder: Responder, cors: Sharings) -> Mount:
+    base = urlsplit(environment.addresses.base)
+    return Mount(base.netloc, base.path, environment, V1, "v1", responder, cors=cors)
+
+
+def _auth(
+    environment: Environment, api: Responder, oauth_responder: Responder, cors: Sharings
+) -> Iterator[Mount]:
+    """The authorization server of an environment."""
+    auth = urlsplit(environment.addresses.auth)
+    mount = Mount(auth.netloc, auth.path, environment, sign_in.ROUTES, "auth", api, cors=cors)
+    yield mount
+    yield replace(mount, routes=oauth.ROUTES, responder=oauth_responder)
+    yield replace(mount, prefix="", routes=sign_in.inserted(auth.path), name="")
