@@ -1,5 +1,6 @@
 """The only place that wires: engines, environments, routes, and where time and chance come from."""
 
+import asyncio
 import logging
 import os
 import sys
@@ -29,7 +30,7 @@ from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
 from portico.jobs.reminders import REMIND_PERIOD, Remind
-from portico.jobs.runner import Job, Runner
+from portico.jobs.runner import Job, Runner, Wait
 from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
 from portico.jobs.tidy import TIDY_PERIOD, Tidy
 from portico.jobs.uploads import TakeUploads
@@ -48,9 +49,13 @@ from portico.services.vault import Vault
 from portico.services.wiring import Addresses, Engines, Wiring
 from portico.settings import Settings
 from portico.state.memory import MemoryLimiter
-from portico.storage.migrate import Migration, migrate
+from portico.storage.migrate import Migration, migrate, pending
 
 log = logging.getLogger(__name__)
+
+
+LOOK_SECONDS = 1.0
+"""How long a server that waits for migrations rests between two looks."""
 
 
 def system_clock() -> int:
@@ -151,11 +156,25 @@ class Portico:
     async def open(self) -> list[Migration]:
         """Connects to both databases and brings them up to date; returns what was applied."""
         await self.connect()
+        return await self.migrate()
+
+    async def migrate(self) -> list[Migration]:
+        """Brings both databases up to date, each with a key to sign with; returns what was
+        applied."""
         applied: list[Migration] = []
         for environment in self.environments:
             applied += await migrate(environment.db, self.clock)
-            await environment.signer.ready()
+        await self.ready()
         return applied
+
+    async def is_behind(self) -> bool:
+        """Whether migrations are pending. Raises `MigrationError` as `migrate` does."""
+        return any([await pending(environment.db) for environment in self.environments])
+
+    async def ready(self) -> None:
+        """Sees that both environments have a key to sign with."""
+        for environment in self.environments:
+            await environment.signer.ready()
 
     async def close(self) -> None:
         """Closes every connection and thread, after the mail that can still be sent."""
@@ -235,6 +254,24 @@ class Server:
             await flush.restore()
         self._runner.start(self._jobs())
 
+    async def start_once_migrated(self, wait: Wait = asyncio.sleep) -> None:
+        """The same once nothing is pending, which others see to. Until then requests for an
+        environment get 503. Raises `MigrationError` as `migrate` does."""
+        portico = self._portico
+        self._behind(is_behind=True)
+        told = False
+        while await _is_behind(portico):
+            if not told:
+                log.warning("Migrations are pending: requests get 503 until portico migrate ran.")
+                told = True
+            await wait(LOOK_SECONDS)
+        await portico.ready()
+        await self.start()
+        self._behind(is_behind=False)
+
+    def _behind(self, *, is_behind: bool) -> None:
+        self.pipeline.is_behind = self._operations.readiness.is_behind = is_behind
+
     def _jobs(self) -> Iterator[Job]:
         """What runs beside requests."""
         each = zip(self._portico.environments, self._flushes, self._delivers, strict=True)
@@ -264,3 +301,11 @@ class Server:
         await self._runner.stop()
         for deliver in self._delivers:
             await deliver.close()
+
+
+async def _is_behind(portico: Portico) -> bool:
+    """Whether migrations are pending, or it cannot be known."""
+    try:
+        return await portico.is_behind()
+    except Unavailable:
+        return True

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from operating import COMMAND, Installation, in_database
+from operating import COMMAND, Installation, in_database, until
 from servers import PostgresServer
 
 
@@ -79,3 +79,20 @@ def test_a_newer_database_and_a_changed_migration_are_refused(installation: Inst
     code, line = installation.refused("migrate")
     assert (code, "another text" in line) == (1, True)
     assert file.read_bytes() == before
+
+
+def test_a_server_told_not_to_migrate_serves_once_somebody_has(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    with installation.serving("--no-migrate") as service:
+        assert service.ask("/healthz").status == 200
+        assert service.ask("/readyz").status == 503
+        findings = json.loads(installation.run("doctor", "--json").stdout)["findings"]
+        advice = [one["advice"] for one in findings if one["check"] == "server"]
+        assert advice == ["run portico migrate"]
+        installation.told("migrate")
+        until(lambda: service.ask("/readyz").status == 200, "the start")
+        key = installation.told("init")["keys"]["live"]
+        assert service.ask("/v1/users/me", key=key).status == 200
+        assert service.stop()[0] == 0
+    with installation.serving("--no-migrate") as again:
+        assert again.ask("/readyz").status == 200

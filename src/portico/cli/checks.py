@@ -22,6 +22,7 @@ from portico.cli.lock import holder
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.engines import LIVE, SANDBOX, database, database_file
+from portico.http.readiness import BEHIND
 from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
 from portico.secret_file import NAME as SECRET
@@ -303,8 +304,11 @@ def server(settings: Settings) -> Iterator[Finding]:
     except msgspec.DecodeError:
         yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
         return
+    behind = told.stores.get("database") == BEHIND
     away = ", ".join(f"{store} {state}" for store, state in told.stores.items() if state != "ok")
-    if status != 200:
+    if behind:
+        yield wrong("server", f"{where}: it waits for migrations", "run portico migrate")
+    elif status != 200:
         yield wrong("server", f"{where}: it is stopping", "wait, or start it again")
     elif away:
         advice = "the other findings say why; it recovers by itself"

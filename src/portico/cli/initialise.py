@@ -32,8 +32,11 @@ def run(settings: Settings, chosen: Namespace) -> None:
     answer(facts, welcome(facts, settings), as_json=chosen.json)
 
 
-async def prepare(settings: Settings, email: str | None = None) -> dict[str, Any] | None:
-    """Makes what is missing and returns it with its secrets, or None where an admin exists."""
+async def prepare(
+    settings: Settings, email: str | None = None, *, migrates: bool = True
+) -> dict[str, Any] | None:
+    """Makes what is missing and returns it with its secrets, or None where an admin exists. Unless
+    it `migrates`, databases that wait for that are left as they are."""
     try:
         email = rules.email(email or DEFAULT_EMAIL)
     except BrokenRule as error:
@@ -42,8 +45,11 @@ async def prepare(settings: Settings, email: str | None = None) -> dict[str, Any
     with _alone(settings):
         certificates = local_certificates(settings)
         portico = Portico(settings)
-        await portico.open()
+        await portico.connect()
         try:
+            if not migrates and await portico.is_behind():
+                return None
+            await portico.migrate()
             if await portico.live.users.first_admin() is not None:
                 return None
             try:

@@ -67,7 +67,7 @@ _HTTP2 = HTTP2Settings(
 log = logging.getLogger(__name__)
 
 
-def run(settings: Settings, _chosen: Namespace) -> None:
+def run(settings: Settings, chosen: Namespace) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what is under way."""
     # While there is nothing to finish, Ctrl-C ends the process as SIGTERM does.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -78,35 +78,42 @@ def run(settings: Settings, _chosen: Namespace) -> None:
             _check_port(settings.host, port)
         if settings.tls_cert:
             _check_certificate(settings)
-        facts = uvloop.run(prepare(settings))
+        migrates = not chosen.no_migrate
+        facts = uvloop.run(prepare(settings, migrates=migrates))
         if facts is not None:
             say(welcome(facts, settings))
         told = f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"
         if settings.workers == 1:
-            uvloop.run(serve(settings, lambda: say(told)))
+            uvloop.run(serve(settings, lambda: say(told), migrates=migrates))
         else:
-            asyncio.run(supervise(settings, lambda: say(told)))
+            asyncio.run(supervise(settings, lambda: say(told), migrates=migrates))
 
 
 async def serve(
     settings: Settings,
     listening: Callable[[], None],
     *,
+    migrates: bool = True,
     shared: SharedMetrics | None = None,
     lifeline: int | None = None,
     patience: Patience = PATIENCE,
 ) -> None:
     """Serves in this process, and calls `listening` once it does.
 
-    `shared` are those of the server's workers. Reaching the end of the file `lifeline` stops the
-    server as SIGINT does.
+    Unless it `migrates`, it waits for others to do so, and answers 503 until then. `shared` are
+    those of the server's workers. Reaching the end of the file `lifeline` stops the server as
+    SIGINT does.
     """
     files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + WEBHOOKS * AT_ONCE + FILES_KEPT)
     portico = Portico(settings)
-    await portico.open()
+    await (portico.open() if migrates else portico.connect())
     try:
         server = Server(portico, shared, at_once=_deliveries_at_once(files))
-        await server.start()
+        starting = asyncio.ensure_future(
+            server.start() if migrates else server.start_once_migrated()
+        )
+        if migrates:
+            await starting
         gc.freeze()  # what is loaded stays: to walk it took each full collection 60 ms
         try:
             listeners = _listeners(settings, server, listening, files, patience)
@@ -115,7 +122,9 @@ async def serve(
             renewal = asyncio.ensure_future(
                 _renew(settings, server, serving, listeners[-1], files, patience)
             )
-            await _answer(server, serving, watch, renewal, settings.drain_seconds, lifeline)
+            await _answer(
+                server, serving, starting, watch, renewal, settings.drain_seconds, lifeline
+            )
         finally:
             await server.stop()
     finally:
@@ -140,6 +149,7 @@ async def _renew(
 async def _answer(
     server: Server,
     serving: Serving,
+    starting: asyncio.Future[None],
     watch: Watch,
     renewing: asyncio.Future[None],
     drain_seconds: int,
@@ -153,7 +163,10 @@ async def _answer(
     watching = asyncio.ensure_future(watch.run())
     leaving = asyncio.ensure_future(told.leave.wait())
     awaited: list[asyncio.Future[Any]] = [leaving, serving.ended]
-    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([*awaited, starting], return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        starting.result()  # raises what keeps the server from its start
+        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
     if not leaving.done():
         reason = serving.ended.result() or "see its log"
         raise CommandError(f"The listener ended by itself: {reason}.")
@@ -163,6 +176,7 @@ async def _answer(
     if lifeline is not None:
         loop.remove_reader(lifeline)
     await _cancel(renewing)
+    await _cancel(starting)
     serving.stop()
     await server.pipeline.streams.stop()
     try:

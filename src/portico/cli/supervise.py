@@ -31,13 +31,15 @@ COMMAND = (sys.executable, "-P", "-m", "portico.cli.worker")
 log = logging.getLogger(__name__)
 
 
-async def supervise(settings: Settings, listening: Callable[[], None]) -> None:
+async def supervise(settings: Settings, listening: Callable[[], None], *, migrates: bool) -> None:
     """Keeps `settings.workers` processes serving until SIGTERM or SIGINT, and calls `listening`
-    once all of them do."""
+    once all of them do. `migrates` is as in `serve`."""
     shutil.rmtree(settings.data / RUN, ignore_errors=True)
     (settings.data / RUN).mkdir(mode=0o700)
     told = Told()
-    workers = [_Worker(settings, number + 1, told) for number in range(settings.workers)]
+    workers = [
+        _Worker(settings, number + 1, told, migrates=migrates) for number in range(settings.workers)
+    ]
     telling = asyncio.create_task(_tell(workers, listening))
     await asyncio.gather(*(worker.tend() for worker in workers))
     telling.cancel()
@@ -52,12 +54,12 @@ async def _tell(workers: Sequence["_Worker"], listening: Callable[[], None]) -> 
 class _Worker:
     """One place among the workers, and the process that fills it."""
 
-    def __init__(self, settings: Settings, number: int, told: Told) -> None:
+    def __init__(self, settings: Settings, number: int, told: Told, *, migrates: bool) -> None:
         self._number = number
         self._told = told
         self._stop_seconds = STOP_SECONDS + settings.drain_seconds
         # Settings hold passwords, so they come by neither the command line nor the environment.
-        self._start = pickle.dumps((settings, number))
+        self._start = pickle.dumps((settings, number, migrates))
         self.listens = asyncio.Event()
 
     async def tend(self) -> None:

@@ -14,11 +14,12 @@ from portico.http.shared_metrics import SharedMetrics
 
 def main() -> int:
     """Serves until SIGTERM, or until the supervisor is gone. Returns the exit code."""
-    settings, number = pickle.load(sys.stdin.buffer)  # noqa: S301 - the supervisor's own words
+    settings, number, migrates = pickle.load(sys.stdin.buffer)  # noqa: S301 - the supervisor's own words
     logs.configure(settings.log_level)
     serving = serve(
         settings,
         _listening,
+        migrates=migrates,
         shared=SharedMetrics(settings.data / RUN, number),
         lifeline=sys.stdin.fileno(),
     )

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from portico.domain.errors import Internal, PorticoError
+from portico.domain.errors import Internal, PorticoError, Unavailable
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.connections import Connections
@@ -22,6 +22,7 @@ from portico.http.peers import UNSECURED, Peers, limited_as
 from portico.http.problems import FAILED, problem
 from portico.http.routing import Endpoint, Responder, Router
 from portico.http.streams import Streams
+from portico.services.environment import Environment
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Pipeline:
         self._quiet: asyncio.Event | None = None
         self.leaving = False
         """Whether clients are asked to connect anew, elsewhere."""
+        self.is_behind = False
+        """Whether the databases wait for migrations, so that no environment can be asked."""
         self.under_way = 0
         """Requests that have no answer yet; one whose answer goes on is among `streams`."""
         self.streams = Streams()
@@ -84,6 +87,8 @@ class Pipeline:
                 responder = place.responder
                 request.environment = place.environment
                 extra_headers = place.extra_headers
+                if self.is_behind:
+                    _require_none(place.environment)
                 if place.cors is not None and is_preflight(request):
                     reply = await place.cors.preflight(request, place.methods, place.taken_headers)
                 else:
@@ -119,6 +124,12 @@ class Pipeline:
                 self._quiet.set()
         if reply.status >= 300:  # else it was read, or there was none
             await request.discard_body()
+
+
+def _require_none(environment: Environment | None) -> None:
+    """Raises `Unavailable` where an environment would be asked."""
+    if environment is not None:
+        raise Unavailable("The database waits for migrations.", retry_after=5)
 
 
 def _refusal(request: Request, responder: Responder | None, error: Exception) -> Reply:

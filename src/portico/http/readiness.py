@@ -22,7 +22,7 @@ PROBE_PERIOD = 1.0
 PROBE_SECONDS = 1.0
 """How long a store may take."""
 
-OK, SILENT, FAILING = "ok", "silent", "failing"
+OK, SILENT, FAILING, BEHIND = "ok", "silent", "failing", "behind"
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,8 @@ class Readiness:
         """`process` is a name that no other process has."""
         self.leaving = False
         """Whether the process is about to stop, so that nobody sends it anything new."""
+        self.is_behind = False
+        """Whether the databases wait for migrations; nothing is written to them then."""
         self._probes = {
             "database": [Probe(partial(_write, env, process)) for env in environments],
             "limiter": [Probe(env.limiter.probe) for env in environments],
@@ -75,9 +77,14 @@ class Readiness:
 
     async def answer(self, _request: Request) -> Reply:
         """GET /readyz: 200 while the process is to be sent requests, else 503."""
-        states = {store: await _worst(probes) for store, probes in self._probes.items()}
-        body = encode({"ready": not self.leaving, "stores": states})
-        if self.leaving:
+        behind = {"database"} if self.is_behind else set()
+        states = {
+            store: BEHIND if store in behind else await _worst(probes)
+            for store, probes in self._probes.items()
+        }
+        ready = not (self.leaving or self.is_behind)
+        body = encode({"ready": ready, "stores": states})
+        if not ready:
             return Reply(503, body, [("content-type", JSON), ("retry-after", "1")])
         return Reply(200, body, [("content-type", JSON)])
 

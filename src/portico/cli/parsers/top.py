@@ -47,6 +47,11 @@ def parser() -> ArgumentParser:
     serving.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
     serving.add_argument("--port", metavar="P", help="port to listen on (default 8443)")
     serving.add_argument("--workers", metavar="N", help="processes that serve (default 1)")
+    serving.add_argument(
+        "--no-migrate",
+        action="store_true",
+        help="answer 503 until portico migrate has brought the databases up to this program",
+    )
 
     migrating = commands.verb(
         "migrate",
