@@ -17,7 +17,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from portico.certificates import ensure
 from portico.mail.protocol import Letter
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 ELSEWHERE = "0.0.0.0"  # noqa: S104 - connected to
 """This host, under an address that is none of the loopback's."""

@@ -26,7 +26,7 @@ import apsw
 import forking
 
 COMMAND = (sys.executable, "-m", "portico")
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 """How long anything may take that should happen at once, on a machine with much else to do."""
 
 
@@ -37,6 +37,34 @@ def until(true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_S
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
         time.sleep(0.01)
     return value
+
+
+class Lateness:
+    """How much later than asked a process has been woken."""
+
+    seconds = 0.0
+
+
+@contextmanager
+def lateness() -> Iterator[Lateness]:
+    """Adds up what a busy machine adds to what happens meanwhile, for tests of what is promised in
+    seconds."""
+    late, over = Lateness(), threading.Event()
+
+    def watch() -> None:
+        asleep = time.monotonic()
+        while not over.wait(0.02):
+            awake = time.monotonic()
+            late.seconds += max(awake - asleep - 0.03, 0.0)
+            asleep = awake
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield late
+    finally:
+        over.set()
+        thread.join()
 
 
 def free_port() -> int:

@@ -13,9 +13,16 @@ from typing import Any
 
 import axe_playwright_python.base
 import httpx
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    expect,
+)
 
-from operating import Installation
+from operating import PATIENCE_SECONDS, Installation
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
 FLAGS = (
@@ -27,7 +34,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE_MILLISECONDS = 15_000
+PATIENCE_MILLISECONDS = 60_000
+expect.set_options(timeout=PATIENCE_MILLISECONDS)
 AXE = axe_playwright_python.base.AXE_FILE_PATH.read_text()
 FAULTS = """([parts, values]) => axe.run(
     parts, {resultTypes: ['violations'], ...values && {runOnly: {type: 'rule', values}}}
@@ -116,7 +124,9 @@ class Desk:
         """A client that trusts the server."""
         authority = self.installation.data / "tls" / "ca.pem"
         context = ssl.create_default_context(cafile=authority)
-        return httpx.Client(base_url=self.origin, verify=context, **options)
+        return httpx.Client(
+            base_url=self.origin, verify=context, timeout=PATIENCE_SECONDS, **options
+        )
 
     def person(self, role: str = "viewer", name: str = "Grace Hopper") -> Person:
         """A new account."""

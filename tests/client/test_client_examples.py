@@ -133,7 +133,7 @@ def test_a_web_application_signs_users_in(
         assert link is not None
         began = visitor.get(link[1])
         callback = browser.decide(began.headers["location"])
-        with httpx.Client(base_url=address) as other:
+        with httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as other:
             assert other.get(callback).status_code == 400, "another browser cannot use it"
         arrived = visitor.get(callback)
         welcome = visitor.get(urljoin(callback, arrived.headers["location"]))
@@ -149,7 +149,10 @@ def test_a_service_lets_in_who_brings_a_token(served: Authority, tmp_path: Path)
     body = {"email": person.email, "password": person.password}
     with served.client() as anybody:
         token = anybody.post(f"{served.issuer}/login", json=body).json()["access_token"]
-    with running(served, tmp_path, "verify_token.py") as address, httpx.Client() as caller:
+    with (
+        running(served, tmp_path, "verify_token.py") as address,
+        httpx.Client(timeout=PATIENCE_SECONDS) as caller,
+    ):
         known = caller.get(address, headers={"authorization": f"Bearer {token}"})
         assert (known.status_code, known.json()["user"]) == (200, person.id)
         assert known.json()["role"] == "viewer"

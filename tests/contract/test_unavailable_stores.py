@@ -48,7 +48,7 @@ async def test_a_database_that_another_process_locks_refuses_writes_and_still_re
         await asyncio.sleep(0.05)
     for write in writes:
         unavailable(await write)
-    assert slowest < 1, "a read waited for the locked writer"
+    assert slowest < 3, "a read waited for the locked writer"
     other.execute("ROLLBACK").fetchall()
     other.close()
     assert (await editor.get("/products?status=draft")).json()["data"] == []

@@ -276,7 +276,7 @@ def test_the_native_application_signs_in(bench: Bench) -> None:
     ) as process:
         try:
             until(opened.exists, "the browser's start")
-            shown = httpx.get(bench.browser.decide(opened.read_text()))
+            shown = httpx.get(bench.browser.decide(opened.read_text()), timeout=PATIENCE_SECONDS)
             assert shown.text.startswith("Close this window")
             printed, _ = process.communicate(timeout=PATIENCE_SECONDS)
         finally:

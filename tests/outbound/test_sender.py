@@ -341,7 +341,7 @@ async def test_an_answer_that_trickles_for_ever_counts_when_its_status_is_there(
 
     started = time.monotonic()
     outcome = await answered(trickle, seconds=0.5)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert (outcome.status, outcome.error) == (200, None)
     assert 0 < len(outcome.answer) < 1000
     assert outcome.milliseconds < 500

@@ -11,12 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from operating import PATIENCE_SECONDS, Answer, Installation, Service, until
+from operating import PATIENCE_SECONDS, Answer, Installation, Service, lateness, until
 from portico.jobs.deliveries import AT_ONCE, CLAIM_SECONDS
 from receiving import OK, Receiver
 
-PROMPT_SECONDS = 0.5
+PROMPT_SECONDS = 1.0
 """How long a request may take that needs no store."""
+
+BUSY_MACHINE_SECONDS = 8.0
+"""How much longer than it should something may take on a machine with much else to do."""
 
 TICK_SECONDS = 0.02
 
@@ -156,15 +159,6 @@ def nobody_else_waits(service: Service) -> Iterator[None]:
     has no time for this process either is forgiven."""
     done = threading.Event()
 
-    def lateness() -> float:
-        late = 0.0
-        asleep = time.monotonic()
-        while not done.wait(TICK_SECONDS):
-            awake = time.monotonic()
-            late = max(late, awake - asleep - TICK_SECONDS)
-            asleep = awake
-        return late
-
     def slowness() -> float:
         slowest = 0.0
         with service.connect() as connection:
@@ -174,10 +168,10 @@ def nobody_else_waits(service: Service) -> Iterator[None]:
                 slowest = max(slowest, time.monotonic() - asked)
         return slowest
 
-    with ThreadPoolExecutor(2) as pool:
-        slow, late = pool.submit(slowness), pool.submit(lateness)
+    with ThreadPoolExecutor(1) as pool, lateness() as late:
+        slow = pool.submit(slowness)
         try:
             yield
         finally:
             done.set()
-        assert slow.result() < PROMPT_SECONDS + late.result()
+        assert slow.result() < PROMPT_SECONDS + late.seconds

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from operating import Installation, Service
+from operating import Installation, Service, lateness
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
 
@@ -74,9 +74,10 @@ def test_a_command_beside_the_server_is_told_and_ends_streams_within_a_second(
         made = installation.told("keys", "create", *owned)
         with following(service, made["key"]) as theirs:
             installation.told("keys", "revoke", str(made["id"]))
-            started = time.monotonic()
-            while theirs.readline():
-                pass
-            assert time.monotonic() - started < 1.5, "on a machine with much else to do"
+            with lateness() as late:
+                started = time.monotonic()
+                while theirs.readline():
+                    pass
+                assert time.monotonic() - started < 1.5 + late.seconds
         assert next_event(stream)["type"] == "api_key.created"
         assert next_event(stream)["type"] == "api_key.revoked"

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from operating import COMMAND, Installation
+from operating import COMMAND, PATIENCE_SECONDS, Installation
 
 ROOT = Path(__file__).parents[2]
 BUILD = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
@@ -44,9 +44,8 @@ def test_the_server_serves_from_its_wheel(tmp_path: Path, monkeypatch: pytest.Mo
     installation = Installation(tmp_path)
     with installation.serving(program=(*COMMAND, "serve")):
         trusting = ssl.create_default_context(cafile=installation.data / "tls" / "ca.pem")
-        with httpx.Client(
-            base_url=f"https://localhost:{installation.port}", verify=trusting
-        ) as one:
+        origin = f"https://localhost:{installation.port}"
+        with httpx.Client(base_url=origin, verify=trusting, timeout=PATIENCE_SECONDS) as one:
             page = one.get("/", headers={"accept": "text/html"}, follow_redirects=True)
             assert page.status_code == 200
             assert "Sign in" in page.text
