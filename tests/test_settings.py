@@ -485,6 +485,32 @@ def test_a_secret_in_the_wrong_setting_does_not_show(tmp_path: Path) -> None:
     assert "hunter2" not in refusal(tmp_path, base_url="https://u:hunter2@a.test/v1")
 
 
+SECRET = "0123456789abcdef" * 4
+
+
+def test_the_installations_secret_is_64_hexadecimal_digits(tmp_path: Path) -> None:
+    assert read(tmp_path, secret_key=SECRET.upper()).secret_key == SECRET
+    assert SECRET not in repr(read(tmp_path, secret_key=SECRET))
+    for wrong in (SECRET[:-1], SECRET + "0", f"g{SECRET[1:]}"):
+        said = refusal(tmp_path, secret_key=wrong)
+        assert "PORTICO_SECRET_KEY) must be 64 hexadecimal digits" in said
+        assert wrong[1:-1] not in said
+
+
+def test_the_secrets_file_is_read_and_one_source_alone_gives_it(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    assert "PORTICO_SECRET_KEY_FILE) cannot be read" in refusal(tmp_path, secret_key_file="secret")
+    file.write_bytes(b"\xff hunter2\n")
+    said = refusal(tmp_path, secret_key_file="secret")
+    assert "holds must be 64 hexadecimal digits" in said
+    assert "hunter2" not in said
+    file.write_text(f"{SECRET}\n")
+    assert read(tmp_path, secret_key_file="secret").secret_key_file == file
+    said = refusal(tmp_path, secret_key_file="secret", secret_key=SECRET)
+    assert "PORTICO_SECRET_KEY_FILE) and secret_key (from PORTICO_SECRET_KEY) both give" in said
+    assert SECRET not in said
+
+
 # The table
 
 

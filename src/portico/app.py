@@ -37,7 +37,7 @@ from portico.jobs.uploads import TakeUploads
 from portico.mounts import mounts
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
-from portico.secret_file import installation_secret
+from portico.secret_file import installation_secret, is_given
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
@@ -82,7 +82,7 @@ class Portico:
         self.clock = clock
         self.random = random
         self.passwords = passwords or Passwords()
-        self.vault = Vault(partial(installation_secret, settings.data, random), random)
+        self.vault = Vault(partial(installation_secret, settings, random), random)
         self.mail_queue = MailQueue(outlet(settings))
         self.destinations = Destinations(settings.webhooks_allow)
         self.sender = sender or Sender(self.destinations, clock)
@@ -130,6 +130,7 @@ class Portico:
             random=self.random,
             tell=published,
             destinations=self.destinations,
+            is_shared=settings.database_url is not None or is_given(settings),
             uploads=settings.data / "uploads" / name,
             events_days=settings.events_days,
             require_second_factor=settings.require_second_factor,
@@ -172,7 +173,8 @@ class Portico:
         return any([await pending(environment.db) for environment in self.environments])
 
     async def ready(self) -> None:
-        """Sees that both environments have a key to sign with."""
+        """Sees that both environments have a key to sign with. Raises `Unavailable` where this
+        installation's secret is not that of the database."""
         for environment in self.environments:
             await environment.signer.ready()
 

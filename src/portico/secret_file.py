@@ -1,13 +1,15 @@
 """The installation's secret: what encrypts the private signing keys in the database.
 
-It is kept beside the certificates and not in the database, so that a copy of that alone signs
-nothing. Where it is lost, new signing keys are made, and what the old ones signed stays valid.
+It is given by a setting, so that all hosts of a database have the same, or made in the data
+directory: never in the database, so that a copy of that alone signs nothing.
 """
 
 import os
 from pathlib import Path
 
-from portico.domain.secrets import Random, mint
+from portico.domain.secrets import Random
+from portico.settings import Settings
+from portico.settings.values import secret_key
 
 NAME = "secret.key"
 _SHORTEST = 32
@@ -17,24 +19,53 @@ class SecretError(Exception):
     """The secret cannot be used: one line for the operator, without the secret."""
 
 
-def installation_secret(data: Path, random: Random) -> bytes:
-    """The secret in the data directory, made where there is none. Raises `SecretError`."""
-    file = data / NAME
+def installation_secret(settings: Settings, random: Random) -> bytes:
+    """The secret that is given, else that of the data directory, made where there is none. Raises
+    `SecretError`."""
+    found = found_secret(settings)
+    if found is not None:
+        return found
+    file = settings.data / NAME
     try:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make(file, mint("", random(32)))
+        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(file, random(32).hex())
+    except OSError as error:
+        raise _unusable(file, error) from error
+    return read_secret(file)
+
+
+def found_secret(settings: Settings) -> bytes | None:
+    """The same, None where it would be made. Raises `SecretError`."""
+    if settings.secret_key is not None:
+        return settings.secret_key.encode()
+    if settings.secret_key_file is not None:
+        return secret_key(read_secret(settings.secret_key_file).decode()).encode()
+    file = settings.data / NAME
+    return read_secret(file) if file.exists() else None
+
+
+def is_given(settings: Settings) -> bool:
+    """Whether a setting says which secret it is."""
+    return settings.secret_key is not None or settings.secret_key_file is not None
+
+
+def read_secret(file: Path) -> bytes:
+    """The secret that a file holds. Raises `SecretError`."""
+    try:
         secret = file.read_bytes().strip()
     except OSError as error:
-        raise SecretError(f"{file} cannot be used: {error.strerror}.") from error
+        raise _unusable(file, error) from error
     if len(secret) < _SHORTEST:
         raise SecretError(f"{file} is damaged: restore it from a copy, or remove it.")
     return secret
 
 
+def _unusable(file: Path, error: OSError) -> SecretError:
+    return SecretError(f"{file} cannot be used: {error.strerror}.")
+
+
 def _make(file: Path, secret: str) -> None:
     """Writes the file whole or not at all, where there is none; several processes may do so."""
-    if file.exists():
-        return
     draft = file.with_name(f".{NAME}-{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as draft_file:

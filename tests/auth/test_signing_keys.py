@@ -2,14 +2,18 @@
 
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from joserfc.jwk import RSAKey
 
-from driving import NOON, Api, refused
+from driving import NOON, Api, FakeClock, refused
+from portico.app import Portico
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Unavailable
 from portico.secret_file import NAME as SECRET_FILE
+from portico.settings import Settings
 from portico.storage.signing_keys import SigningKey
 from signing_in import AUTH, Visitor, login_of, read
 
@@ -149,7 +153,8 @@ async def test_a_private_key_is_nowhere_readable(api: Api) -> None:
             assert trace[: len(trace) // 2] not in text
 
 
-async def test_another_installations_secret_opens_no_key_and_a_new_one_signs(
+@pytest.mark.parametrize("environ", ["sqlite+memory"], indirect=True)
+async def test_with_another_secret_a_directorys_own_database_gets_a_new_key_that_signs(
     api: Api, visitor: Visitor
 ) -> None:
     ada = await api.account()
@@ -168,3 +173,47 @@ async def test_another_installations_secret_opens_no_key_and_a_new_one_signs(
 async def test_a_key_of_another_name_cannot_be_put_in_its_place(api: Api) -> None:
     row, _ = await opened(api)
     assert api.portico.vault.open(row.private_key, "another") is None
+
+
+async def refused_host(settings: Settings, clock: FakeClock) -> None:
+    """Sees that a host with these settings refuses to start, and to make a signing key."""
+    other = Portico(settings, clock=clock)
+    with pytest.raises(Unavailable, match=r"another secret .* secret_key_file"):
+        await other.open()
+    for at_once in (False, True):
+        with pytest.raises(Unavailable, match="another secret"):
+            await other.live.signer.rotate(OPERATOR, at_once=at_once)
+    await other.close()
+
+
+async def test_a_host_that_is_given_another_secret_refuses_to_start(
+    api: Api, visitor: Visitor
+) -> None:
+    before = await published(visitor)
+    await refused_host(replace(api.settings, secret_key="ab" * 32), api.clock)
+    assert await published(visitor) == before
+
+
+@pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)
+async def test_a_second_directory_shares_the_secret_or_refuses_to_start(
+    api: Api, visitor: Visitor
+) -> None:
+    before = await published(visitor)
+    second = replace(api.settings, data=api.settings.data / "second")
+    await refused_host(second, api.clock)
+    assert await published(visitor) == before
+    other = Portico(replace(second, secret_key_file=api.settings.data / SECRET_FILE))
+    await other.open()
+    assert await published(visitor) == before
+    await other.close()
+
+
+async def test_a_host_whose_clock_is_behind_makes_no_second_first_key(
+    api: Api, visitor: Visitor
+) -> None:
+    before = await published(visitor)
+    other = Portico(api.settings, clock=FakeClock(NOON - 2000))
+    await other.open()
+    assert await published(visitor) == before
+    assert read(other.live.signer.sign({}, NOON - 2000))[0]["kid"] == before[0]
+    await other.close()

@@ -66,6 +66,7 @@ def environment(api: Api, database: Database) -> Environment:
         tell=published,
         destinations=Destinations(),
         require_second_factor="off",
+        is_shared=False,
         uploads=api.live.uploads_directory,
         events_days=30,
         has_mail_server=False,

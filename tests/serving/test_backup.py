@@ -241,3 +241,20 @@ def test_nothing_to_back_up_is_said(tmp_path: Path, postgres: PostgresServer) ->
     code, line = empty.refused("backup", str(tmp_path / "b.tar"))
     assert (code, "nothing to back up" in line) == (1, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_holds_the_secret_that_a_setting_gives(tmp_path: Path) -> None:
+    empty = Installation(tmp_path).having(secret_key="ab" * 32)
+    empty.told("init")
+    assert not (empty.data / "secret.key").exists()
+    archive = tmp_path / "backup.tar"
+    empty.told("backup", str(archive))
+    elsewhere = Installation(tmp_path / "elsewhere")
+    elsewhere.directory.mkdir()
+    code, line = elsewhere.having(secret_key="cd" * 32).refused("restore", str(archive))
+    assert (code, "another secret" in line, "cdcd" in line) == (1, True, False)
+    elsewhere.told("restore", str(archive))
+    restored = elsewhere.data / "secret.key"
+    assert restored.read_text() == "ab" * 32 + "\n"
+    assert stat.S_IMODE(restored.stat().st_mode) == 0o600
+    assert elsewhere.told("doctor")["ok"] is True

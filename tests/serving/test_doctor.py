@@ -101,6 +101,21 @@ def test_a_damaged_secret_is_a_problem(installation: Installation) -> None:
     assert (code, f"{secret} is damaged" in line) == (1, True)
 
 
+def test_another_secret_than_the_databases_is_a_problem(installation: Installation) -> None:
+    file = installation.directory / "secret"
+    file.write_text("ab" * 32)
+    file.chmod(0o644)
+    given = installation.having(secret_key_file=str(file))
+    problems = examined(given)
+    assert set(problems) == {"secret files", "live signing keys", "sandbox signing keys"}
+    assert "another secret" in problems["live signing keys"]["message"]
+    code, line = given.refused("serve")
+    assert (code, "another secret" in line) == (1, True)
+    shutil.copy(installation.data / "secret.key", file)
+    file.chmod(0o600)
+    assert examined(given) == {}
+
+
 def test_a_full_disk_is_seen_coming(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

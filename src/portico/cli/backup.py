@@ -1,7 +1,6 @@
 """`portico backup` and `portico restore`: everything that cannot be made again, in one file."""
 
 import asyncio
-import os
 import shutil
 import tempfile
 from argparse import Namespace
@@ -18,7 +17,7 @@ from portico.cli.output import CommandError, answer, plain
 from portico.contract.envelope import timestamp
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.secret_file import NAME as SECRET
-from portico.secret_file import SecretError, installation_secret
+from portico.secret_file import SecretError, found_secret, is_given, read_secret
 from portico.settings import Settings
 from portico.storage.database import Engine
 from portico.storage.migrate import MigrationError, due, shipped
@@ -77,7 +76,7 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
     work.mkdir(mode=0o700)
     try:
         manifest = unpack(archive, work)
-        _check_secrets(work)
+        _check_secrets(settings, work)
         if manifest.engine == "sqlite":
             _check_sqlite(settings, work)
         else:
@@ -97,8 +96,10 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     (work / "tls").mkdir()
     for path in (*(settings.data / "tls").glob("*.pem"), *(settings.data / "tls").glob("*.key")):
         shutil.copy2(path, work / "tls" / path.name)
-    if (settings.data / SECRET).exists():
-        shutil.copy2(settings.data / SECRET, work / SECRET)
+    secret = found_secret(settings)
+    if secret is not None:
+        (work / SECRET).touch(mode=0o600)
+        (work / SECRET).write_bytes(secret + b"\n")
     if settings.database_url is None:
         for environment in ENVIRONMENTS:
             copy(database_file(settings, environment), work / f"{environment}.db")
@@ -159,11 +160,16 @@ def _check_ledger(name: str, engine: Engine, applied: Sequence[Sequence[Any]]) -
         raise CommandError(f"The backup's {name} does not fit: {plain(str(error))}") from error
 
 
-def _check_secrets(work: Path) -> None:
+def _check_secrets(settings: Settings, work: Path) -> None:
     """That keys and certificates are what a server takes, where there are any."""
     try:
         if (work / SECRET).exists():
-            installation_secret(work, os.urandom)
+            secret = read_secret(work / SECRET)
+            if is_given(settings) and found_secret(settings) != secret:
+                raise CommandError(
+                    "The backup was made with another secret than secret_key_file"
+                    " (PORTICO_SECRET_KEY) gives: give that one, or none, which takes the backup's."
+                )
         # The server's own pair is renewed where it does not fit; clients trust the authority.
         authority = work / "tls" / "ca.key"
         if authority.exists():

@@ -6,7 +6,6 @@ import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from portico.http.readiness import BEHIND
 from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
 from portico.secret_file import NAME as SECRET
-from portico.secret_file import SecretError, installation_secret
+from portico.secret_file import SecretError, found_secret, is_given
 from portico.services.vault import Vault
 from portico.settings import Settings
 from portico.settings.values import redacted
@@ -98,11 +97,11 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
 
 
 def secret_files(settings: Settings) -> Iterator[Finding]:
-    """Private keys that more can read than must. A group may share the configured one."""
+    """Private keys that more can read than must. A group may share configured ones."""
     own = (*settings.data.glob(SECRET), *sorted((settings.data / "tls").glob("*.key")))
     keys = [(path, 0o077) for path in own]
-    if settings.tls_key is not None:
-        keys.append((settings.tls_key, 0o007))
+    configured = filter(None, (settings.tls_key, settings.secret_key_file))
+    keys += [(path, 0o007) for path in configured]
     exposed = [path for path, others in keys if path.stat().st_mode & others]
     for path in exposed:
         yield wrong("secret files", f"{path} can be read by others", f"chmod 600 {path}")
@@ -199,14 +198,19 @@ async def _signing(settings: Settings, environment: str, db: Database) -> Findin
     """Whether a private signing key can be decrypted."""
     check = f"{environment} signing keys"
     rows = [row for row in await SigningKeys(db).all() if row.retires_at is None]
-    vault = Vault(partial(installation_secret, settings.data, os.urandom), os.urandom)
-    # To look for the secret must not make one.
-    found = (settings.data / SECRET).exists()
     try:
-        if found and any(vault.open(row.private_key, row.kid) for row in rows):
-            return well(check, f"{len(rows)} published, one of them signs here")
+        secret = found_secret(settings)  # which makes none
     except SecretError as error:
         return wrong(check, str(error).rstrip("."), "restore it from a backup")
+    if not rows:
+        return well(check, "none yet: the first start makes one")
+    if secret is not None:
+        vault = Vault(lambda: secret, os.urandom)
+        if any(vault.open(row.private_key, row.kid) for row in rows):
+            return well(check, f"{len(rows)} published, one of them signs here")
+    if settings.database_url or is_given(settings):
+        message = "the database was made with another secret than this host has"
+        return wrong(check, message, "give all hosts the same one by secret_key_file")
     advice = "restore it from a backup; without it, the server makes a new signing key"
     return notice(check, f"{settings.data / SECRET} does not open the private keys", advice)
 

@@ -15,6 +15,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from portico.domain.audit import SYSTEM, By
+from portico.domain.errors import Unavailable
 from portico.domain.events.signing_in import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.times import SECOND
@@ -40,10 +41,8 @@ class _Pair(NamedTuple):
 
 
 class Signer:
-    """The signing keys of one environment, at work.
-
-    Keys that another installation's secret encrypted are published like one's own, and sign there.
-    """
+    """The signing keys of one environment, at work: all are published, and those sign that the
+    installation's secret opens."""
 
     def __init__(
         self, wiring: Wiring, engines: Engines, keys: SigningKeys, change: Changes
@@ -59,19 +58,32 @@ class Signer:
         self._private: dict[str, RSAKey | None] = {}
 
     async def ready(self) -> None:
-        """Sees that there is a key to sign with: where there is none, makes it."""
+        """Sees that there is a key to sign with: where there is none, makes it, which signs at
+        once. Raises `Unavailable` where hosts share keys that are under another secret."""
         await self._refresh()
-        if self._signing() is not None:
+        if self._opens():
             return
         pair = self._generate()
 
         async def work(change: Change) -> None:
             self._take(await self._keys.locked(change.tx))
-            if self._signing() is None:
+            if not self._opens():
                 await self._add(change, pair, change.now)
 
         await self._change(SYSTEM, work)
         await self._refresh()
+
+    def _opens(self) -> bool:
+        """Whether there is a key to sign with. Raises `Unavailable` as `ready`."""
+        if self._signing() is not None:
+            return True
+        if self._rows and self._wiring.is_shared:
+            raise Unavailable(
+                "The database was made with another secret than this host has: give it that of the"
+                " others by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY, such"
+                " as a copy of secret.key in the first host's data directory."
+            )
+        return False
 
     def sign(self, claims: dict[str, Any], now: int) -> str:
         """A token with these claims, and those that every token has: `iss`, `iat` and `exp`, an
@@ -104,7 +116,7 @@ class Signer:
 
     async def published(self) -> list[dict[str, Any]]:
         """The public keys as JWKs (RFC 7517), those that sign or will sign first."""
-        await self.ready()
+        await self._refresh()
         rows = reversed(self._published(self._wiring.clock()))
         return [msgspec.json.decode(row.public_key) for row in rows]
 
@@ -112,7 +124,10 @@ class Signer:
         """Makes the next key and lets the present ones run out.
 
         With `at_once` it signs now and what the others signed fails now: for a key that leaked.
+        Raises `Unavailable` as `ready`.
         """
+        await self._refresh()
+        self._opens()
         pair = self._generate()
 
         async def work(change: Change) -> SigningKey:
@@ -162,12 +177,13 @@ class Signer:
 
     def _signing(self) -> SigningKey | None:
         """The newest key whose time to sign has come, that can be decrypted here, and that stays
-        published for as long as what it signs is valid."""
+        published for as long as what it signs is valid. Where no such key's time has come, as by a
+        clock behind that of who made the first one, the first that will."""
         now = self._wiring.clock()
-        for row in reversed(self._published(now + ACCESS_SECONDS * SECOND - 1)):
-            if row.signs_at <= now and self._unsealed(row) is not None:
-                return row
-        return None
+        stay = self._published(now + ACCESS_SECONDS * SECOND - 1)
+        usable = [row for row in stay if self._unsealed(row) is not None]
+        due = [row for row in usable if row.signs_at <= now]
+        return due[-1] if due else next(iter(usable), None)
 
     def _unsealed(self, row: SigningKey) -> RSAKey | None:
         if row.kid not in self._private:

@@ -56,6 +56,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     tell: Tell
     destinations: Destinations
     """Where webhooks may lead."""
+    is_shared: bool
+    """Whether other hosts may have the same database, and so must have the same secret."""
     uploads: Path
     """The directory of files on their way in."""
     events_days: int

@@ -43,9 +43,14 @@ class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limi
         values = (
             (setting.name, getattr(self, setting.name), setting.secret) for setting in SETTINGS
         )
-        shown = (f"{name}={redacted(v) if secret and v else v!r}" for name, v, secret in values)
+        shown = (f"{name}={_hidden(v) if secret and v else v!r}" for name, v, secret in values)
         tables = f"plans={self.plans!r}, providers={self.providers!r}"
         return f"Settings({', '.join(shown)}, {tables})"
+
+
+def _hidden(value: str) -> str:
+    """A secret as it may be shown: of a URL the place."""
+    return redacted(value) if "://" in value else "***"
 
 
 GROUPS: tuple[type[Group], ...] = Settings.__bases__

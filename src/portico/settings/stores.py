@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from portico.settings.declaring import Group, declared
-from portico.settings.values import key_prefix, store_url
+from portico.domain.errors import BrokenRule
+from portico.settings.declaring import Group, SettingError, Sources, declared, named
+from portico.settings.values import key_prefix, secret_key, store_url
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -14,6 +15,24 @@ class Stores(Group):
 
     data: Annotated[
         Path, declared("./portico-data", Path, "directory of databases, keys and certificates")
+    ]
+    secret_key_file: Annotated[
+        Path | None,
+        declared(
+            None,
+            Path,
+            "file of the installation's secret, the same on all hosts; unset: `secret.key` in"
+            " `data`, made at the first start",
+        ),
+    ]
+    secret_key: Annotated[
+        str | None,
+        declared(
+            None,
+            secret_key,
+            "the secret itself, 64 hexadecimal digits, in place of `secret_key_file`",
+            secret=True,
+        ),
     ]
     database_url: Annotated[
         str | None,
@@ -43,3 +62,20 @@ class Stores(Group):
             " it",
         ),
     ]
+
+    def check(self, sources: Sources) -> None:
+        """One secret, in a file that can be read."""
+        file = self.secret_key_file
+        if file is None:
+            return
+        name = named("secret_key_file", sources)
+        if self.secret_key is not None:
+            raise SettingError(
+                f"{name} and {named('secret_key', sources)} both give the secret: remove one"
+            )
+        try:
+            secret_key(file.read_bytes().strip().decode("ascii", "replace"))
+        except OSError as error:
+            raise SettingError(f"{name} cannot be read: {error.strerror}: {str(file)!r}") from None
+        except BrokenRule as rule:
+            raise SettingError(f"{name}: what {str(file)!r} holds {rule}") from None

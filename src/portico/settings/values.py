@@ -113,6 +113,15 @@ def store_url(*schemes: str) -> Callable[[str], str]:
     return parse
 
 
+def secret_key(text: str) -> str:
+    """32 random bytes: as 64 hexadecimal digits, or as Portico once wrote them."""
+    if re.fullmatch(r"[0-9A-Fa-f]{64}", text):
+        return text.lower()
+    if not re.fullmatch(r"[0-9A-Za-z_-]{43}", text):
+        raise BrokenRule("must be 64 hexadecimal digits, such as openssl rand -hex 32 prints")
+    return text
+
+
 def key_prefix(text: str) -> str:
     """The beginning of keys. No braces: of what stands in them, a cluster makes a key's slot."""
     if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", text):
