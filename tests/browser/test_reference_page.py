@@ -3,20 +3,20 @@
 import pytest
 from playwright.async_api import expect
 
-from browser.looking import PHONE, Desk, faults, overflow
-
-PARTS = (".side", ".hero", "#errors", "#create_product")
-"""What is repeated on the page, once: it is long, and all of it would take half a minute."""
+from browser.looking import PHONE, Desk, cut_off, faults, overflow
 
 pytestmark = pytest.mark.xdist_group("browser")
 
 
-async def test_the_reference_fits_every_width(desk: Desk) -> None:
+@pytest.mark.parametrize("name", ["", "/create_product", "/deliveries"])
+async def test_the_reference_is_sound_at_every_width(desk: Desk, name: str) -> None:
     async with desk.looking() as page:
-        await page.goto(f"{desk.origin}/v1/docs")
-        for width in (390, 768, 1024, 1280, 1920):
-            await page.set_viewport_size({"width": width, "height": 900})
-            assert await overflow(page) <= 0, width
+        await page.goto(f"{desk.origin}/v1/docs{name}")
+        await page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert await faults(page) == []
+        assert await cut_off(page) == []
+        await page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        assert await faults(page, rules=("color-contrast",)) == []
 
 
 async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk) -> None:
@@ -27,46 +27,67 @@ async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk
         await page.keyboard.type("post products")
         await expect(page.get_by_role("option")).to_have_text("Create a productPOST /products")
         await page.keyboard.press("Enter")
-        create = page.locator("#create_product")
-        await expect(
-            create.get_by_role("link", name="Create a product", exact=True)
-        ).to_be_focused()
-        await expect(create).to_be_in_viewport()
+        await expect(page).to_have_url(f"{desk.origin}/v1/docs/create_product#main")
+        await expect(page.get_by_role("heading", name="Create a product")).to_be_in_viewport()
         await expect(page.locator("#found")).to_be_hidden()
+        await expect(page.locator("main")).to_be_focused()
+        await page.keyboard.press("Tab")
         await page.keyboard.press("Tab")
         await page.keyboard.press("ArrowRight")
-        await expect(create.get_by_role("tab", name="Python")).to_be_focused()
+        await expect(page.get_by_role("tab", name="Python")).to_be_focused()
         await page.keyboard.press("Tab")
-        await expect(create.locator(".python pre")).to_be_focused()
+        await expect(page.locator(".python pre")).to_be_focused()
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
-        await expect(create.locator(".python .copy")).to_have_text("Copied")
+        await expect(page.locator(".python .copy")).to_have_text("Copied")
         copied = await page.evaluate("navigator.clipboard.readText()")
         assert copied.startswith("from decimal import Decimal\nfrom portico_client import Client")
         assert copied.endswith("print(product.id)")
         # The language holds everywhere, and at the next visit.
-        await page.goto(f"{desk.origin}/sandbox/v1/docs#delete_user")
-        await expect(page.locator("#delete_user .python pre")).to_be_visible()
-        await expect(page.locator("#delete_user .curl pre")).to_be_hidden()
+        await page.goto(f"{desk.origin}/sandbox/v1/docs/delete_user")
+        await expect(page.locator(".python pre")).to_be_visible()
+        await expect(page.locator(".curl pre")).to_be_hidden()
+        # From every page all of the reference is found.
         await page.keyboard.press("/")
         await page.keyboard.type("412")
+        await expect(page.get_by_role("option")).to_have_count(1)
         await page.keyboard.press("ArrowDown")
         await page.keyboard.press("ArrowUp")
         await page.keyboard.press("Enter")
         await expect(page.locator("tr", has_text="PRECONDITION_FAILED")).to_be_focused()
+        await expect(page).to_have_url(f"{desk.origin}/sandbox/v1/docs#412-PRECONDITION_FAILED")
         await page.keyboard.press("/")
         await page.keyboard.type("nobody has this")
         await expect(page.get_by_role("option")).to_have_text("Nothing found")
         await page.keyboard.press("Enter")
         await page.keyboard.press("Escape")
         await expect(page.get_by_label("Search the reference")).to_have_value("")
+        await page.keyboard.type("rate limits")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Rate limits")).to_be_in_viewport()
+
+
+async def test_an_address_from_when_all_was_on_one_page_leads_on(desk: Desk) -> None:
+    async with desk.looking() as page:
+        await page.goto(f"{desk.origin}/v1/docs#create_product")
+        await expect(page).to_have_url(f"{desk.origin}/v1/docs/create_product")
+        await page.goto(f"{desk.origin}/v1/docs#products")
+        await expect(page.get_by_role("heading", name="Products")).to_be_in_viewport()
+        await page.evaluate("location.hash = 'deliveries'")
+        await expect(page).to_have_url(f"{desk.origin}/v1/docs/deliveries")
+    async with desk.looking(script=False) as page:
+        await page.goto(f"{desk.origin}/v1/docs#create_product")
+        line = page.get_by_role("link", name="Create a product").last
+        await expect(line).to_be_in_viewport()
+        await line.click()
+        await expect(page).to_have_url(f"{desk.origin}/v1/docs/create_product")
 
 
 async def test_every_language_can_be_read_without_javascript(desk: Desk) -> None:
     async with desk.looking(script=False, size=PHONE) as page:
-        await page.goto(f"{desk.origin}/v1/docs")
+        await page.goto(f"{desk.origin}/v1/docs/create_product")
         for language in ("curl", "python", "typescript"):
-            example = page.locator(f"#create_product .{language} pre")
+            example = page.locator(f".{language} pre")
             await expect(example).to_be_visible()
             await expect(example).to_have_attribute("tabindex", "0")
         await expect(page.get_by_label("Search the reference")).to_be_hidden()
@@ -78,8 +99,8 @@ async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -
     asked: list[tuple[str, str]] = []
     async with desk.looking(editor) as page:
         page.on("request", lambda one: asked.append((one.method, one.url)))
-        await page.goto(f"{desk.origin}/v1/docs#create_product")
-        create = page.locator("#create_product")
+        await page.goto(f"{desk.origin}/v1/docs/create_product")
+        create = page.locator("main")
         await create.get_by_role("link", name="Try it in the sandbox").press("Enter")
         await create.get_by_label("Body").fill('{"name": "Lamp", "category": "a", "price":')
         await create.get_by_role("button", name="Send to the sandbox").press("Enter")
@@ -95,7 +116,7 @@ async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -
         await expect(came.locator(".outcome")).to_have_text("201 Created")
         await expect(came).to_contain_text(f"{desk.origin}/sandbox/v1/products/")
         await expect(came.locator("pre")).to_contain_text('"price": 2')
-        assert await faults(page, *PARTS) == []
+        assert await faults(page) == []
         assert await overflow(page) <= 0
         await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
         assert await overflow(page) <= 0
@@ -105,8 +126,8 @@ async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -
     with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
         assert caller.get("/v1/products?search=Lamp&category=a").json()["data"] == []
     async with desk.looking(viewer, expected=("status of 403",)) as page:
-        await page.goto(f"{desk.origin}/v1/docs#delete_product")
-        delete = page.locator("#delete_product")
+        await page.goto(f"{desk.origin}/v1/docs/delete_product")
+        delete = page.locator("main")
         await delete.get_by_role("link", name="Try it in the sandbox").click()
         await delete.get_by_role("button", name="Send to the sandbox").click()
         await expect(delete.locator(".outcome")).to_have_text("403 Forbidden")
@@ -124,8 +145,8 @@ async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -
 async def test_an_operation_is_tried_without_javascript(desk: Desk) -> None:
     editor = desk.person("editor")
     async with desk.looking(script=False, size=PHONE) as page:
-        await page.goto(f"{desk.origin}/sandbox/v1/docs#create_product")
-        create = page.locator("#create_product")
+        await page.goto(f"{desk.origin}/sandbox/v1/docs/create_product")
+        create = page.locator("main")
         await create.get_by_role("link", name="Try it in the sandbox").click()
         await page.get_by_role("link", name="Sign in").click()
         await page.get_by_label("E-mail").fill(editor.email)
@@ -136,4 +157,4 @@ async def test_an_operation_is_tried_without_javascript(desk: Desk) -> None:
         await expect(page.get_by_text('"Desk lamp"').last).to_be_visible()
         assert await overflow(page) <= 0
         await page.get_by_role("link", name="Reference").click()
-        await expect(create).to_be_in_viewport()
+        await expect(page).to_have_url(f"{desk.origin}/sandbox/v1/docs/create_product")

@@ -1,13 +1,14 @@
-"""The reference page: complete, valid, of one piece with the document, and closed to the world."""
+"""The reference: complete, valid, of one piece with the document, and closed to the world."""
 
 import gzip
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urldefrag, urljoin
 
-import httpx
 import pytest
 
 from driving import Api, settings_for
@@ -17,13 +18,16 @@ from portico.http.openapi import Part, document
 from portico.mounts import V1
 from portico.pages.files import DOCS_ASSETS, asset_path
 from portico.pages.filters import coloured, prose
-from portico.pages.reference import page
+from portico.pages.reference import DELIVERIES, Reference
 from portico.services.wiring import Addresses
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 STATIC = Path(__file__).parents[2] / "src/portico/pages/static"
 BASE = STATIC / "base.css"
-LOCAL = r"(#|(https://localhost:8443/auth/)?openapi\.json$|static/[0-9a-f]{16}-(docs\.(css|js)|icon\.svg)$)"
+LOCAL = (
+    r"#[\w-]+$|(\.\./)?(docs(/\w+)?(#[\w-]+)?$|openapi\.json$"
+    r"|static/[0-9a-f]{16}-(docs\.(css|js)|icon\.svg)$)|\w+$|https://localhost:8443/auth/openapi\.json$"
+)
 
 ADDRESSES = Addresses(ADDRESS, AUTH_ADDRESS, "https://localhost:8443/dashboard")
 
@@ -64,8 +68,16 @@ class Reading(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def shown(described: dict[str, Any]) -> Reading:
-    return Reading(page(described, ADDRESSES))
+def pages(described: dict[str, Any]) -> dict[str, Reading]:
+    """All pages, by their addresses."""
+    reference = Reference(described, ADDRESSES)
+    names = [operation["operationId"] for operation in operations(described)]
+    return {
+        f"{ADDRESS}/docs": Reading(reference.index()),
+        **{
+            f"{ADDRESS}/docs/{name}": Reading(reference.page(name)) for name in (*names, DELIVERIES)
+        },
+    }
 
 
 def operations(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -73,62 +85,96 @@ def operations(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from item.values()
 
 
-def test_it_shows_every_operation_error_and_plan(shown: Reading, described: dict[str, Any]) -> None:
-    for operation in operations(described):
-        assert operation["operationId"] in shown.values("id")
-        assert operation["summary"] in shown.text
-    for path in described["paths"]:
-        assert path in shown.text
+def test_it_shows_every_operation_error_and_plan(
+    pages: dict[str, Reading], described: dict[str, Any]
+) -> None:
+    index = pages[f"{ADDRESS}/docs"]
+    for path, item in described["paths"].items():
+        for method, operation in item.items():
+            assert operation["operationId"] in index.values("id")
+            shown = pages[f"{ADDRESS}/docs/{operation['operationId']}"]
+            for text in (operation["summary"], path, method.upper()):
+                assert text in index.text
+                assert text in shown.text
+            for status in operation["responses"]:
+                assert f"{status} {HTTPStatus(int(status)).phrase}" in shown.text
     for error in described["x-errors"]:
-        assert error["code"] in shown.text
-    assert "100,000" in shown.text
-    assert 'curl -X PATCH \\\n  -H "Authorization: Bearer $API_KEY"' in shown.text
-    assert "curl -X POST \\\n  -H 'Content-Type: application/json'" in shown.text
-    assert "-d grant_type='authorization_code'" in shown.text
-    assert "\n  https://localhost:8443/auth/token" in shown.text
-    assert 'curl -X DELETE \\\n  -b "__Host-session=$SESSION"' in shown.text
+        assert error["code"] in index.text
+    assert "100,000" in index.text
 
 
-def test_it_shows_what_webhooks_are_sent(shown: Reading, described: dict[str, Any]) -> None:
-    assert "deliveries" in shown.values("id")
+def test_it_shows_how_an_operation_is_called(pages: dict[str, Reading]) -> None:
+    for name, call in {
+        "change_user": 'curl -X PATCH \\\n  -H "Authorization: Bearer $API_KEY"',
+        "login": "curl -X POST \\\n  -H 'Content-Type: application/json'",
+        "token": "-d grant_type='authorization_code'",
+        "revoke": "\n  https://localhost:8443/auth/revoke",
+        "delete_session": 'curl -X DELETE \\\n  -b "__Host-session=$SESSION"',
+    }.items():
+        assert call in pages[f"{ADDRESS}/docs/{name}"].text
+
+
+def test_it_shows_what_webhooks_are_sent(
+    pages: dict[str, Reading], described: dict[str, Any]
+) -> None:
+    shown = pages[f"{ADDRESS}/docs/{DELIVERIES}"]
     for name in (*described["webhooks"], "webhook-signature", "Retry-After", "2XX", "410"):
         assert name in shown.text
     assert '"previous": {\n    "price": 19.95\n  }' in shown.text
 
 
-def test_it_loads_and_links_nothing_of_another_host(shown: Reading) -> None:
-    links = shown.values("href", "src")
-    assert links
-    for link in links:
-        assert re.match(LOCAL, link), link
-    assert not shown.tags & {"style", "iframe", "object", "form", "base"}
-    scripts = [link for tag, name, link in shown.attributes if (tag, name) == ("script", "src")]
-    assert len(scripts) == shown.opened.count("script") == 1
-    assert not shown.values("style", "onclick", "onload")
+def test_it_loads_and_links_nothing_of_another_host(pages: dict[str, Reading]) -> None:
+    for shown in pages.values():
+        links = shown.values("href", "src")
+        assert links
+        for link in links:
+            assert re.match(LOCAL, link), link
+        assert not shown.tags & {"style", "iframe", "object", "form", "base"}
+        scripts = [link for tag, name, link in shown.attributes if (tag, name) == ("script", "src")]
+        assert len(scripts) == shown.opened.count("script") == 1
+        assert not shown.values("style", "onclick", "onload")
     for style in STATIC.glob("*.css"):
         assert not re.search(r"url\(|@import", style.read_text())
 
 
-def test_every_link_into_the_page_leads_somewhere(shown: Reading) -> None:
-    anchors = [link[1:] for link in shown.values("href") if link.startswith("#")]
-    ids = shown.values("id")
-    assert len(set(ids)) == len(ids)
-    assert len(anchors) > 20
-    assert set(anchors) <= set(ids)
+def test_every_link_to_a_page_or_into_one_leads_somewhere(pages: dict[str, Reading]) -> None:
+    walked = set()
+    for address, shown in pages.items():
+        ids = shown.values("id")
+        assert len(set(ids)) == len(ids)
+        for link in shown.values("href"):
+            there, anchor = urldefrag(urljoin(address, link))
+            if "/docs" in there:
+                assert there in pages, link
+                assert not anchor or anchor in pages[there].values("id"), link
+                walked.add(there)
+    assert walked == set(pages)
 
 
-def test_it_can_be_walked_by_keyboard_and_read_aloud(shown: Reading) -> None:
-    assert ("html", "lang", "en") in shown.attributes
-    first = next(value for tag, name, value in shown.attributes if tag == "a" and name == "href")
-    assert first == "#main"
-    assert {"main", "nav", "header", "footer", "h1", "h2", "h3"} <= shown.tags
-    assert all(value in ("0", "-1") for value in shown.values("tabindex"))
+def test_one_page_leads_to_the_next(pages: dict[str, Reading]) -> None:
+    at, seen = f"{ADDRESS}/docs/list_users", []
+    while at:
+        seen.append(at)
+        found = re.search(r"rel next href (\w+)", _links(pages[at]))
+        at = urljoin(at, found[1]) if found else ""
+    assert sorted(seen) == sorted(pages)[1:]
+    assert "rel prev" not in _links(pages[seen[0]])
+
+
+def test_it_can_be_walked_by_keyboard_and_read_aloud(pages: dict[str, Reading]) -> None:
+    for shown in pages.values():
+        assert ("html", "lang", "en") in shown.attributes
+        first = next(to for tag, name, to in shown.attributes if (tag, name) == ("a", "href"))
+        assert first == "#main"
+        assert {"main", "nav", "header", "footer", "h1", "h2"} <= shown.tags
+        assert shown.opened.count("h1") == 1
+        assert all(value in ("0", "-1") for value in shown.values("tabindex"))
 
 
 def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]) -> None:
     hostile = "<script>alert(1)</script>`<b>`"
     info = {**described["info"], "title": hostile, "description": hostile}
-    text = page({**described, "info": info}, ADDRESSES)
+    text = Reference({**described, "info": info}, ADDRESSES).index()
     assert "<script>" not in text
     assert "<code>&lt;b&gt;</code>" in text
     assert "<script" not in prose(f"```\n{hostile}\n```")
@@ -154,6 +200,11 @@ def test_its_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
         assert contrast(colours["edge"], colours[back]) >= 3, back
 
 
+def _links(page: Reading) -> str:
+    """The attributes of links."""
+    return " ".join(f"{name} {value}" for tag, name, value in page.attributes if tag == "a")
+
+
 def contrast(one: str, other: str) -> float:
     """The contrast ratio of two colours (WCAG 2.2, 1.4.3)."""
     lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
@@ -168,29 +219,33 @@ def luminance(colour: str) -> float:
 
 async def test_it_is_served_to_anyone_with_all_that_it_needs(api: Api) -> None:
     stranger = api.stranger()
-    answer = await stranger.get("/docs")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert "x-ratelimit-limit" not in answer.headers
-    links = Reading(answer.text).values("href", "src")
-    for link in {link for link in links if not link.startswith("#") and "/try?" not in link}:
-        file = await stranger.get(str(httpx.URL("https://localhost:8443/v1/docs").join(link)))
-        assert file.status_code == 200, link
-        forever = "public, max-age=31536000, immutable"
-        revalidated = "public, no-cache"
-        wanted = revalidated if link.endswith("openapi.json") else forever
-        assert file.headers["cache-control"] == wanted
-    again = await stranger.get("/docs", headers={"if-none-match": answer.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
+    for address in (f"{ADDRESS}/docs", f"{ADDRESS}/docs/list_users"):
+        answer = await stranger.get(address)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert "x-ratelimit-limit" not in answer.headers
+        links = {link for link in Reading(answer.text).values("href", "src") if "/try?" not in link}
+        for link in {urljoin(address, link) for link in links}:
+            file = await stranger.get(link)
+            assert file.status_code == 200, link
+            forever = "public, max-age=31536000, immutable"
+            wanted = forever if "/static/" in link else "public, no-cache"
+            assert file.headers["cache-control"] == wanted
+        again = await stranger.get(address, headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    assert (await stranger.get(f"{ADDRESS}/docs/nothing")).status_code == 401
 
 
-async def test_all_of_it_is_light(api: Api) -> None:
+async def test_all_of_it_is_light(api: Api, pages: dict[str, Reading]) -> None:
     stranger = api.stranger()
-    answer = await stranger.get("/docs")
     loaded = [asset_path(name) for name in DOCS_ASSETS]
-    assert all(path in answer.text for path in loaded)
-    files = [answer.content, *[(await stranger.get(f"/{path}")).content for path in loaded]]
-    assert sum(len(gzip.compress(file)) for file in files) < 60_000
+    files = [(await stranger.get(f"/{path}")).content for path in loaded]
+    beside = sum(len(gzip.compress(file)) for file in files)
+    for address, shown in pages.items():
+        answer = await stranger.get(address)
+        assert all(path in answer.text for path in loaded)
+        assert len(gzip.compress(answer.content)) + beside < 30_000, address
+        assert len(shown.opened) < 900, address
 
 
 async def test_its_headers_forbid_what_it_does_not_need(api: Api) -> None:
@@ -205,7 +260,7 @@ async def test_its_headers_forbid_what_it_does_not_need(api: Api) -> None:
 
 
 async def test_the_sandbox_has_a_page_of_its_own_address(api: Api) -> None:
-    answer = await api.stranger().get("https://localhost:8443/sandbox/v1/docs")
+    answer = await api.stranger().get("https://localhost:8443/sandbox/v1/docs/read_user")
     assert "https://localhost:8443/sandbox/v1/users/17" in answer.text
 
 
@@ -230,4 +285,4 @@ async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_pat
 def test_a_superseded_version_says_so() -> None:
     version_part, nothing = Part("https://localhost:8443/v1", V1), Part("", ())
     described = document(version_part, nothing, DEFAULT_PLANS, [("deprecation", "@0")])
-    assert "This version is superseded." in page(described, ADDRESSES)
+    assert "This version is superseded." in Reference(described, ADDRESSES).page("list_users")

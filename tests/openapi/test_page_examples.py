@@ -34,7 +34,7 @@ ENDING = {"stream_events": Enough, "token": CallbackRejected}
 
 @pytest.fixture(scope="module")
 def shown(described: dict[str, Any]) -> dict[str, Operation]:
-    return {one.id: one for _, one in operations(described, ADDRESSES)}
+    return {one.id: one for one in operations(described, ADDRESSES)}
 
 
 def text(operation: Operation, language: str) -> str:
@@ -129,7 +129,7 @@ def test_examples_know_where_they_are_and_whom_to_trust(described: dict[str, Any
         "https://home.test",
         authority=Path("/srv/our data/ca.pem"),
     )
-    shown = {one.id: one for _, one in operations(described, addresses)}
+    shown = {one.id: one for one in operations(described, addresses)}
     curl = "curl --cacert '/srv/our data/ca.pem'"
     python = """from portico_client import Client, Login
 

@@ -196,7 +196,7 @@ def test_whoever_reads_no_answer_to_settings_or_pings_is_not_read_either(
 def test_whoever_takes_none_of_what_was_answered_is_ended(service: Service) -> None:
     with Multiplexed(service, window=0) as connection:
         for _ in range(4):
-            connection.begin("/v1/docs")
+            connection.begin("/v1/openapi.json")
         began = time.monotonic()
         connection.end()
         assert time.monotonic() - began < 10
@@ -205,7 +205,7 @@ def test_whoever_takes_none_of_what_was_answered_is_ended(service: Service) -> N
 
 def test_whoever_takes_it_slowly_gets_it_whole(service: Service) -> None:
     with Multiplexed(service, window=16 * KIB) as connection:
-        answers = connection.answers([connection.begin("/v1/docs") for _ in range(8)])
+        answers = connection.answers([connection.begin("/v1/openapi.json") for _ in range(8)])
         assert {answer.status for answer in answers} == {200}
         assert len({answer.body for answer in answers}) == 1
 

@@ -1,8 +1,8 @@
 """What a reader needs: the OpenAPI documents of every mounted version and of the authorization
-server beside it, and a page made of both."""
+server beside it, and pages made of both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,7 +12,7 @@ from portico.domain.limits import Plan
 from portico.http.cors import PUBLISHED, Sharing
 from portico.http.inside import Inside
 from portico.http.messages import JSON
-from portico.http.openapi import Part, auth_document, document
+from portico.http.openapi import Part, auth_document, document, operation_id
 from portico.http.routing import AnyRoute, Mount, Responder
 from portico.pages.files import (
     DOCS_ASSETS,
@@ -23,7 +23,7 @@ from portico.pages.files import (
     asset_routes,
     file_route,
 )
-from portico.pages.reference import Operation, operations, page
+from portico.pages.reference import DELIVERIES, Operation, Reference, operations
 from portico.pages.site import Accounts
 from portico.pages.trying import PATH, Trying
 
@@ -31,8 +31,9 @@ from portico.pages.trying import PATH, Trying
 def docs_mounts(
     mount: Mount, auth_routes: Sequence[AnyRoute], plans: Mapping[str, Plan], responder: Responder
 ) -> Iterator[Mount]:
-    """For a mount of the API: its `openapi.json`, `docs` and what that page needs, and the
-    `openapi.json` of the authorization server, unless the version is superseded.
+    """For a mount of the API: its `openapi.json`, `docs` with a page below it for each operation,
+    what these need, and the `openapi.json` of the authorization server, unless the version is
+    superseded.
 
     `auth_routes` are the authorization server's, `plans` what the limits allow.
     """
@@ -45,15 +46,23 @@ def docs_mounts(
     alone = partial(document, own, Part(addresses.auth, ()), plans, mount.extra_headers)
     together = partial(document, own, auth, plans, mount.extra_headers)
 
-    def shown() -> File:
-        return File(HTML, page(together(), addresses, trying).encode(), REVALIDATED, SCRIPTED)
+    @cache
+    def reference() -> Reference:
+        return Reference(together(), addresses, trying)
 
+    def page(name: str) -> AnyRoute:
+        return file_route(f"docs/{name}", lambda: _shown(reference().page(name)))
+
+    names = [operation_id(route) for route in (*own.routes, *auth.routes)]
+    if "/webhooks" in {route.path for route in own.routes}:
+        names.append(DELIVERIES)
     below = replace(mount, responder=responder, cors=PUBLISHED)
     yield replace(
         below,
         routes=(
             _json_route(alone),
-            file_route("docs", shown),
+            file_route("docs", lambda: _shown(reference().index())),
+            *map(page, names),
             *asset_routes(DOCS_ASSETS),
         ),
     )
@@ -63,6 +72,10 @@ def docs_mounts(
         yield replace(
             below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(beside),)
         )
+
+
+def _shown(page: str) -> File:
+    return File(HTML, page.encode(), REVALIDATED, SCRIPTED)
 
 
 def _json_route(make: Callable[[], dict[str, object]]) -> AnyRoute:
@@ -81,6 +94,6 @@ def trying_in(
 
     def described() -> Mapping[str, Operation]:
         alone = document(Part(addresses.base, mount.routes), Part(addresses.auth, ()), plans)
-        return {one.id: one for _, one in operations(alone, addresses)}
+        return {one.id: one for one in operations(alone, addresses)}
 
     return Trying(accounts, described, inside)

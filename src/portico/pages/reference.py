@@ -1,10 +1,11 @@
-"""The reference page: an OpenAPI document as a reader meets it."""
+"""The reference: an OpenAPI document as a reader meets it, on a page for each operation and one
+that tells what they have in common and lists them."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,6 +15,9 @@ from portico.pages.html import template
 from portico.services.wiring import Addresses
 
 Json = Mapping[str, Any]
+
+DELIVERIES = "deliveries"
+"""The name of the page that tells what webhooks are sent, beside those of the operations."""
 
 _FEW = 8
 """So many values of an enumeration are listed; of more, their description must tell."""
@@ -51,6 +55,7 @@ class Operation(msgspec.Struct, frozen=True):
     """One endpoint."""
 
     id: str
+    tag: str
     method: str
     path: str
     summary: str
@@ -74,36 +79,72 @@ class Deliveries(msgspec.Struct, frozen=True):
     examples: dict[str, str]
 
 
-def page(document: Json, addresses: Addresses, trying: str = "") -> str:
-    """The page of a document, for whoever calls these `addresses`. `trying` is the address of the
-    page on which operations are tried; empty where they are not."""
-    text = document["info"]["description"].replace("\ncurl ", f"\n{addresses.curl} ")
-    introduction, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
-    guide = [section.split("\n", 1) for section in sections]
-    tagged = list(operations(document, addresses))
-    return template("docs.html").render(
-        document=document,
-        introduction=introduction,
-        guide=[(_anchor(title), title, text) for title, text in guide],
-        tags=[
-            (tag, [found for name, found in tagged if name == tag["name"]])
-            for tag in document["tags"]
-        ],
-        deliveries=_deliveries(document),
-        trying=trying,
-    )
+class Entry(NamedTuple):
+    """A page as others link to it, `name` being the end of its address; `path` is empty where it is
+    the caller's own."""
+
+    name: str
+    method: str
+    title: str
+    path: str
+
+
+class Reference:
+    """The pages of a document."""
+
+    def __init__(self, document: Json, addresses: Addresses, trying: str = "") -> None:
+        """For whoever calls these `addresses`. `trying` is the address of the page on which
+        operations are tried; empty where they are not."""
+        text = document["info"]["description"].replace("\ncurl ", f"\n{addresses.curl} ")
+        self._introduction, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
+        guide = [section.split("\n", 1) for section in sections]
+        self._guide = [(_anchor(title), title, text) for title, text in guide]
+        self._operations = {one.id: one for one in operations(document, addresses)}
+        self._groups = [(tag, self._entries(tag["name"])) for tag in document["tags"]]
+        self._all = [(tag, entry) for tag, entries in self._groups for entry in entries]
+        self._document = document
+        self._trying = trying
+
+    def index(self) -> str:
+        """The page of what all have in common, with a line for each operation."""
+        return self._page("docs.html", None, up="", introduction=self._introduction)
+
+    def page(self, name: str) -> str:
+        """The page of an operation, or that of what webhooks are sent (`DELIVERIES`)."""
+        at = next(at for at, (_, entry) in enumerate(self._all) if entry.name == name)
+        before, entry, after = [None, *(entry for _, entry in self._all), None][at : at + 3]
+        shown = {"up": "../", "tag": self._all[at][0], "before": before, "after": after}
+        if name == DELIVERIES:
+            shown["deliveries"] = _deliveries(self._document)
+            return self._page("docs_deliveries.html", entry, **shown)
+        shown |= {"operation": self._operations[name], "trying": self._trying}
+        return self._page("docs_operation.html", entry, **shown)
+
+    def _page(self, name: str, entry: Entry | None, **values: object) -> str:
+        return template(name).render(
+            document=self._document, groups=self._groups, guide=self._guide, entry=entry, **values
+        )
+
+    def _entries(self, tag: str) -> list[Entry]:
+        entries = [
+            Entry(one.id, one.method, one.summary, one.path)
+            for one in self._operations.values()
+            if one.tag == tag
+        ]
+        if tag == "webhooks":
+            entries.append(Entry(DELIVERIES, "POST", "What webhooks are sent", ""))
+        return entries
 
 
 def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def operations(document: Json, addresses: Addresses) -> Iterator[tuple[str, Operation]]:
-    """Every operation of a document, after the name of its tag."""
+def operations(document: Json, addresses: Addresses) -> Iterator[Operation]:
+    """Every operation of a document."""
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            found = _operation(document, path, method.upper(), operation, addresses)
-            yield operation["tags"][0], found
+            yield _operation(document, path, method.upper(), operation, addresses)
 
 
 def _deliveries(document: Json) -> Deliveries:
@@ -133,6 +174,7 @@ def _operation(
     address = operation.get("servers", document["servers"])[0]["url"] + path
     return Operation(
         id=operation["operationId"],
+        tag=operation["tags"][0],
         method=method,
         path=path,
         summary=operation["summary"],

@@ -46,7 +46,7 @@ function offerLanguages() {
       const id = `example-${number}-${language}`;
       const tab = made("button", { type: "button", role: "tab", id: `${id}-tab`, "aria-controls": id });
       tab.dataset.language = language;
-      tab.textContent = panel.querySelector("h5").textContent;
+      tab.textContent = panel.querySelector("h3").textContent;
       panel.id = id;
       panel.setAttribute("role", "tabpanel");
       panel.setAttribute("aria-labelledby", tab.id);
@@ -107,21 +107,31 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => (button.textContent = "Copy"), 2500);
 });
 
-/** What can be found: each with a title, what else is known of it, and the element that it leads to. */
-function* findable() {
-  for (const heading of document.querySelectorAll(".guide > h2, .tag > h2")) {
-    yield { title: heading.textContent, detail: "", method: "", target: heading.parentElement };
+/** What can be found: each with a title, what else is known of it, and the address that it leads to. The first page of the
+    reference, which is at `index`, tells of all. */
+async function findable(index) {
+  let page = document;
+  if (!page.querySelector(".hero")) {
+    page = new DOMParser().parseFromString(await (await fetch(index)).text(), "text/html");
   }
-  for (const operation of document.querySelectorAll(".operation")) {
-    const [title, method, path] = ["h3", ".line .method", ".path"].map(
-      (part) => operation.querySelector(part)?.textContent ?? "",
-    );
-    yield { title, detail: path, method, target: operation };
+  const texts = (place, ...parts) => parts.map((part) => place.querySelector(part)?.textContent ?? "");
+  const found = [];
+  const add = (title, method, detail, address) => {
+    const text = `${title} ${method} ${detail} ${address}`.toLowerCase();
+    found.push({ title, about: `${method} ${detail}`.trim(), text, href: new URL(address, index).href });
+  };
+  for (const part of page.querySelectorAll(".guide, .tag")) {
+    add(part.querySelector("h2").textContent, "", "", `#${part.id}`);
   }
-  for (const row of document.querySelectorAll("tr[id]")) {
-    const [title, meaning] = ["code", "span"].map((part) => row.querySelector(part).textContent);
-    yield { title, detail: `${row.cells[0].textContent} ${meaning}`, method: "", target: row };
+  for (const line of page.querySelectorAll(".operations > li")) {
+    const [title, method, path] = texts(line, "a", ".method", ".path");
+    add(title, method, path, `${line.querySelector("a").getAttribute("href")}#main`);
   }
+  for (const row of page.querySelectorAll("tr[id]")) {
+    const [status, title, meaning] = texts(row, "td", "code", "span");
+    add(title, "", `${status} ${meaning}`, `#${row.id}`);
+  }
+  return found;
 }
 
 function offerSearch() {
@@ -129,7 +139,8 @@ function offerSearch() {
   const list = document.querySelector("#found");
   if (!field) return;
   field.parentElement.hidden = false;
-  let all;
+  const index = document.querySelector(".brand").href;
+  let all; // a promise, once somebody searches
   let at = 0;
 
   function mark(number) {
@@ -147,20 +158,24 @@ function offerSearch() {
     field.removeAttribute("aria-activedescendant");
   }
 
-  function show() {
+  async function show() {
+    all ??= findable(index);
+    let known;
+    try {
+      known = await all;
+    } catch {
+      all = undefined; // The next letter tries again.
+      return close();
+    }
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    if (!words.length) return close();
-    all ??= [...findable()].map((one) => ({
-      ...one,
-      text: `${one.title} ${one.method} ${one.detail} ${one.target.id}`.toLowerCase(),
-    }));
-    const found = all.filter(({ text }) => words.every((word) => text.includes(word)));
+    if (!words.length || document.activeElement !== field) return close();
+    const found = known.filter(({ text }) => words.every((word) => text.includes(word)));
     const first = ({ title }) => (title.toLowerCase().includes(words[0]) ? 0 : 1);
     found.sort((one, other) => first(one) - first(other));
     list.replaceChildren(
-      ...found.slice(0, MOST_FOUND).map(({ title, method, detail, target }, number) => {
-        const option = made("li", { role: "option", id: `found-${number}`, "data-target": target.id });
-        option.append(made("b", {}, title), made("small", {}, `${method} ${detail}`.trim()));
+      ...found.slice(0, MOST_FOUND).map(({ title, about, href }, number) => {
+        const option = made("li", { role: "option", id: `found-${number}`, "data-href": href });
+        option.append(made("b", {}, title), made("small", {}, about));
         return option;
       }),
     );
@@ -171,12 +186,11 @@ function offerSearch() {
   }
 
   function go(option) {
-    if (!option?.dataset.target) return;
-    const target = document.getElementById(option.dataset.target);
+    if (!option?.dataset.href) return;
     close();
     field.value = "";
-    location.hash = target.id;
-    (target.querySelector("a") ?? target).focus({ preventScroll: true });
+    field.blur();
+    location.assign(option.dataset.href);
   }
 
   field.addEventListener("input", show);
@@ -264,7 +278,15 @@ window.addEventListener("pageshow", (event) => {
   if (event.persisted && document.querySelector(".trying")) location.reload();
 });
 
+/** Whoever comes to the line of an operation, as all that links to it once did, is led on to its page. */
+function leadOn() {
+  const line = document.getElementById(location.hash.slice(1));
+  if (line?.matches(".operations > li")) location.replace(line.querySelector("a").href);
+}
+window.addEventListener("hashchange", leadOn);
+
 document.addEventListener("DOMContentLoaded", () => {
+  leadOn();
   offerLanguages();
   offerCopies(document);
   offerSearch();
