@@ -11,8 +11,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 READY_SECONDS = 30.0
@@ -84,6 +84,12 @@ class RedisServer(Server):
 
     name = "redis-server"
 
+    def __init__(self, directory: Path, *options: str) -> None:
+        """`options` are words of its command line, such as `--replicaof`."""
+        directory.mkdir(exist_ok=True)
+        super().__init__(directory)
+        self._options = options
+
     @property
     def url(self) -> str:
         """The address of database 0."""
@@ -94,7 +100,7 @@ class RedisServer(Server):
         if program is None:
             raise RuntimeError("there is no redis-server here: apt-get install redis-server")
         options = {"--port": str(self.port), "--bind": "127.0.0.1", "--save": ""}
-        return [program, *itertools.chain.from_iterable(options.items())]
+        return [program, *itertools.chain.from_iterable(options.items()), *self._options]
 
     def _answers(self) -> bool:
         try:
@@ -103,6 +109,23 @@ class RedisServer(Server):
                 return connection.recv(64).startswith(b"+PONG")
         except OSError:
             return False
+
+
+class SentinelServer(RedisServer):
+    """A Sentinel that alone decides which of the servers around `primary` is the primary."""
+
+    def __init__(self, directory: Path, primary: RedisServer, name: str) -> None:
+        super().__init__(directory, "--sentinel")
+        self._file = directory / "sentinel.conf"  # which it writes itself
+        self._file.write_text(
+            f"port {self.port}\nbind 127.0.0.1\n"
+            f"sentinel monitor {name} 127.0.0.1 {primary.port} 1\n"
+            f"sentinel down-after-milliseconds {name} 500\n"
+        )
+
+    def _command(self) -> list[str]:
+        program, *_ = super()._command()
+        return [program, str(self._file), *self._options]
 
 
 class PostgresServer(Server):
@@ -184,6 +207,18 @@ def redis_server() -> Iterator[RedisServer]:
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def redis_servers(*options: Sequence[str]) -> Iterator[list[RedisServer]]:
+    """As many of them as there are options, which are words of each one's command line."""
+    with tempfile.TemporaryDirectory(prefix="portico-redis-") as directory, ExitStack() as stack:
+        servers: list[RedisServer] = []
+        for number, words in enumerate(options):
+            servers.append(RedisServer(Path(directory, str(number)), *words))
+            stack.callback(servers[-1].stop)
+            servers[-1].start()
+        yield servers
 
 
 @contextmanager

@@ -180,6 +180,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("database_url", ""),
         ("valkey_url", "http://valkey"),
         ("valkey_url", "valkey:6379"),
+        ("valkey_url", "valkey+sentry://h1/shop"),
+        ("valkey_url", "valkey+cluster://h1:6379,h2:port"),
         ("key_prefix", "shop{1}"),
         ("key_prefix", "two words"),
         ("valkey_url", "redis://[::1"),

@@ -21,7 +21,7 @@ from operating import Installation, free_port, in_database
 from portico.certificates import ensure
 from portico.cli.checks import data_directory
 from portico.settings import load
-from servers import PostgresServer, RedisServer
+from servers import PostgresServer, RedisServer, redis_servers
 
 
 def examined(installation: Installation) -> dict[str, dict[str, Any]]:
@@ -293,6 +293,13 @@ def test_stores_that_answer_are_well(
             away = examined(given)
     assert set(away) == {"Valkey", "server"}
     assert away["server"]["message"].endswith("of its stores, limiter silent")
+
+
+def test_a_replica_that_takes_no_counts_is_told(installation: Installation) -> None:
+    with redis_servers(("--replicaof", "127.0.0.1", "1")) as (replica,):
+        problems = examined(installation.having(valkey_url=replica.url))
+    assert "takes no writes" in problems["Valkey"]["message"]
+    assert "Sentinels" in problems["Valkey"]["advice"]
 
 
 def test_a_setting_that_is_wrong_is_misuse(installation: Installation) -> None:

@@ -216,7 +216,30 @@ async def test_no_error_tells_the_password(own_server: RedisServer) -> None:
 
 @pytest.mark.parametrize("scheme", ["valkey", "valkeys", "redis", "rediss"])
 async def test_every_scheme_is_understood(scheme: str) -> None:
-    await ValkeyLimiter(f"{scheme}://user:word@localhost:6390/3", "live").close()
+    for rest in (
+        "://user:word@localhost:6390/3",
+        "+sentinel://user:word@h1,[::1]:26380/shop?db=3&sentinel_password=other",
+        "+cluster://user:word@h1,h2:6380",
+    ):
+        await ValkeyLimiter(f"{scheme}{rest}", "live").close()
+
+
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        ("valkey+sentinel://:hunter2@h1,h2", "primary's name"),
+        ("valkey+sentinel://:hunter2@h1,h2/shop/3", "primary's name"),
+        ("valkey+cluster://:hunter2@h1,h2/3", "no databases"),
+        ("valkey+cluster://:hunter2@h1,h2?db=3", "no databases"),
+        ("valkey://:hunter2@h1,h2", "several hosts"),
+        ("valkey+sentinel://:hunter2@h1,,h2/shop", "not a usable URL"),
+        ("valkey+clusters://:hunter2@h1", "not a usable URL"),
+    ],
+)
+def test_an_address_of_several_hosts_is_told_what_it_lacks(url: str, line: str) -> None:
+    with pytest.raises(ValueError, match=line) as refusal:
+        ValkeyLimiter(url, "live")
+    assert "hunter2" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

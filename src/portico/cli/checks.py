@@ -1,4 +1,5 @@
-"""What `portico doctor` looks at, each check by itself. None of them changes anything."""
+"""What `portico doctor` looks at, each check by itself. None of them changes anything, but that
+Valkey counts a probe."""
 
 import http.client
 import os
@@ -7,13 +8,10 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from valkey import Valkey
-from valkey.exceptions import ValkeyError
 
 from portico.app import system_clock
 from portico.certificates import RENEWAL_DAYS, CertificateError, check_pair, inspect
@@ -29,6 +27,7 @@ from portico.secret_file import SecretError, found_secret, is_given
 from portico.services.vault import Vault
 from portico.settings import Settings
 from portico.settings.values import redacted
+from portico.state.valkey import ValkeyLimiter
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
 from portico.storage.signing_keys import SigningKeys
@@ -43,6 +42,12 @@ READINESS_BYTES = 4096
 """More than `/readyz` answers."""
 
 ANOTHER_PORT = "stop it, or choose another port"
+
+NO_COUNTS = {
+    "read_only": "name the primary, by Sentinels where that changes, and see to its replicas",
+    "cluster": "begin PORTICO_VALKEY_URL with valkey+cluster://",
+}
+"""What to do about a store that answers and does not count."""
 
 _NEWEST = """
 SELECT max(at) FROM (
@@ -238,32 +243,28 @@ def _compared(check: str, whose: str, theirs: int) -> Finding:
     return well(check, f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
 
 
-def valkey(settings: Settings) -> Iterator[Finding]:
-    """Valkey or Redis: whether it answers, which it is, and its clock."""
+async def valkey(settings: Settings) -> AsyncIterator[Finding]:
+    """Valkey or Redis: whether it counts, which it is, and its clock."""
     if settings.valkey_url is None:
         return
     place = redacted(settings.valkey_url)
     try:
-        # Any: valkey-py's types are those of both its twins at once.
-        client: Any = Valkey.from_url(
-            settings.valkey_url,
-            socket_timeout=ANSWER_SECONDS,
-            socket_connect_timeout=ANSWER_SECONDS,
-        )
-        with client:
-            about = client.info("server")
-            seconds, microseconds = client.time()
-    except (TypeError, ValueError):
-        yield wrong("Valkey", f"{place} is not a usable URL", "correct PORTICO_VALKEY_URL")
+        limiter = ValkeyLimiter(settings.valkey_url, LIVE, settings.key_prefix)
+    except ValueError as error:
+        yield wrong("Valkey", f"{place}: {error}", "correct PORTICO_VALKEY_URL")
         return
-    except (ValkeyError, OSError) as error:
+    try:
+        await limiter.probe()
+        about = await limiter.about()
+    except Unavailable as error:
         advice = "see that it runs and lets this machine in; until then requests get 503"
-        yield wrong("Valkey", f"{place} does not answer: {error}", advice)
+        message = f"{place}: {error.message} {error.__cause__ or ''}".rstrip(". ")
+        yield wrong("Valkey", message, NO_COUNTS.get(error.why, advice))
         return
-    name = "Valkey" if "valkey_version" in about else "Redis"
-    version = about.get("valkey_version") or about.get("redis_version")
-    yield well("Valkey", f"{name} {version} answers")
-    yield _compared("clock", f"{name}'s", int(seconds) * 1000 + int(microseconds) // 1000)
+    finally:
+        await limiter.close()
+    yield well("Valkey", f"{about.name} {about.version} answers")
+    yield _compared("clock", f"{about.name}'s", about.now)
 
 
 async def mail(settings: Settings) -> Finding:

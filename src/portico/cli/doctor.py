@@ -27,7 +27,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         *checks.secret_files(settings),
         *checks.certificate(settings),
         *[finding async for finding in checks.databases(settings)],
-        *checks.valkey(settings),
+        *[finding async for finding in checks.valkey(settings)],
         await checks.mail(settings),
         *checks.server(settings),
     ]

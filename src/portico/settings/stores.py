@@ -47,9 +47,10 @@ class Stores(Group):
         str | None,
         declared(
             None,
-            store_url("valkey", "valkeys", "redis", "rediss"),
-            "`valkey://` or `redis://`, over TLS `valkeys://` or `rediss://`; unset: request"
-            " counts are kept in memory",
+            store_url("valkey", "valkeys", "redis", "rediss", kinds=("+sentinel", "+cluster")),
+            "`valkey://` or `redis://`, over TLS `valkeys://` or `rediss://`;"
+            " `valkey+sentinel://h1:26379,h2:26379/NAME`, `valkey+cluster://h1:6379,h2:6379`;"
+            " unset: request counts are kept in memory",
             secret=True,
         ),
     ]

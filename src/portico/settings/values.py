@@ -94,12 +94,16 @@ def origins(text: str) -> tuple[str, ...]:
     return tuple(origin(part.strip()) for part in text.split(",")) if text.strip() else ()
 
 
-def store_url(*schemes: str) -> Callable[[str], str]:
-    """Makes a parser of URLs with one of `schemes`; only its driver knows the rest of its rules."""
+def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str]:
+    """Makes a parser of URLs with one of `schemes`, which one of `kinds` may follow; only the
+    driver knows the rest of its rules."""
+    known = tuple(f"{scheme}{kind}://" for scheme in schemes for kind in ("", *kinds))
 
     def parse(text: str) -> str:
-        if not text.startswith(tuple(f"{scheme}://" for scheme in schemes)):
-            raise BrokenRule(f"must start with {' or '.join(f'{name}://' for name in schemes)}")
+        if not text.startswith(known):
+            first = " or ".join(f"{scheme}://" for scheme in schemes)
+            more = f", with {' or '.join(kinds)} before the colon where it is one" if kinds else ""
+            raise BrokenRule(f"must start with {first}{more}")
         try:
             for host in urlsplit(text).netloc.rpartition("@")[2].split(","):
                 _ = urlsplit(f"//{host}").port

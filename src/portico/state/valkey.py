@@ -2,10 +2,11 @@
 
 import asyncio
 import hashlib
+import itertools
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from valkey.asyncio import ConnectionPool, Valkey
 from valkey.exceptions import NoScriptError, ReadOnlyError, ValkeyError
 
 from portico.domain.errors import Unavailable
@@ -15,6 +16,7 @@ from portico.domain.times import DAY, MINUTE
 from portico.state import valkey_guard
 from portico.state.callers import Caller, network_of, spelled
 from portico.state.protocol import Claims, Guards
+from portico.state.valkey_client import store
 
 ANSWER_SECONDS = 1.0
 """How long the server may take for one exchange, a new connection included."""
@@ -24,6 +26,7 @@ SENT_AT_ONCE = 256
 
 NO_ANSWER = "The store of the rate limits does not answer."
 NO_WRITES = "The store of the rate limits takes no writes."
+IS_CLUSTER = "The store of the rate limits is a cluster, and valkey_url does not say so."
 
 UNLIMITED = 2**53
 
@@ -46,33 +49,39 @@ return answer
 TAKE_SHA = hashlib.sha1(TAKE.encode(), usedforsecurity=False).hexdigest()
 
 
+ABOUT = "return {redis.call('INFO', 'server'), redis.call('TIME')}"
+
+Arguments = tuple[int | str, ...]
+"""What `TAKE` gets: how many keys, the keys, and the limit of each."""
+
+
+class About(NamedTuple):
+    """Which server answers, and its clock, in epoch milliseconds."""
+
+    name: str
+    version: str
+    now: int
+
+
+class _Line:
+    """Those who wait for one server, and the task that asks it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[asyncio.Future[Any], Arguments]] = []
+        self.sender: asyncio.Task[None] | None = None
+
+
 class ValkeyLimiter:
-    """One environment's rate counters in a Valkey or Redis server. Opens connections when they are
-    needed, and new ones when the server has been away."""
+    """One environment's rate counters in a Valkey or Redis server, or a cluster. Opens connections
+    when they are needed, and new ones when the server has been away."""
 
     def __init__(self, url: str, environment: str, prefix: str = "portico") -> None:
-        """`url` is `valkey://`, `valkeys://` (TLS), `redis://` or `rediss://`, with a password and
-        a database where needed; its query takes the options of valkey-py, such as `ssl_ca_certs`.
-        `prefix` begins every key, and `environment` follows. Raises ValueError, without the URL,
-        for an impossible one.
-        """
-        tls = url.lower().startswith(("valkeys:", "rediss:"))
-        try:
-            # Any, here and below: valkey-py's types are those of its synchronous twin.
-            pool: Any = ConnectionPool.from_url(
-                url,
-                socket_timeout=None,  # the whole exchange is bounded, at less cost than each step
-                **({"ssl_check_hostname": True} if tls else {}),
-            )
-            pool.make_connection()  # only this reads the options; it connects to nothing
-        except (TypeError, ValueError, ValkeyError):
-            # The cause is cut off: it may quote a part of the URL, and so of its password.
-            raise ValueError("the address of the Valkey server is not a usable URL") from None
-        self._client: Any = Valkey.from_pool(pool)
+        """`url` is that of `valkey_client.store`. `prefix` begins every key, and `environment`
+        follows. Raises ValueError, without the URL, for an impossible one."""
+        self._store = store(url)
         self._prefix = prefix
         self._environment = environment
-        self._asked: list[tuple[asyncio.Future[Any], tuple[int | str, ...]]] = []
-        self._sender: asyncio.Task[None] | None = None
+        self._lines: dict[str, _Line] = {}
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """See `protocol.Limiter`."""
@@ -91,11 +100,7 @@ class ValkeyLimiter:
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """See `protocol.Limiter`."""
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                minute, day = await self._client.mget(self._keys(caller, now_ms))
-        except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
-            raise _unavailable(error) from error
+        minute, day = await self._command("MGET", *self._keys(caller, now_ms))
         return int(minute or 0), int(day or 0)
 
     async def enter(self, guards: Guards, now_ms: int) -> Entry:
@@ -124,25 +129,61 @@ class ValkeyLimiter:
 
     async def probe(self) -> None:
         """See `protocol.Limiter`."""
-        await self._ask(1, f"{self._prefix}:{{{self._environment}:probe}}", UNLIMITED)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                samples = await self._store.samples(map(self._probe, range(10_000)))
+        except (ValkeyError, OSError) as error:
+            raise _unavailable(error) from error
+        for keys in samples:
+            await self._ask(len(keys), *keys, *itertools.repeat(UNLIMITED, len(keys)))
+
+    async def about(self) -> About:
+        """Which server it is. Raises `errors.Unavailable` when it does not answer."""
+        told, (seconds, microseconds) = await self._command("EVAL", ABOUT, 1, self._probe(0))
+        fields = dict(line.split(":", 1) for line in told.decode().split("\r\n") if ":" in line)
+        valkey = fields.get("valkey_version")
+        return About(
+            name="Valkey" if valkey else "Redis",
+            version=valkey or fields["redis_version"],
+            now=int(seconds) * 1000 + int(microseconds) // 1000,
+        )
 
     async def close(self) -> None:
         """See `protocol.Limiter`."""
-        if self._sender is not None:
-            await self._sender
-        await self._client.aclose()
+        for line in self._lines.values():
+            if line.sender is not None:
+                await line.sender
+        await self._store.close()
 
     async def _run(self, script: str, callers: Sequence[Caller], *arguments: int | str) -> int:
         """What a script of `valkey_guard` answers. All its keys are in one slot, as one script
         wants them; there are few attempts, so they are sent with the script's text."""
         slot = f"{self._prefix}:{{{self._environment}:guard}}"
         keys = [f"{slot}:{spelled(caller)}" for caller in callers]
+        answer: int = await self._command("EVAL", script, len(keys), *keys, *arguments)
+        return answer
+
+    async def _command(self, *words: int | str) -> Any:
+        """What the server answers to one command, in time. Raises `Unavailable`."""
+        key = words[1] if words[0] == "MGET" else words[3]
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                answer: int = await self._client.eval(script, len(keys), *keys, *arguments)
+                (answer,) = await self._store.send(str(key), [words])
+            if isinstance(answer, Exception):
+                raise answer
         except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
+            await self._recover()
             raise _unavailable(error) from error
         return answer
+
+    def _probe(self, number: int) -> str:
+        """A key of nobody's; each number's is in another slot."""
+        return f"{self._prefix}:{{{self._environment}:probe:{number}}}"
+
+    async def _recover(self) -> None:
+        with suppress(ValkeyError, OSError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._store.recover()
 
     def _keys(self, caller: Caller, now_ms: int) -> tuple[str, str]:
         """The keys of the minute's and the day's count, in one slot with all that are asked for in
@@ -157,41 +198,45 @@ class ValkeyLimiter:
     async def _ask(self, *arguments: int | str) -> list[int]:
         """What the server answers to `TAKE`. What is asked while it answers others is sent
         together, over one connection: under load that halves the time that a request takes."""
+        line = self._lines.setdefault(self._store.line(str(arguments[1])), _Line())
         told = asyncio.get_running_loop().create_future()
-        self._asked.append((told, arguments))
-        if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send())
+        line.asked.append((told, arguments))
+        if line.sender is None or line.sender.done():
+            line.sender = asyncio.create_task(self._send(line))
         answer: list[int] | Exception = await told
         if isinstance(answer, Exception):
             raise _unavailable(answer) from answer
         return answer
 
-    async def _send(self) -> None:
+    async def _send(self, line: _Line) -> None:
         """Asks the server until nobody waits, and tells those who do: an answer, or why none."""
-        while self._asked:
-            asked, self._asked = self._asked[:SENT_AT_ONCE], self._asked[SENT_AT_ONCE:]
+        while line.asked:
+            asked, line.asked = line.asked[:SENT_AT_ONCE], line.asked[SENT_AT_ONCE:]
             answers: list[list[int] | Exception]
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
                     answers = await self._exchange([arguments for _, arguments in asked])
             except Exception as error:  # noqa: BLE001 — whatever it is, those who wait must be told
                 # Who came in the meantime has no better prospects, and has waited as well.
-                asked, self._asked = asked + self._asked, []
+                asked, line.asked = asked + line.asked, []
                 answers = [error] * len(asked)
             for (told, _), answer in zip(asked, answers, strict=True):
                 if not told.done():  # else the request was given up
                     told.set_result(answer)
+            if any(isinstance(answer, Exception) for answer in answers):
+                await self._recover()
 
-    async def _exchange(self, asked: list[tuple[int | str, ...]]) -> list[list[int] | Exception]:
+    async def _exchange(
+        self, asked: Sequence[Arguments], how: tuple[str, str] = ("EVALSHA", TAKE_SHA)
+    ) -> list[list[int] | Exception]:
         """The server's answers to the script's arguments, each an answer or an error."""
-        pipeline = self._client.pipeline(transaction=False)
-        for arguments in asked:
-            pipeline.execute_command("EVALSHA", TAKE_SHA, *arguments)
-        answers: list[list[int] | Exception] = await pipeline.execute(raise_on_error=False)
+        _, key, *_ = asked[0]
+        answers: list[list[int] | Exception] = await self._store.send(
+            str(key), [(*how, *arguments) for arguments in asked]
+        )
         unknown = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
-        if unknown:  # a server that has just started
-            await self._client.script_load(TAKE)
-            again = await self._exchange([asked[i] for i in unknown])
+        if unknown:  # to a server that has just started, or has just become the primary
+            again = await self._exchange([asked[i] for i in unknown], ("EVAL", TAKE))
             for i, answer in zip(unknown, again, strict=True):
                 answers[i] = answer
         return answers
@@ -199,6 +244,10 @@ class ValkeyLimiter:
 
 def _unavailable(error: Exception) -> Unavailable:
     """What to raise for an error of the server or of the way to it."""
-    if isinstance(error, ReadOnlyError):  # of a replica
+    said = str(error)
+    # Of a replica, and of a primary whose replicas are away (`min-replicas-to-write`).
+    if isinstance(error, ReadOnlyError) or said.startswith("NOREPLICAS"):
         return Unavailable(NO_WRITES, why="read_only")
+    if said.startswith(("MOVED", "CROSSSLOT")):
+        return Unavailable(IS_CLUSTER, why="cluster")
     return Unavailable(NO_ANSWER)

@@ -1,0 +1,240 @@
+"""Ways to a Valkey or Redis server: by its address, by Sentinels that know it, or by a cluster."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from valkey.asyncio import Connection, ConnectionPool, Sentinel, Valkey
+from valkey.asyncio.connection import SSLConnection, parse_url
+from valkey.crc import key_slot
+from valkey.exceptions import ResponseError, ValkeyError
+
+NODE_SECONDS = 0.3
+"""How long a Sentinel or a node of a cluster may take: in time for others to be asked."""
+
+SLOTS = 16_384
+
+UNUSABLE = "the address of the Valkey server is not a usable URL"
+NAMELESS = "the hosts must be followed by the primary's name: +sentinel://h1:26379,h2:26379/NAME"
+NUMBERED = "a cluster has no databases: the hosts must not be followed by a path"
+SEVERAL = "several hosts must be Sentinels (+sentinel) or nodes of a cluster (+cluster)"
+
+_PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
+
+# Any, here and below: valkey-py's types are those of its synchronous twin.
+Options = dict[str, Any]
+Place = tuple[str, int]
+Command = tuple[int | str, ...]
+
+
+class OneServer:
+    """One server by its address."""
+
+    def __init__(self, options: Options) -> None:
+        """`options` are those of valkey-py's connections."""
+        secure = options.get("ssl", False)
+        pool: Any = ConnectionPool(
+            connection_class=SSLConnection if secure else Connection,
+            **{key: value for key, value in options.items() if key != "ssl"},
+        )
+        pool.make_connection()  # only this reads the options; it connects to nothing
+        self.client: Any = Valkey.from_pool(pool)
+
+    def line(self, _key: str) -> str:
+        """What is sent for one key may be sent together with what is for others of its line."""
+        return ""
+
+    async def send(self, _key: str, commands: Iterable[Command]) -> list[Any]:
+        """What is answered to commands for a key, and for others of its line: answers or errors.
+        Raises `ValkeyError` or `OSError` where nothing is."""
+        pipeline = self.client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        answers: list[Any] = await pipeline.execute(raise_on_error=False)
+        return answers
+
+    async def samples(self, keys: Iterable[str]) -> list[list[str]]:
+        """Of keys in any slots so many, in steps, that whoever answers to all does to every key.
+        To two of one step no node of a cluster answers."""
+        return [list(islice(keys, 2))]
+
+    async def recover(self) -> None:
+        """Connects anew from now on: whoever failed may not be in charge any more."""
+        await self.client.connection_pool.disconnect(inuse_connections=False)
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self.client.aclose()
+
+
+class BySentinel(OneServer):
+    """The server that Sentinels name as the primary, asked at every new connection."""
+
+    def __init__(self, sentinels: list[Place], name: str, options: Options) -> None:
+        """A Sentinel's user and password are options of their own."""
+        own = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}
+        own |= {key: value for key, value in options.items() if key.startswith("ssl")}
+        own |= {"socket_timeout": NODE_SECONDS}
+        self._sentinel: Any = Sentinel(sentinels, sentinel_kwargs=own)  # type: ignore[no-untyped-call]
+        self.client = self._sentinel.master_for(name, **options)
+        self.client.connection_pool.make_connection()
+
+    async def close(self) -> None:
+        await super().close()
+        for sentinel in self._sentinel.sentinels:
+            await sentinel.aclose()
+
+
+class InCluster:
+    """The nodes of a cluster, each asked for its own slots in a line of its own, so that one that
+    is away holds up nobody else. `ValkeyCluster` closes the connections to all where one fails."""
+
+    def __init__(self, nodes: list[Place], options: Options) -> None:
+        self._options = {**options, "socket_timeout": NODE_SECONDS}
+        self._named = nodes
+        self._nodes = {place: self._node(place) for place in nodes}
+        self._primaries: list[Place] = []
+        self._turn = 0
+
+    def line(self, key: str) -> str:
+        """See `OneServer`."""
+        return str(self._primaries[key_slot(key.encode())]) if self._primaries else ""
+
+    async def send(self, key: str, commands: Iterable[Command]) -> list[Any]:
+        """See `OneServer`."""
+        if not self._primaries:
+            await self.recover()
+        commands = list(commands)
+        answers = await self._of_slot(key_slot(key.encode())).send(key, commands)
+        if any(map(_has_moved, answers)):
+            await self.recover()
+            for i, answer in enumerate(answers):
+                if _has_moved(answer):
+                    node = self._of_slot(int(str(answer).split()[1]))
+                    answers[i], *_ = await node.send(key, [commands[i]])
+        return answers
+
+    async def samples(self, keys: Iterable[str]) -> list[list[str]]:
+        """See `OneServer`."""
+        if not self._primaries:
+            await self.recover()
+        primaries = len(set(self._primaries))
+        found: dict[str, str] = {}
+        for key in keys:
+            found.setdefault(self.line(key), key)
+            if len(found) == primaries:
+                break
+        return [[key] for key in found.values()]
+
+    async def recover(self) -> None:
+        """Asks the nodes, each time another one first, whose slots are whose by now. Raises
+        `ValkeyError` or `OSError` where none tells."""
+        places = list(dict.fromkeys((*self._nodes, *self._named)))
+        self._turn += 1
+        error: Exception = ValkeyError("no slots")
+        for i in range(len(places)):
+            place = places[(i + self._turn) % len(places)]
+            try:
+                async with asyncio.timeout(NODE_SECONDS):
+                    told = await self._nodes[place].client.execute_command("CLUSTER SLOTS")
+            except (ValkeyError, OSError) as silent:  # TimeoutError is an OSError
+                error = silent
+            else:
+                await self._follow(place, told)
+                return
+        raise error
+
+    async def _follow(self, asked: Place, told: Iterable[Sequence[Any]]) -> None:
+        """Takes over who has which slots (CLUSTER SLOTS); who is not listed is asked no more."""
+        nobody: Place = ("", 0)
+        primaries = [nobody] * SLOTS
+        listed = set(self._named)
+        for first, last, *nodes in told:
+            # One that does not know its own address has that by which it was asked.
+            places = [(host.decode() if host else asked[0], port) for host, port, *_ in nodes]
+            primaries[first : last + 1] = places[:1] * (last + 1 - first)
+            listed.update(places)
+        before = self._nodes
+        self._nodes = {place: before.get(place) or self._node(place) for place in listed}
+        self._primaries = primaries
+        for place, node in before.items():
+            if place not in listed:
+                await node.close()
+
+    def _of_slot(self, slot: int) -> OneServer:
+        node = self._nodes.get(self._primaries[slot])
+        if node is None:
+            raise ValkeyError(f"no node of the cluster has slot {slot}")
+        return node
+
+    def _node(self, place: Place) -> OneServer:
+        host, port = place
+        return OneServer({"host": host, "port": port, **self._options})
+
+    async def close(self) -> None:
+        """See `OneServer`."""
+        for node in self._nodes.values():
+            await node.close()
+
+
+def _has_moved(answer: object) -> bool:
+    return isinstance(answer, ResponseError) and str(answer).startswith("MOVED ")
+
+
+Store = OneServer | InCluster
+
+
+class _Address(NamedTuple):
+    """What a URL says: how the hosts are meant, which, their path, and options."""
+
+    kind: str
+    hosts: list[Place]
+    path: str
+    options: Options
+
+
+def store(url: str) -> Store:
+    """What a URL leads to: `valkey://`, `redis://`, or over TLS `valkeys://` and `rediss://`, with
+    a user, a password and a database where needed; its query takes the options of valkey-py, such
+    as `ssl_ca_certs`. `valkey+sentinel://h1:26379,h2:26379/NAME` is the primary that Sentinels
+    know by this name, with `sentinel_username` and `sentinel_password` among the options;
+    `valkey+cluster://h1:6379,h2:6379` a cluster of which some nodes are named. It connects to
+    nothing. Raises ValueError, without the URL, for an impossible one.
+    """
+    try:
+        address = _read(url)
+        kind, hosts, path, options = address
+        if kind == "sentinel" and path and "/" not in path:
+            return BySentinel(hosts, path, options)
+        if kind == "cluster" and not path and not options.get("db"):
+            return InCluster(hosts, options)
+        if not kind and len(hosts) == 1:
+            (host, port), *_ = hosts
+            return OneServer({"host": host, "port": port, **options})
+    except (TypeError, ValueError, ValkeyError, KeyError):
+        # The cause is cut off: it may quote a part of the URL, and so of its password.
+        raise ValueError(UNUSABLE) from None
+    raise ValueError({"sentinel": NAMELESS, "cluster": NUMBERED}.get(kind, SEVERAL))
+
+
+def _read(url: str) -> _Address:
+    parts = urlsplit(url)
+    scheme, _, kind = parts.scheme.partition("+")
+    credentials, at, places = parts.netloc.rpartition("@")
+    hosts = []
+    for place in places.split(","):
+        host = urlsplit(f"//{place}")
+        if not host.hostname and (kind or place != places):
+            raise ValueError(UNUSABLE)
+        hosts.append((host.hostname or "localhost", host.port or _PORTS[kind]))
+    # valkey-py knows one host and no kinds: it reads the rest.
+    rest = parts._replace(scheme=scheme, netloc=f"{credentials}{at}localhost")
+    if kind:
+        rest = rest._replace(path="")
+    options: Options = {"socket_timeout": None, **parse_url(rest.geturl())}
+    options.pop("host", None)
+    if options.pop("connection_class", None):
+        options = {"ssl": True, "ssl_check_hostname": True, **options}
+    return _Address(kind, hosts, parts.path.strip("/"), options)
