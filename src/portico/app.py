@@ -23,6 +23,7 @@ from portico.http.open_responder import OpenResponder, PlainHttpResponder
 from portico.http.operations import SHARE_PERIOD, Operations
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
+from portico.http.representations import Representations
 from portico.http.routing import Mount, Router
 from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
@@ -217,8 +218,9 @@ class Server:
             for env in portico.environments
         ]
         self._runner = Runner(portico.clock)
+        kept = Representations(settings.kept_bytes)
         self._operations = Operations(
-            portico.environments, measure, shared, self._runner.runs, self._process
+            portico.environments, measure, kept, shared, self._runner.runs, self._process
         )
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)
@@ -228,6 +230,7 @@ class Server:
             portico.environments,
             credentials,
             Throttle(measure),
+            kept,
             inside,
             open_responder,
         )

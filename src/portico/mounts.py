@@ -13,6 +13,7 @@ from portico.http.cookies import Origins, session_cookie
 from portico.http.cors import Sharings, sharings
 from portico.http.inside import Inside
 from portico.http.oauth_responder import OAuthResponder
+from portico.http.representations import Representations
 from portico.http.routing import AnyRoute, Mount, Responder
 from portico.http.throttle import Throttle
 from portico.pages.authorize import authorize_mount
@@ -42,6 +43,7 @@ def mounts(
     environments: Sequence[Environment],
     credentials: Mapping[str, Credentials],
     throttle: Throttle,
+    kept: Representations,
     inside: Inside,
     files: Responder,
 ) -> Iterator[Mount]:
@@ -52,7 +54,7 @@ def mounts(
     origins = Origins(settings.addresses)
     cookie = session_cookie(settings.cookie_domain)
     authenticators = Authenticators(credentials, cookie, origins)
-    api = ApiResponder(authenticators, origins, throttle, body_limit=settings.body_limit)
+    api = ApiResponder(authenticators, origins, throttle, kept, body_limit=settings.body_limit)
     oauth_responder = OAuthResponder(throttle)
     live, sandbox = (Accounts(env, credentials[env.name], cookie, origins) for env in environments)
     home = settings.dashboard_url

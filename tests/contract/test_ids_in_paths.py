@@ -20,6 +20,7 @@ from portico.http.messages import Reply, Request, json_reply
 from portico.http.openapi import Part, document
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
+from portico.http.representations import Representations
 from portico.http.routing import Mount, Route, Router
 from portico.http.throttle import Throttle
 from portico.services.credentials import Credentials
@@ -75,6 +76,7 @@ async def caller(api: Api, measure: Measure) -> Caller:
         Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins(())),
         Origins(()),
         Throttle(measure),
+        Representations(0),
         body_limit=api.settings.body_limit,
     )
     hosts = ("localhost:8443", "other.example")

@@ -16,6 +16,7 @@ from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, json_reply
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
+from portico.http.representations import Representations
 from portico.http.routing import Access, Mount, Route, Router
 from portico.http.throttle import Throttle
 from portico.http.versions import KEPT, superseded
@@ -58,6 +59,7 @@ class BothVersions:
             Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins(())),
             Origins(()),
             Throttle(measure),
+            Representations(0),
             body_limit=api.settings.body_limit,
         )
         mounts = [

@@ -253,7 +253,7 @@ async def test_what_changed_after_the_check_is_told_when_it_is_stored(api: Api) 
     path, page = await checked(editor, rows, update="yes")
     assert "<dt>To be changed</dt><dd>2</dd>" in page
     async with api.live.db.transaction() as tx:
-        await api.live.products.delete(tx, gone.id)
+        await api.live.products.delete(tx, gone)
 
     await editor.post(path, do="store")
     page = await settled(editor, path)

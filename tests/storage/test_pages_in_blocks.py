@@ -69,10 +69,11 @@ async def change(
         for number, status in changes:  # without a status it goes
             product = await products.get(number * STEP, tx)
             if product is not None and status is None:
-                await products.delete(tx, product.id)
+                await products.delete(tx, product)
                 del made[product.id]
             elif product is not None and status is not None:
-                await products.update(tx, msgspec.structs.replace(product, status=status))
+                changed = msgspec.structs.replace(product, status=status)
+                await products.update(tx, product, changed)
                 made[product.id] = status
 
 

@@ -91,7 +91,7 @@ async def test_ids_are_not_used_again(database: Database) -> None:
         await products.insert_many(tx, [product(1), product(2)])
     last = (await all_of(products))[-1]
     async with database.transaction() as tx:
-        await products.delete(tx, last.id)
+        await products.delete(tx, last)
         await products.insert_many(tx, [product(3)])
 
     assert (await all_of(products))[-1].id > last.id

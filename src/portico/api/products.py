@@ -18,7 +18,8 @@ from portico.http.conditions import require_match
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import products
-from portico.storage.products import ProductFilter
+from portico.storage.parts import Part
+from portico.storage.products import ProductFilter, list_part, product_part
 
 
 def _expected(request: Request) -> products.Check:
@@ -49,6 +50,10 @@ async def list_products(request: QueryRequest[ListProducts]) -> Reply:
     )
     items = [product_item(product) for product in page.rows]
     return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+
+
+def _lists(request: QueryRequest[ListProducts]) -> Part:
+    return list_part(request.query.status, request.query.category)
 
 
 async def read_product(request: Request) -> Reply:
@@ -103,6 +108,7 @@ ROUTES = (
         "unless `status` says otherwise.",
         query=ListProducts,
         answer=Listed[ProductItem],
+        shows=_lists,
     ),
     Route(
         method="GET",
@@ -112,6 +118,7 @@ ROUTES = (
         summary="Read a product",
         answer=Single[ProductBody],
         errors=(NotFound,),
+        shows=lambda request: product_part(request.resource_id),
     ),
     BodyRoute(
         method="POST",

@@ -1,4 +1,4 @@
-"""How the JSON API answers: authenticate → throttle → permission → Accept → query → body
+"""How the JSON API answers: authenticate → throttle → permission → (kept?) → Accept → query → body
 → idempotency → endpoint → entity tag, and errors as specification §7 has them.
 """
 
@@ -17,25 +17,14 @@ from portico.domain.errors import (
 )
 from portico.domain.networks import Admits
 from portico.http.authenticate import Authenticators, bearer
-from portico.http.conditions import coded_tag, entity_tag, matches
-from portico.http.content import (
-    BY_CODING,
-    GZIP,
-    LEAST,
-    check_accept,
-    check_content,
-    gzipped,
-    takes_gzip,
-)
+from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
 from portico.http.messages import NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
+from portico.http.representations import Representation, Representations
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
-
-CACHE = ("cache-control", "private, no-cache")
-"""A caller's answers are theirs alone, and fresh: caches ask with the entity tag."""
 
 
 class ApiResponder:
@@ -46,6 +35,7 @@ class ApiResponder:
         authenticators: Authenticators,
         origins: Origins,
         throttle: Throttle,
+        kept: Representations,
         *,
         body_limit: int,
     ) -> None:
@@ -53,6 +43,7 @@ class ApiResponder:
         self._authenticators = authenticators
         self._origins = origins
         self._throttle = throttle
+        self._kept = kept
         self._body_limit = body_limit
         self._repeats = Repeats()
 
@@ -81,6 +72,9 @@ class ApiResponder:
             require(request.caller, endpoint.scope, request.method)
             if endpoint.whole:
                 require_all(request.caller)
+        shows = endpoint.shows
+        if shows is not None and (kept := self._kept.find(request, endpoint)) is not None:
+            return kept
         if id_texts:
             request.identify(id_texts)
         check_accept(request, endpoint.media)
@@ -97,6 +91,8 @@ class ApiResponder:
             request.body = _decoded(request, endpoint, endpoint.body, body)
         if endpoint.route.repeatable and (known := keyed_request(request, endpoint, body)):
             return await self._repeats.once(request, known, endpoint.handler)
+        if shows is not None:
+            return await self._kept.read(request, endpoint, shows)
         reply = await endpoint.handler(request)
         if reply.status == 200 and request.method in ("GET", "HEAD"):
             return _tagged(request, reply)
@@ -153,21 +149,7 @@ def nowhere(request: Request, place: Place) -> PorticoError:
 
 
 def _tagged(request: Request, reply: Reply) -> Reply:
-    """The reply with its entity tag, and compressed where that pays; or 304 where the caller has
-    that representation. Whoever sets `Cache-Control` has said what holds."""
+    """The reply with its entity tag. Whoever sets `Cache-Control` has said what holds."""
     if any(name == "cache-control" for name, _ in reply.headers):
         return reply
-    tag = entity_tag(reply.body)
-    long = len(reply.body) >= LEAST
-    coded = long and takes_gzip(request)
-    if coded:
-        tag = coded_tag(tag)
-    headers = [("etag", tag), CACHE, BY_CODING] if long else [("etag", tag), CACHE]
-    known = request.listed("if-none-match")
-    if known is not None and matches(known, tag, weak=True):
-        return Reply(304, b"", headers)
-    reply.headers += headers
-    if coded:
-        reply.headers.append(GZIP)
-        reply.body = gzipped(reply.body)
-    return reply
+    return Representation(reply).reply(request)

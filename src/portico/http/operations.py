@@ -16,8 +16,9 @@ from portico.contract.envelope import encode
 from portico.http.measure import BUCKETS, Measure
 from portico.http.messages import JSON, Handler, Reply, Request
 from portico.http.readiness import Readiness
+from portico.http.representations import Representations
 from portico.http.routing import Access, Route
-from portico.http.shared_metrics import SharedMetrics, Snapshot, snapshot, total
+from portico.http.shared_metrics import Kept, SharedMetrics, Snapshot, snapshot, total
 from portico.jobs.runner import Runs
 from portico.services.environment import Environment
 
@@ -34,6 +35,7 @@ class Operations(Collector):
         self,
         environments: Sequence[Environment],
         measure: Measure,
+        kept: Representations,
         shared: SharedMetrics | None,
         runs: Sequence[Runs],
         process: str,
@@ -43,6 +45,7 @@ class Operations(Collector):
         self._environments = environments
         self._passwords = environments[0].passwords  # all have the same
         self._measure = measure
+        self._kept = kept
         self._shared = shared
         self._runs = runs
         self.readiness = Readiness(environments, process)
@@ -90,6 +93,7 @@ class Operations(Collector):
         yield GaugeMetricFamily(
             "portico_password_queue", "Passwords being hashed or waiting.", everyone.hashing
         )
+        yield from _kept(everyone.kept)
         yield from _jobs(everyone.jobs)
         build = GaugeMetricFamily(
             "portico_build_info", "The version that runs; always 1.", labels=("version",)
@@ -98,12 +102,23 @@ class Operations(Collector):
         yield build
 
     def _own(self) -> Snapshot:
-        now = snapshot(self._measure, self._environments, self._passwords, self._runs)
+        now = snapshot(self._measure, self._kept, self._environments, self._passwords, self._runs)
         return now if self._earlier is None else total([self._earlier, now])
 
 
 def _get(path: str, handler: Handler, summary: str, access: Access = Access.ANYONE) -> Route:
     return Route(method="GET", path=path, handler=handler, access=access, summary=summary)
+
+
+def _kept(everyone: Kept) -> Iterator[Metric]:
+    name = "portico_kept_representations"
+    yield CounterMetricFamily(
+        f"{name}_hits", "Answers to which nothing was read: they were kept.", everyone.hits
+    )
+    yield CounterMetricFamily(
+        f"{name}_misses", "Answers that may be kept and had to be made.", everyone.misses
+    )
+    yield GaugeMetricFamily(f"{name}_bytes", "Memory that kept answers take.", everyone.size)
 
 
 def _jobs(everyone: Sequence[Runs]) -> Iterator[Metric]:

@@ -18,6 +18,7 @@ from portico.domain.scopes import SCOPES
 from portico.http.cors import Cors, Sharing, Sharings
 from portico.http.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request, Scope
 from portico.http.sse import EVENT_STREAM, LAST_EVENT_ID
+from portico.storage.parts import Part
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
@@ -98,12 +99,17 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Of a page: how large a file its form sends at most; 0: it sends none."""
     sets_cookie: bool = False
     """Whether a success carries `Set-Cookie`."""
+    shows: Callable[[Any], Part] | None = None
+    """Which part of the data alone decides on the answer to a request, that is then the same for
+    all who may have it and is kept; None: it is not."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.access, Access) and self.access not in (*SCOPES, *OPENID_SCOPES):
             raise ValueError(f"{self.method} {self.path}: {self.access} is no scope.")
         if self.path.count("{") != len(self.ids) or len(self.ids) > MOST_IDS:
             raise ValueError(f"{self.path}: up to {MOST_IDS} whole parts of a path can be ids.")
+        if self.shows and not (self.tagged and self.status == 200):
+            raise ValueError(f"{self.method} {self.path}: its answers cannot be kept.")
 
     @property
     def scope(self) -> str | None:
@@ -130,6 +136,7 @@ class Route(AnyRoute, frozen=True, kw_only=True):
     """One that reads neither query nor body."""
 
     handler: Handler
+    shows: Callable[[Request], Part] | None = None
 
 
 class QueryRoute(AnyRoute, Generic[Q], frozen=True, kw_only=True):
@@ -137,6 +144,7 @@ class QueryRoute(AnyRoute, Generic[Q], frozen=True, kw_only=True):
 
     handler: Callable[[QueryRequest[Q]], Awaitable[Reply]]
     query: type[Q]
+    shows: Callable[[QueryRequest[Q]], Part] | None = None
 
 
 class BodyRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
@@ -190,6 +198,7 @@ class Endpoint:
         "query",
         "route",
         "scope",
+        "shows",
         "whole",
     )
 
@@ -208,6 +217,7 @@ class Endpoint:
         self.never_refused = route.never_refused
         self.query = route.query
         self.body = route.body
+        self.shows = route.shows
 
 
 Methods = dict[str, Endpoint]

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from portico.http.measure import Measure
+from portico.http.representations import Representations
 from portico.jobs.runner import Runs
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
@@ -36,6 +37,18 @@ class Requests(msgspec.Struct, frozen=True, array_like=True):
         return self.environment, self.method, self.route, str(self.status)
 
 
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """How many answers were kept ones, how many were made that may be kept, and their bytes."""
+
+    hits: int = 0
+    misses: int = 0
+    size: int = 0
+
+    def beside(self, other: "Kept") -> "Kept":
+        """Both together."""
+        return Kept(self.hits + other.hits, self.misses + other.misses, self.size + other.size)
+
+
 class Snapshot(msgspec.Struct):
     """What was counted since the start, and how long the queues are now."""
 
@@ -47,10 +60,12 @@ class Snapshot(msgspec.Struct):
     hashing: int
     """Passwords that are hashed or wait for it."""
     jobs: list[Runs]
+    kept: Kept = Kept()
 
 
 def snapshot(
     measure: Measure,
+    kept: Representations,
     environments: Sequence[Environment],
     passwords: Passwords,
     jobs: Sequence[Runs],
@@ -70,6 +85,7 @@ def snapshot(
         {env.name: env.db.waiting() for env in environments},
         passwords.waiting,
         [*jobs],
+        Kept(kept.hits, kept.misses, kept.size),
     )
 
 
@@ -90,6 +106,7 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
             earlier = jobs.get((runs.environment, runs.job))
             jobs[runs.environment, runs.job] = runs if earlier is None else earlier.beside(runs)
         result.hashing += one.hashing
+        result.kept = result.kept.beside(one.kept)
     result.requests = list(requests.values())
     result.jobs = list(jobs.values())
     return result
@@ -110,9 +127,10 @@ class SharedMetrics:
         self._written = b""
 
     def earlier(self) -> Snapshot:
-        """What this worker's predecessor had counted; its queues are gone."""
+        """What this worker's predecessor had counted; its queues and what it kept are gone."""
         found = self._read(self._own) or Snapshot([], {}, {}, 0, [])
-        return msgspec.structs.replace(found, waiting={}, hashing=0)
+        kept = msgspec.structs.replace(found.kept, size=0)
+        return msgspec.structs.replace(found, waiting={}, hashing=0, kept=kept)
 
     def others(self) -> list[Snapshot]:
         """The other workers' snapshots, as old as the last `keep` of each."""

@@ -46,7 +46,7 @@ async def change_product(
         if after == before:
             return before
         after = msgspec.structs.replace(after, updated_at=change.now)
-        await env.products.update(change.tx, after)
+        await env.products.update(change.tx, before, after)
         change.note(ProductChanged(after, before))
         return after
 
@@ -58,7 +58,7 @@ async def delete_product(env: Environment, product_id: int, check: Check, by: By
 
     async def work(change: Change) -> None:
         product = await _locked(env, change, product_id, check)
-        await env.products.delete(change.tx, product_id)
+        await env.products.delete(change.tx, product)
         change.note(ProductDeleted(product))
 
     await env.change(by, work)

@@ -17,6 +17,16 @@ class Limits(Group):
         int,
         declared("1048576", whole(1024, 2**30), "largest request body, in bytes", kind=int),
     ]
+    kept_bytes: Annotated[
+        int,
+        declared(
+            "33554432",
+            whole(0, 2**40),
+            "memory of each worker, in bytes, for products and pages of products that are kept as"
+            " they were sent, for as long as they are true; `0`: none are; on SQLite alone",
+            kind=int,
+        ),
+    ]
     connections_per_address: Annotated[
         int,
         declared(

@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Any, Literal, Protocol
 
 from portico.storage.bell import Bell
+from portico.storage.parts import Part
 
 Params = Mapping[str, object]
 Row = Sequence[Any]
@@ -71,6 +72,15 @@ class Transaction(Reader, Protocol):
         """Runs several statements without parameters: migrations."""
         ...
 
+    def touch(self, *parts: Part) -> None:
+        """Names what the transaction changes, of the parts that `Database.version_of` is asked
+        for."""
+        ...
+
+    def touch_all(self) -> None:
+        """Says that it may change any of them."""
+        ...
+
 
 class Database(Reader, Protocol):
     """One environment's durable truth."""
@@ -96,6 +106,14 @@ class Database(Reader, Protocol):
     def version(self) -> int:
         """Changes whenever committed data may have changed: what was read under one version holds
         for as long as the version stays, and for less than a second where it cannot be known."""
+        ...
+
+    def version_of(self, part: Part) -> int | None:
+        """Changes whenever committed data may have changed that belongs to this part: what is read
+        after the version was told holds for as long as the version stays.
+
+        None where that cannot be told, or not now: nothing is kept then, nor what was kept used.
+        """
         ...
 
     def waiting(self) -> int:

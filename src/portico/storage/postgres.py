@@ -20,6 +20,7 @@ from portico.storage.database import (
     Row,
     UniqueViolation,
 )
+from portico.storage.parts import Part
 
 OLDEST_SERVER = 140000
 POOL_SIZE = 8
@@ -140,6 +141,12 @@ class _Statements:
     async def script(self, sql: str) -> None:
         await self._connection.execute(sql, timeout=SCRIPT_SECONDS)
 
+    def touch(self, *parts: Part) -> None:
+        """Nobody is told: see `version_of`."""
+
+    def touch_all(self) -> None:
+        """As above."""
+
 
 class PostgresDatabase:
     """One schema of a PostgreSQL database as a `Database`."""
@@ -226,6 +233,10 @@ class PostgresDatabase:
         if not self._listening:
             self._changes += 1
         return self._changes + (int(time.monotonic()) << 32)
+
+    def version_of(self, _part: Part) -> None:
+        # A notice of another host's commit may come after whoever committed was answered.
+        return None
 
     def waiting(self) -> int:
         return self._waiting

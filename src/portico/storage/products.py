@@ -1,7 +1,8 @@
 """Products: their rows and lists. Full-text search is in `product_search`."""
 
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from itertools import chain
 from typing import get_type_hints
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from portico.domain.products import STATUSES, Product
 from portico.storage.database import LOCKED, Database, Params, Rank, Transaction
 from portico.storage.listing import Beginning, Listing, Order, Page
+from portico.storage.parts import Part
 from portico.storage.product_search import ProductSearch
 from portico.storage.table import Table
 
@@ -110,6 +112,23 @@ class ProductFilter(msgspec.Struct, frozen=True):
 EVERY = ProductFilter(None)
 
 
+def product_part(product_id: int) -> Part:
+    """One product, as a part of the data."""
+    return "product", product_id
+
+
+def list_part(status: str, category: str | None) -> Part:
+    """The lists and searches of products of this status, and of this category if any: by whatever
+    else they choose."""
+    return "products", status, category
+
+
+def _touch_lists(tx: Transaction, products: Iterable[Product]) -> None:
+    """Names the lists that can show products."""
+    for status, category in {(product.status, product.category) for product in products}:
+        tx.touch(list_part(status, category), list_part(status, None))
+
+
 class Products:
     """The products of one environment."""
 
@@ -203,6 +222,7 @@ class Products:
 
     async def insert(self, tx: Transaction, product: Product) -> Product:
         """Stores a new product, whose id is ignored, and returns it with the one it got."""
+        _touch_lists(tx, [product])
         stored = await PRODUCTS.add(tx, product)
         await self._search.add(tx, stored)
         return stored
@@ -210,6 +230,7 @@ class Products:
     async def insert_many(self, tx: Transaction, products: Sequence[Product]) -> Sequence[int]:
         """Stores new products, whose ids are ignored, in their order; returns the ids that they
         got. For thousands at a time."""
+        _touch_lists(tx, products)
         ids = await self._next_ids(tx, len(products))
         rows = [
             PRODUCTS.values(product) | {"id": new}
@@ -229,14 +250,18 @@ class Products:
         last = (await tx.all(_LAST_ID))[0][0]
         return range(last + 1, last + 1 + count)
 
-    async def update(self, tx: Transaction, product: Product) -> None:
-        """Stores every field of a product again."""
-        await tx.run(PRODUCTS.update, PRODUCTS.values(product))
-        await self._search.remove(tx, product.id)
-        await self._search.add(tx, product)
+    async def update(self, tx: Transaction, before: Product, after: Product) -> None:
+        """Stores every field of a product again, given as it was and as it is now."""
+        tx.touch(product_part(after.id))
+        _touch_lists(tx, [before, after])
+        await tx.run(PRODUCTS.update, PRODUCTS.values(after))
+        await self._search.remove(tx, after.id)
+        await self._search.add(tx, after)
 
     async def update_many(self, tx: Transaction, pairs: Sequence[tuple[Product, Product]]) -> None:
         """Stores products again, each given as it was and as it is now. For thousands at a time."""
+        tx.touch(*(product_part(after.id) for _, after in pairs))
+        _touch_lists(tx, chain.from_iterable(pairs))
         rows = [PRODUCTS.values(after) for _, after in pairs]
         if self._db.engine == "sqlite":
             await tx.run_many(PRODUCTS.update, rows)
@@ -247,13 +272,16 @@ class Products:
         await self._search.remove_many(tx, ids)
         await self._search.add_many(tx, ids, reworded)
 
-    async def delete(self, tx: Transaction, product_id: int) -> None:
+    async def delete(self, tx: Transaction, product: Product) -> None:
         """Removes a product."""
-        await self._search.remove(tx, product_id)
-        await tx.run(PRODUCTS.delete, {"id": product_id})
+        tx.touch(product_part(product.id))
+        _touch_lists(tx, [product])
+        await self._search.remove(tx, product.id)
+        await tx.run(PRODUCTS.delete, {"id": product.id})
 
     async def delete_all(self, tx: Transaction) -> None:
         """Removes every product."""
+        tx.touch_all()
         await self._search.remove_all(tx)
         after = 0
         while last := (await tx.all(_LAST_OF_BATCH, {"after": after}))[0][0]:

@@ -8,13 +8,11 @@ is answered before the commit that holds their write is on disk.
 
 import asyncio
 import contextlib
-import functools
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -29,6 +27,7 @@ from portico.storage.database import (
     Undo,
     UniqueViolation,
 )
+from portico.storage.parts import Part, PartVersions
 from portico.storage.sqlite_connection import (
     BUSY_SECONDS,
     OLDEST_SAFE,
@@ -61,9 +60,11 @@ class _Group:
 class _Writes:
     """The writer connection as a transaction sees it."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, versions: PartVersions) -> None:
         self._execute = connection.execute
         self._many = connection.executemany
+        self.touch = versions.touch
+        self.touch_all = versions.touch_all
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         row: Row | None = self._execute(sql, params).fetchone()
@@ -84,6 +85,7 @@ class _Writes:
                 await asyncio.sleep(0)
 
     async def script(self, sql: str) -> None:
+        self.touch_all()
         self._execute(sql).fetchall()
 
 
@@ -101,6 +103,10 @@ class SqliteDatabase:
         self._group: _Group | None = None
         self._orphan: asyncio.Future[None] | None = None
         self._version: int | None = None
+        self._parts = PartVersions()
+        self._parts_seen: int | None = None
+        self._others_seen: int | None = None
+        self._commit_job: Future[object] | None = None
         self._watch: asyncio.Task[None] | None = None
         self.bell = Bell()
 
@@ -117,7 +123,7 @@ class SqliteDatabase:
             self._writer.set_busy_timeout(0)
         except apsw.Error as error:
             raise Unavailable(f"{self._path} cannot be opened: {error}.") from error
-        self._writes = _Writes(self._writer)
+        self._writes = _Writes(self._writer, self._parts)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
         self.slow = self._slow = SlowReads(self._path)
@@ -159,6 +165,26 @@ class SqliteDatabase:
                 raise translated(error) from error
             self._call_soon(self._expire)
         return self._version
+
+    def version_of(self, part: Part) -> int | None:
+        # The reader's version moves as a commit comes to be seen, whoever made it. The writer's own
+        # moves by those of others alone; while it is in a thread that commits, nothing can tell
+        # whether another's commit has followed its own.
+        version = self.version()
+        if version != self._parts_seen:
+            if self._commit_job is not None:
+                if not self._commit_job.done():
+                    return None
+                self._parts.move()
+            try:
+                others = int(self._writer.execute("PRAGMA data_version").get)
+            except OUTAGES as error:
+                raise translated(error) from error
+            if others != self._others_seen:
+                self._parts.move_all()
+                self._others_seen = others
+            self._parts_seen = version
+        return self._parts.of(part)
 
     async def _hear_others(self) -> None:
         """Rings for what other processes commit, which SQLite tells only those who ask."""
@@ -297,8 +323,9 @@ class SqliteDatabase:
         await asyncio.shield(task)
 
     async def _commit(self, group: _Group) -> None:
+        self._commit_job = self._committer.submit(self._writer.execute, "COMMIT")
         try:
-            await self._in_committer(functools.partial(self._writer.execute, "COMMIT"))
+            await asyncio.wrap_future(self._commit_job)
         except apsw.Error as error:
             self._roll_back()
             self._fail(group, translated(error))
@@ -306,7 +333,6 @@ class SqliteDatabase:
             if not group.committed.done():
                 group.committed.set_result(None)
         finally:
+            self._commit_job = None
+            self._parts.move()  # also where it failed: that it was not stored is not certain
             self._lock.release()
-
-    def _in_committer(self, work: Callable[[], Any]) -> Awaitable[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._committer, work)

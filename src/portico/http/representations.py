@@ -1,0 +1,122 @@
+"""What a GET is answered with (RFC 9110 §8), and those answers that are kept while they are true.
+
+A route that declares what it `shows` has answers that are the same for all who may have them. They
+are kept under the version of that part of the data; whether a caller may have one, and whether it
+is counted, was settled before anything is looked for here.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from portico.http.conditions import coded_tag, entity_tag, matches
+from portico.http.content import BY_CODING, GZIP, LEAST, check_accept, gzipped, takes_gzip
+from portico.http.messages import Reply, Request
+from portico.http.routing import Endpoint
+from portico.storage.parts import Part
+
+CACHE = ("cache-control", "private, no-cache")
+"""A caller's answers are theirs alone, and fresh: caches ask with the entity tag."""
+
+_OVERHEAD = 1024
+"""Bytes that keeping one takes beside its body and its address."""
+
+_Key = tuple[Endpoint, str, str]
+"""An endpoint, which is of one version at one host in one environment; path and query as sent."""
+
+
+class Representation:
+    """The body of a success with its entity tags, ready to be sent again."""
+
+    __slots__ = ("_body", "_gzipped", "_headers", "_lasting", "_tag", "size")
+
+    def __init__(self, reply: Reply) -> None:
+        self._body = reply.body
+        self._gzipped: bytes | None = None
+        self._headers = reply.headers
+        self._tag = entity_tag(reply.body)
+        self._lasting = (CACHE, BY_CODING) if len(reply.body) >= LEAST else (CACHE,)
+        self.size = len(reply.body)
+        """Bytes of the body, in each coding that was asked for."""
+
+    def reply(self, request: Request) -> Reply:
+        """As this caller takes it: compressed where that pays, or 304 where they have it."""
+        coded = len(self._body) >= LEAST and takes_gzip(request)
+        tag = coded_tag(self._tag) if coded else self._tag
+        headers = [("etag", tag), *self._lasting]
+        known = request.listed("if-none-match")
+        if known is not None and matches(known, tag, weak=True):
+            return Reply(304, b"", headers)
+        if not coded:
+            return Reply(200, self._body, [*self._headers, *headers])
+        if self._gzipped is None:
+            self._gzipped = gzipped(self._body)
+            self.size += len(self._gzipped)
+        return Reply(200, self._gzipped, [*self._headers, *headers, GZIP])
+
+
+class _Kept:
+    """A representation, true for as long as that part of the data has this version."""
+
+    __slots__ = ("part", "representation", "size", "version")
+
+    def __init__(self, part: Part, version: int, representation: Representation) -> None:
+        self.part = part
+        self.version = version
+        self.representation = representation
+        self.size = 0
+        """The bytes that it was last counted with."""
+
+
+class Representations:
+    """Those that this process keeps, within a bound; the least recently used go first."""
+
+    def __init__(self, bound: int) -> None:
+        """`bound` is in bytes; with 0 none is kept."""
+        self._bound = bound
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self.size = 0
+        """In bytes."""
+        self.hits = 0
+        self.misses = 0
+
+    def find(self, request: Request, endpoint: Endpoint) -> Reply | None:
+        """The answer to a request, where it is kept and true. Raises `NotAcceptable`."""
+        key = (endpoint, request.path, request.query_string)
+        kept = self._kept.get(key)
+        if kept is None or kept.version != request.environment.db.version_of(kept.part):
+            return None
+        check_accept(request, endpoint.media)
+        self.hits += 1
+        self._kept.move_to_end(key)
+        reply = kept.representation.reply(request)
+        self._count(key, kept)
+        return reply
+
+    async def read(
+        self, request: Request, endpoint: Endpoint, shows: Callable[[Request], Part]
+    ) -> Reply:
+        """The handler's answer, which is kept from now on."""
+        part = shows(request)
+        # Before anything is read: what changes while the handler reads has then another version.
+        version = request.environment.db.version_of(part)
+        reply = await endpoint.handler(request)
+        self.misses += 1
+        representation = Representation(reply)
+        answer = representation.reply(request)
+        if version is not None:
+            key = (endpoint, request.path, request.query_string)
+            if before := self._kept.pop(key, None):
+                self.size -= before.size
+            kept = self._kept[key] = _Kept(part, version, representation)
+            self._count(key, kept)
+        return answer
+
+    def _count(self, key: _Key, kept: _Kept) -> None:
+        """Counts the bytes of one, and has others go where there are too many."""
+        _, path, query = key
+        size = _OVERHEAD + len(path) + len(query) + kept.representation.size
+        self.size += size - kept.size
+        kept.size = size
+        while self.size > self._bound:
+            _, oldest = self._kept.popitem(last=False)
+            self.size -= oldest.size

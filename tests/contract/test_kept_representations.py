@@ -1,0 +1,280 @@
+"""Answers that are kept while the data they show is unchanged (decision 0029): nobody can tell them
+from those that are made anew, but by the metrics.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from driving import TINY, Api, Caller, refused, settings_for
+from portico.domain.audit import OPERATOR
+from portico.domain.requests import Sums
+from portico.domain.times import HOUR
+from portico.jobs.store_requests import StoreRequests
+from portico.services import sandbox
+from portico.storage.database import NOTHING, Params, Reader, Row
+from portico.storage.requests import HOURS, RequestFilter
+
+LISTS = ("/products", "/products?category=light", "/products?search=lamp")
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    """The engine on which anything is kept."""
+    return {}
+
+
+class Counts(NamedTuple):
+    """What the metrics tell."""
+
+    hits: int
+    misses: int
+    size: int
+
+
+async def counts(api: Api) -> Counts:
+    text = (await api.stranger().get("https://localhost:8443/metrics")).text
+    told = dict(re.findall(r"^portico_kept_representations_(\S+) (\S+)$", text, re.MULTILINE))
+    return Counts(*(int(float(told[name])) for name in ("hits_total", "misses_total", "bytes")))
+
+
+@asynccontextmanager
+async def counted(api: Api, *, hits: int = 0, misses: int = 0) -> AsyncIterator[None]:
+    """What happens inside has so many hits and misses."""
+    before = await counts(api)
+    yield
+    after = await counts(api)
+    assert (after.hits - before.hits, after.misses - before.misses) == (hits, misses)
+
+
+async def shown(caller: Caller, path: str) -> Any:
+    answer = await caller.get(path)
+    assert answer.status_code == 200
+    return answer.json()["data"]
+
+
+@pytest.mark.parametrize("path", ["/products/1", *LISTS, "/products?page=2&limit=1"])
+async def test_what_is_asked_again_is_not_made_again(api: Api, path: str) -> None:
+    reader, other = await api.caller("viewer"), await api.caller("admin")
+    for _ in range(2):
+        await api.product()
+    async with counted(api, misses=1):
+        first = await reader.get(path)
+    async with counted(api, hits=3):
+        answers = [await reader.get(path), await other.get(path), await other.head(path)]
+    volatile = {"x-request-id", "x-ratelimit-remaining"}
+    for answer in answers:
+        assert answer.status_code == 200
+        names = first.headers.keys() - volatile
+        assert {name: answer.headers[name] for name in names} == {
+            name: first.headers[name] for name in names
+        }
+    assert [answer.content for answer in answers] == [first.content, first.content, b""]
+    ids = {answer.headers["x-request-id"] for answer in (first, *answers)}
+    assert len(ids) == 4
+
+
+async def test_whoever_has_it_is_told_so_without_it_being_made(api: Api) -> None:
+    reader = await api.caller("viewer")
+    product = await api.product(description="Long enough to be compressed. " * 100)
+    path = f"/products/{product.id}"
+    tags = {}
+    for coding in ("gzip", "identity"):
+        headers = {"accept-encoding": coding}
+        answer = await reader.get(path, headers=headers)
+        assert answer.headers.get("content-encoding", "identity") == coding
+        tags[coding] = answer.headers["etag"]
+    assert tags["gzip"] != tags["identity"]
+    async with counted(api, hits=4):
+        for coding, known in ((c, k) for c in tags for k in tags):
+            headers = {"accept-encoding": coding, "if-none-match": tags[known]}
+            answer = await reader.get(path, headers=headers)
+            assert answer.status_code == (304 if coding == known else 200)
+            assert answer.headers["etag"] == tags[coding]
+            assert bool(answer.content) == (coding != known)
+
+
+async def test_a_write_drops_the_product_and_the_lists_that_can_show_it_alone(api: Api) -> None:
+    editor = await api.caller("editor")
+    lamp, chair = await api.product(), await api.product(category="chairs")
+    dropped = [f"/products/{lamp.id}", *LISTS]
+    stays = [f"/products/{chair.id}", "/products?category=chairs", "/products?status=draft"]
+    for path in (*dropped, *stays):
+        await editor.get(path)
+    async with counted(api, hits=len(dropped) + len(stays)):
+        for path in (*dropped, *stays):
+            await editor.get(path)
+    changed = await editor.patch(f"/products/{lamp.id}", json={"price": 7})
+    assert changed.status_code == 200
+    async with counted(api, hits=len(stays)):
+        for path in stays:
+            await editor.get(path)
+    async with counted(api, misses=len(dropped)):
+        assert await shown(editor, dropped[0]) == changed.json()["data"]
+        for path in LISTS:
+            items = await shown(editor, path)
+            assert [item["price"] for item in items if item["id"] == lamp.id] == [7]
+
+
+async def test_bookkeeping_drops_nothing(api: Api) -> None:
+    reader = await api.caller("viewer")
+    await api.product()
+    await reader.get("/products")
+    for number in range(3):
+        api.clock.advance(seconds=1)
+        async with counted(api, hits=1):
+            await reader.get("/products")
+        await api.account(name=f"Somebody {number}")
+        for flush in api.server._flushes:  # noqa: SLF001 - what its job does
+            await flush.run()
+        await api.caller("viewer")
+
+
+async def test_a_change_is_seen_by_the_very_next_request(api: Api) -> None:
+    editor = await api.caller("editor")
+    made = await editor.post("/products", json={"name": "Lamp", "category": "light", "price": 1})
+    path = f"/products/{made.json()['data']['id']}"
+    for price in range(2, 30):
+        assert (await shown(editor, path))["price"] == price - 1
+        changed = await editor.patch(path, json={"price": price, "status": "active"})
+        assert await shown(editor, path) == changed.json()["data"]
+        (item,) = await shown(editor, "/products")
+        assert item["price"] == price
+    assert (await editor.delete(path)).status_code == 204
+    refused(await editor.get(path), 404)
+    assert await shown(editor, "/products") == []
+
+
+async def test_the_other_environment_is_another(api: Api) -> None:
+    live = await api.caller("admin")
+    test = await api.caller("admin", "test", user=live.user)
+    here, there = await api.product(name="Here"), await api.product(api.sandbox, name="There")
+    assert here.id == there.id
+    for _ in range(2):
+        for caller, name in ((live, "Here"), (test, "There")):
+            assert (await shown(caller, f"/products/{here.id}"))["name"] == name
+    await shown(test, "/products")
+    await sandbox.reset(api.sandbox, OPERATOR)
+    refused(await test.get(f"/products/{there.id}"), 404)
+    items = await shown(test, "/products")
+    assert "There" not in {item["name"] for item in items}
+    async with counted(api, hits=1):
+        await shown(live, f"/products/{here.id}")
+
+
+async def test_what_may_be_had_is_settled_before(api: Api) -> None:
+    reader, hurried = await api.caller("viewer"), await api.caller("viewer", plan=TINY)
+    narrow, told = await api.caller("admin"), await api.product()
+    async with api.live.db.transaction() as tx:
+        sql = "UPDATE api_keys SET scopes = 'read:users' WHERE id = :id"
+        await tx.run(sql, {"id": narrow.record.id})
+    path = f"/products/{told.id}"
+    await shown(reader, path)
+    async with counted(api, hits=3):
+        refused(await narrow.get(path), 403)
+        refused(await api.stranger().get(path), 401)
+        refused(await api.stranger(authorization="Bearer sk_live_x").get(path), 401)
+        answers = [await hurried.get(path) for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 2
+        left = [answer.headers["x-ratelimit-remaining"] for answer in answers]
+        assert left == ["2", "1", "0", "0", "0"]
+        refused(await reader.get(path, headers={"accept": "text/csv"}), 406)
+        refused(await reader.get(f"{path}?page=1"), 400)
+        refused(await reader.delete(path), 403)
+    await StoreRequests(api.live, "test").run()
+    asked = RequestFilter(hurried.user.id)
+    summary = await api.live.requests.summary(HOURS, asked, api.clock())
+    assert summary.over_time == {api.clock() // HOUR: Sums(5, refused=2)}
+
+
+async def test_every_spelling_of_a_request_is_one_of_its_own(api: Api) -> None:
+    reader = await api.caller("viewer")
+    for price in range(4):
+        await api.product(price=price)
+    queries = ("limit=2", "limit=2&page=1", "page=2&limit=2", "max_price=0", "status=draft")
+    bodies = {query: (await reader.get(f"/products?{query}")).content for query in queries}
+    assert bodies["limit=2"] == bodies["limit=2&page=1"]
+    assert len(set(bodies.values())) == 4
+    async with counted(api, hits=len(queries)):
+        for query in queries:
+            assert (await reader.get(f"/products?{query}")).content == bodies[query]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/products/9", "/products/x", "/products?limit=0", "/products?x=1", "/nowhere"),
+        *("/users", "/users/me", "/api-keys", "/products?search=%FF"),
+    ],
+)
+async def test_errors_and_answers_to_one_caller_are_not_kept(api: Api, path: str) -> None:
+    caller = await api.caller("admin")
+    async with counted(api):
+        for _ in range(2):
+            await caller.get(path)
+    assert (await counts(api)).size == 0
+
+
+async def test_with_no_room_nothing_is_kept(tmp_path: Path) -> None:
+    api = Api(replace(settings_for(tmp_path, {}), kept_bytes=0))
+    await api.start()
+    reader = await api.caller("viewer")
+    await api.product()
+    async with counted(api, misses=3):
+        for _ in range(3):
+            await shown(reader, "/products/1")
+    assert (await counts(api)).size == 0
+    await api.aclose()
+    await api.stop()
+
+
+class Late:
+    """The reads of one snapshot, whose results come when they are let."""
+
+    def __init__(self, reader: Reader, read: asyncio.Event, go_on: asyncio.Event) -> None:
+        self._reader = reader
+        self._read = read
+        self._go_on = go_on
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        """See `Reader`."""
+        rows = await self.all(sql, params)
+        return rows[0] if rows else None
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        """See `Reader`."""
+        rows = await self._reader.all(sql, params)
+        self._read.set()
+        await self._go_on.wait()
+        return rows
+
+
+async def test_what_was_read_before_a_commit_is_not_kept_after_it(api: Api) -> None:
+    editor = await api.caller("editor")
+    product = await api.product()
+    read, go_on = asyncio.Event(), asyncio.Event()
+    snapshot = api.live.db.snapshot
+
+    @asynccontextmanager
+    async def late() -> AsyncIterator[Reader]:
+        async with snapshot() as reader:
+            yield Late(reader, read, go_on)
+
+    api.live.db.snapshot = late  # type: ignore[method-assign]
+    path = "/products?search=lamp"
+    earlier = asyncio.create_task(shown(editor, path))
+    await read.wait()
+    changed = await editor.patch(f"/products/{product.id}", json={"price": 9})
+    assert changed.status_code == 200
+    go_on.set()
+    (before,) = await earlier
+    assert before["price"] == 1
+    for _ in range(2):
+        (item,) = await shown(editor, path)
+        assert item["price"] == 9

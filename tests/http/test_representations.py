@@ -1,0 +1,89 @@
+"""How much is kept of what is sent, and what goes first."""
+
+import tracemalloc
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from driving import Headers
+from portico.http.messages import JSON, Reply, Request, TypedRequest
+from portico.http.representations import Representations
+from portico.http.routing import Access, Endpoint, Route
+from portico.storage.parts import Part
+
+UNCHANGED: Any = SimpleNamespace(db=SimpleNamespace(version_of=lambda _part: 1))
+
+
+def part(request: Request) -> Part:
+    return (request.path,)
+
+
+def endpoint(size: int) -> Endpoint:
+    """One whose answers are kept, and have so many bytes."""
+
+    async def handler(_request: Request) -> Reply:
+        return Reply(200, bytes(size), [("content-type", JSON)])
+
+    route = Route(
+        method="GET",
+        path="/{id}",
+        handler=handler,
+        access=Access.ANY_CALLER,
+        summary="Read",
+        shows=part,
+    )
+    return Endpoint(route, "live", "/v1/{id}")
+
+
+def request(number: int, **headers: str) -> Request:
+    """One for this resource."""
+    scope: Any = SimpleNamespace(
+        method="GET", path=f"/v1/{number}", query_string="", headers=Headers([*headers.items()])
+    )
+    made: Request = TypedRequest(scope, None, "req_1")
+    made.environment = UNCHANGED
+    return made
+
+
+async def test_the_least_recently_used_go_first() -> None:
+    kept, one = Representations(20_000), endpoint(300)
+    for number in range(100):
+        await kept.read(request(number), one, part)
+        assert kept.find(request(0), one) is not None
+        assert kept.size <= 20_000
+    found = [number for number in range(100) if kept.find(request(number), one)]
+    assert len(found) >= 10
+    assert found == [0, *range(101 - len(found), 100)]
+
+
+async def test_what_is_larger_than_all_the_room_is_not_kept() -> None:
+    kept = Representations(20_000)
+    reply = await kept.read(request(1), endpoint(20_000), part)
+    assert len(reply.body) == 20_000
+    assert (kept.size, kept.find(request(1), endpoint(20_000))) == (0, None)
+
+
+async def test_the_bytes_of_both_codings_count() -> None:
+    kept, one = Representations(1 << 20), endpoint(10_000)
+    gzip = {"accept-encoding": "gzip"}
+    for _ in range(3):  # also where two have made the same
+        await kept.read(request(1), one, part)
+    plain = kept.size
+    for _ in range(3):
+        reply = kept.find(request(1, **gzip), one)
+        assert reply is not None
+        assert kept.size == plain + len(reply.body)
+
+
+@pytest.mark.parametrize("size", [200, 5_000])
+async def test_what_it_counts_is_the_memory_that_it_takes(size: int) -> None:
+    kept, one = Representations(1 << 30), endpoint(size)
+    tracemalloc.start()
+    try:
+        for number in range(1_000):
+            await kept.read(request(number), one, part)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.7 * kept.size < taken < 1.1 * kept.size

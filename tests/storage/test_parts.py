@@ -1,0 +1,240 @@
+"""Versions of parts of the data: what was read under one holds for as long as it stays."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from driving import NOON
+from portico.domain.products import STATUSES, Product
+from portico.storage.database import Database, Transaction, Undo
+from portico.storage.parts import Part, PartVersions
+from portico.storage.products import Products, list_part, product_part
+from portico.storage.sqlite import SqliteDatabase
+from portico.storage.sqlite_connection import connect
+
+ONE: Part = (1,)
+OTHER: Part = (2,)
+ADD = "INSERT INTO numbers VALUES (:number)"
+
+
+@pytest.fixture
+async def foreign(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
+    """The same file, as another process has it open."""
+    database = SqliteDatabase(tmp_path / "test.db")
+    await database.open()
+    yield database
+    await database.close()
+
+
+async def add(database: SqliteDatabase, number: int, *touched: Part) -> None:
+    async with database.transaction() as tx:
+        tx.touch(*touched)
+        await tx.run(ADD, {"number": number})
+
+
+async def versions(database: Database) -> tuple[int | None, int | None]:
+    return database.version_of(ONE), database.version_of(OTHER)
+
+
+async def test_a_commit_moves_the_versions_of_what_it_touched_alone(
+    sqlite: SqliteDatabase,
+) -> None:
+    before = await versions(sqlite)
+    await add(sqlite, 1, ONE)
+    after = await versions(sqlite)
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+    await add(sqlite, 2)  # bookkeeping
+    assert await versions(sqlite) == after
+
+
+async def test_no_version_comes_again(sqlite: SqliteDatabase, foreign: SqliteDatabase) -> None:
+    seen = set()
+    for number in range(20):
+        await add(foreign if number % 3 else sqlite, number, ONE)
+        seen.add(sqlite.version_of(ONE))
+    assert len(seen) == 20
+
+
+async def test_a_commit_of_another_process_moves_all(
+    sqlite: SqliteDatabase, foreign: SqliteDatabase
+) -> None:
+    before = await versions(sqlite)
+    await add(foreign, 1)
+    after = await versions(sqlite)
+    assert all(a != b for a, b in zip(after, before, strict=True))
+    assert await versions(sqlite) == after
+
+
+@pytest.mark.parametrize("order", ["own, foreign", "foreign, own", "own, foreign, own"])
+async def test_a_commit_of_another_process_is_told_from_those_beside_it(
+    sqlite: SqliteDatabase, foreign: SqliteDatabase, order: str
+) -> None:
+    before = await versions(sqlite)
+    for number, whose in enumerate(order.split(", ")):
+        await add(sqlite if whose == "own" else foreign, number)
+    after = await versions(sqlite)
+    assert all(a != b for a, b in zip(after, before, strict=True))
+
+
+async def test_a_commit_of_another_process_is_told_while_a_transaction_gathers(
+    sqlite: SqliteDatabase, foreign: SqliteDatabase
+) -> None:
+    before = await versions(sqlite)
+    await add(foreign, 1)
+    async with sqlite.transaction() as tx:
+        await tx.run(ADD, {"number": 2})
+        during = await versions(sqlite)
+        assert all(a != b for a, b in zip(during, before, strict=True))
+    assert await versions(sqlite) == during
+
+
+async def test_what_is_undone_moves_none(sqlite: SqliteDatabase) -> None:
+    before = await versions(sqlite)
+    with suppress(Undo):
+        async with sqlite.transaction() as tx:
+            await tx.run(ADD, {"number": 1})
+            raise Undo
+    await add(sqlite, 2)
+    assert await versions(sqlite) == before
+
+
+async def test_statements_without_names_move_all(sqlite: SqliteDatabase) -> None:
+    before = await versions(sqlite)
+    async with sqlite.transaction() as tx:
+        await tx.script("DELETE FROM numbers")
+    assert all(a != b for a, b in zip(await versions(sqlite), before, strict=True))
+
+
+class Held(Executor):
+    """Does what it is given at once, and says so only when it is let."""
+
+    def __init__(self) -> None:
+        self._done: list[tuple[Future[Any], Any]] = []
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """See `Executor`."""
+        future: Future[Any] = Future()
+        self._done.append((future, work(*args, **kwargs)))
+        return future
+
+    def tell(self) -> None:
+        """Says what was done."""
+        for future, result in self._done:
+            future.set_result(result)
+
+
+async def test_nothing_is_told_between_a_commit_and_its_end(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    """Another process may have committed since then, and no look could tell."""
+    before = await versions(sqlite)
+    held = Held()
+    committer = sqlite._committer  # noqa: SLF001 - its place is taken
+    sqlite._committer = held  # type: ignore[assignment]  # noqa: SLF001 - the same
+    storing = asyncio.ensure_future(add(sqlite, 1, ONE))
+    beside = connect(tmp_path / "test.db")
+    async with asyncio.timeout(10):
+        while not beside.execute("SELECT count(*) FROM numbers").get:
+            assert await versions(sqlite) == before, "it cannot be seen yet"
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not storing.done()
+    assert await versions(sqlite) == (None, None)
+    beside.execute(ADD, {"number": 2})
+    beside.close()
+    assert await versions(sqlite) == (None, None)
+    held.tell()
+    await storing
+    sqlite._committer = committer  # noqa: SLF001 - the same
+    after = await versions(sqlite)
+    assert None not in after
+    assert all(a != b for a, b in zip(after, before, strict=True))
+
+
+LAMP = Product(
+    id=0,
+    name="Lamp",
+    description="",
+    category="light",
+    price=1,
+    currency="USD",
+    stock_quantity=0,
+    status="active",
+    created_at=NOON,
+    updated_at=NOON,
+)
+LISTS = {
+    f"{status} {category}": list_part(status, category)
+    for status in STATUSES
+    for category in ("light", "chairs", None)
+}
+
+Write = Callable[[Products, Transaction, Sequence[Product]], Awaitable[object]]
+
+WRITES: dict[str, tuple[Write, set[str]]] = {
+    "insert": (
+        lambda products, tx, _: products.insert(tx, LAMP),
+        {"active light", "active None"},
+    ),
+    "insert many": (
+        lambda products, tx, _: products.insert_many(
+            tx, [LAMP, replace(LAMP, category="chairs", status="draft")]
+        ),
+        {"active light", "active None", "draft chairs", "draft None"},
+    ),
+    "update": (
+        lambda products, tx, made: products.update(tx, made[0], replace(made[0], price=2)),
+        {"first", "active light", "active None"},
+    ),
+    "update to another status": (
+        lambda products, tx, made: products.update(
+            tx, made[0], replace(made[0], status="archived")
+        ),
+        {"first", "active light", "active None", "archived light", "archived None"},
+    ),
+    "update many": (
+        lambda products, tx, made: products.update_many(
+            tx,
+            [(made[0], replace(made[0], category="chairs")), (made[1], replace(made[1], price=2))],
+        ),
+        {"first", "second", "active light", "active chairs", "active None"},
+    ),
+    "delete": (
+        lambda products, tx, made: products.delete(tx, made[1]),
+        {"second", "active light", "active None"},
+    ),
+    "delete all": (
+        lambda products, tx, _: products.delete_all(tx),
+        {"first", "second", *LISTS},
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+async def test_a_write_touches_the_products_and_the_lists_that_can_show_them(
+    database: Database, write: str
+) -> None:
+    products = Products(database)
+    async with database.transaction() as tx:
+        made = [await products.insert(tx, LAMP) for _ in range(2)]
+    parts = {"first": product_part(made[0].id), "second": product_part(made[1].id), **LISTS}
+    before = {name: database.version_of(part) for name, part in parts.items()}
+    work, touched = WRITES[write]
+    async with database.transaction() as tx:
+        await work(products, tx, made)
+    after = {name: database.version_of(part) for name, part in parts.items()}
+    if database.engine == "postgres":
+        assert {*after.values()} == {None}
+    else:
+        alike = PartVersions()  # what shares a place with one of them moves too
+        alike.touch(*(parts[name] for name in touched))
+        alike.move()
+        moved = {name for name in parts if after[name] != before[name]}
+        assert moved == {name for name, part in parts.items() if alike.of(part)} >= touched
