@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from importlib.metadata import version
 
 from portico.contract.events import delivered, published
 from portico.domain.errors import Unavailable
@@ -51,6 +50,7 @@ from portico.services.wiring import Addresses, Engines, Wiring
 from portico.settings import Settings
 from portico.state.memory import MemoryLimiter
 from portico.storage.migrate import Migration, migrate, pending
+from portico.version import version
 
 log = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class Server:
             )
             for env in portico.environments
         ]
-        agent = f"Portico/{version('portico')}"
+        agent = f"Portico/{version()}"
         self._delivers = [
             Deliver(env, portico.sender, delivered, agent, lambda: self.pipeline.under_way, at_once)
             for env in portico.environments

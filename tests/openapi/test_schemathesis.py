@@ -22,12 +22,17 @@ PLANS = "".join(
 STREAM = "/events/stream"
 """An answer without an end, for which Schemathesis would wait."""
 
-EXAMPLES = {"sqlite": 25, "postgres": 8}
-"""Cases of each operation in the random phases: the second engine's are for what differs in it,
-which the boundary values of the coverage phase meet. `schemathesis run` by hand tries more."""
+EXAMPLES = 25
+"""Cases of each operation in the random phases. `schemathesis run` by hand tries more."""
+
+PHASES = {
+    "sqlite": ["Examples", "Coverage", "Fuzzing", "Stateful"],
+    "postgres": ["Examples", "Coverage"],
+}
+"""The second engine is tried for what differs in it, which boundary values meet."""
 
 
-@pytest.mark.parametrize("engine", EXAMPLES)
+@pytest.mark.parametrize("engine", PHASES)
 def test_schemathesis_finds_nothing(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -45,7 +50,6 @@ def test_schemathesis_finds_nothing(
     with installation.serving():
         api, auth = (_run(installation, client, engine, name) for name in ("base", "auth"))
     assert f"Tested: {len(V1) - 1}" in api
-    assert "✅ Stateful" in api
     assert f"Tested: {len(AUTH)}" in auth
 
 
@@ -57,7 +61,8 @@ def _run(installation: Installation, client: dict[str, Any], engine: str, name: 
             *("run", f"{installation.facts['urls'][name]}/openapi.json"),
             *("--tls-verify", installation.facts["ca_certificate"]),
             *("--header", f"Authorization: Bearer {installation.key}"),
-            *("--max-examples", str(EXAMPLES[engine]), "--no-color"),
+            *("--phases", ",".join(PHASES[engine]).lower()),
+            *("--max-examples", str(EXAMPLES), "--no-color"),
             *("--exclude-path", STREAM),
         ],
         cwd=ROOT,
@@ -71,6 +76,7 @@ def _run(installation: Installation, client: dict[str, Any], engine: str, name: 
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for phase in ("Examples", "Coverage", "Fuzzing"):
-        assert f"✅ {phase}" in done.stdout
+    for phase in PHASES[engine]:
+        # The authorization server's document has no links, and so no states.
+        assert f"✅ {phase}" in done.stdout or (phase == "Stateful" and name == "auth")
     return done.stdout

@@ -5,7 +5,6 @@ import shutil
 import tempfile
 from argparse import Namespace
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from portico.settings import Settings
 from portico.storage.database import Engine
 from portico.storage.migrate import MigrationError, due, shipped
 from portico.storage.sqlite_files import FileError, copy, faults, ledger
+from portico.version import version
 
 ENVIRONMENTS = (LIVE, SANDBOX)
 DUMP = "database.dump"
@@ -109,7 +109,7 @@ def _gather(settings: Settings, work: Path) -> Manifest:
         postgres_tools.dump(settings.database_url, schemas, work / DUMP)
     files = sorted(path for path in work.rglob("*") if path.is_file())
     return Manifest(
-        portico=version("portico"),
+        portico=version(),
         engine="postgres" if settings.database_url else "sqlite",
         created_at=timestamp(system_clock()),
         files={str(path.relative_to(work)): digest(path) for path in files},

@@ -10,7 +10,6 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from importlib.metadata import version
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -31,6 +30,7 @@ from portico.services.environment import Environment
 from portico.services.events import read_events, require_kept
 from portico.services.feed import LOOK_SECONDS
 from portico.settings import Settings
+from portico.version import version
 
 SECRET_VARIABLE = "WEBHOOK_SECRET"  # noqa: S105 - the name of one
 PAGE = 100
@@ -72,7 +72,7 @@ class Receiver:
         self._clock = clock
         self._again = again
         self._sender = Sender(ANYWHERE, clock)
-        self._agent = f"Portico/{version('portico')}"
+        self._agent = f"Portico/{version()}"
 
     async def send(self, event: StoredEvent) -> Outcome:
         """Sends an event until an answer comes, whatever it says, a few times at most."""

@@ -2,7 +2,6 @@
 or without the authorization server's endpoints beside it, and of that server alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ from portico.http.openapi_webhooks import webhooks
 from portico.http.problems import STATUS
 from portico.http.routing import ID, Access, AnyRoute
 from portico.http.sse import EVENT_STREAM, LAST_EVENT_ID
+from portico.version import version
 
 GUIDE = Path(__file__).with_name("guide.md")
 AUTH_GUIDE = Path(__file__).with_name("auth_guide.md")
@@ -161,7 +161,7 @@ def auth_document(auth_part: Part, version_address: str, plans: Mapping[str, Pla
 def _head(about: Json, address: str, routes: Sequence[AnyRoute]) -> Json:
     info = {
         **about,
-        "version": version("portico"),
+        "version": version(),
         "contact": {"name": "The administrators of this server"},
         "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
     }

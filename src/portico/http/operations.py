@@ -1,7 +1,6 @@
 """What operators and their tools ask: health, readiness, metrics. Outside limits and versions."""
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -21,6 +20,7 @@ from portico.http.routing import Access, Route
 from portico.http.shared_metrics import Kept, SharedMetrics, Snapshot, snapshot, total
 from portico.jobs.runner import Runs
 from portico.services.environment import Environment
+from portico.version import version
 
 SHARE_PERIOD = 0.5
 """How many seconds old another worker's part of the metrics may be."""
@@ -98,7 +98,7 @@ class Operations(Collector):
         build = GaugeMetricFamily(
             "portico_build_info", "The version that runs; always 1.", labels=("version",)
         )
-        build.add_metric((version("portico"),), 1)
+        build.add_metric((version(),), 1)
         yield build
 
     def _own(self) -> Snapshot:
