@@ -134,17 +134,22 @@ class PostgresServer(Server):
 
     name = "postgres"
 
-    def __init__(self, directory: Path, *, fsync: bool) -> None:
+    def __init__(self, directory: Path, *, fsync: bool, primary: "PostgresServer | None") -> None:
+        """A standby of `primary`, where there is one."""
         super().__init__(directory)
         self._binaries, version = _postgres_binaries()
         self._fsync = fsync
-        self._password = secrets.token_hex(16)
+        self._password: str = primary._password if primary else secrets.token_hex(16)  # noqa: SLF001 - its own kind
         self._numbers = itertools.count(1)
         if os.geteuid() == 0:  # as whom PostgreSQL refuses to run
             known = {entry.pw_name: entry for entry in pwd.getpwall()}
             account = known.get("postgres") or known["nobody"]
             self.user, self.group = account.pw_uid, account.pw_gid
             os.chown(directory, self.user, self.group)
+        if primary:
+            copy = ("-D", "data", "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+            self._run("pg_basebackup", *copy, port=primary.port)
+            return
         password_file = directory / "password"
         password_file.write_text(self._password)
         locale = ["--locale=C.UTF-8"]
@@ -160,6 +165,10 @@ class PostgresServer(Server):
     def url(self) -> str:
         """The address of the server's own database, of the user who may do everything."""
         return f"postgresql://postgres:{self._password}@127.0.0.1:{self.port}/postgres"
+
+    def promote(self) -> None:
+        """Makes a standby a primary."""
+        self._run("pg_ctl", "promote", "-D", "data", "--no-wait")
 
     def fresh_database(self) -> str:
         """The address of a new and empty database."""
@@ -181,8 +190,8 @@ class PostgresServer(Server):
         )
         return asked.returncode == 0
 
-    def _run(self, program: str, *arguments: str) -> None:
-        where = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGUSER": "postgres"}
+    def _run(self, program: str, *arguments: str, port: int | None = None) -> None:
+        where = {"PGHOST": "127.0.0.1", "PGPORT": str(port or self.port), "PGUSER": "postgres"}
         done = subprocess.run(
             [self._binaries / program, *arguments],
             cwd=self.directory,
@@ -222,10 +231,13 @@ def redis_servers(*options: Sequence[str]) -> Iterator[list[RedisServer]]:
 
 
 @contextmanager
-def postgres_server(*, fsync: bool = False) -> Iterator[PostgresServer]:
-    """A running PostgreSQL server. Raises RuntimeError where none of version 14 or later is."""
+def postgres_server(
+    *, fsync: bool = False, primary: PostgresServer | None = None
+) -> Iterator[PostgresServer]:
+    """A running PostgreSQL server, a standby of `primary` where there is one. Raises RuntimeError
+    where none of version 14 or later is."""
     with tempfile.TemporaryDirectory(prefix="portico-postgres-") as directory:
-        server = PostgresServer(Path(directory), fsync=fsync)
+        server = PostgresServer(Path(directory), fsync=fsync, primary=primary)
         try:
             server.start()
             yield server

@@ -11,13 +11,10 @@ import pytest
 
 from listening import listening
 from operating import Service, until
+from portico.domain.errors import Unavailable
 from portico.http.readiness import PROBE_SECONDS
-from portico.storage.postgres import (
-    CONNECT_SECONDS,
-    POOL_SIZE,
-    STATEMENT_SECONDS,
-    PostgresDatabase,
-)
+from portico.storage.postgres import POOL_SIZE, STATEMENT_SECONDS, PostgresDatabase
+from portico.storage.postgres_hosts import CONNECT_SECONDS
 from receiving import received
 from reliability.boundless import boundless
 from reliability.outage import (
@@ -34,6 +31,7 @@ pytestmark = pytest.mark.xdist_group("store outages")  # they share their server
 
 WELL = {("create", 201), ("read", 200)}
 AWAY = {("create", 503), ("read", 503)}
+FROZEN_SECONDS = 10.0
 LONGEST_SECONDS = CONNECT_SECONDS + STATEMENT_SECONDS + BUSY_MACHINE_SECONDS
 
 
@@ -135,7 +133,7 @@ def test_postgresql_may_freeze_and_thaw(caller: Caller, postgres: PostgresServer
         asked = time.monotonic()
         assert readiness(caller.service) == (200, {"database": "silent", "limiter": "ok"})
         assert time.monotonic() - asked < PROBE_SECONDS + BUSY_MACHINE_SECONDS
-    assert caller.slowest < LONGEST_SECONDS
+    assert caller.slowest < FROZEN_SECONDS
 
 
 def test_a_table_of_postgresqls_may_be_locked(caller: Caller) -> None:
@@ -165,6 +163,42 @@ async def test_a_database_that_froze_can_be_closed(postgres: PostgresServer) -> 
     with postgres.frozen():
         async with asyncio.timeout(2 * CONNECT_SECONDS):
             await database.close()
+
+
+async def test_a_server_that_takes_no_writes_any_more_is_connected_to_anew(
+    postgres: PostgresServer,
+) -> None:
+    async def turn(switch: str) -> None:
+        for statement in (
+            f"ALTER SYSTEM SET default_transaction_read_only = {switch}",
+            "SELECT pg_reload_conf()",
+        ):
+            await administrator.execute(statement)
+
+    async def is_refused() -> bool:
+        try:
+            async with database.transaction() as tx:
+                await tx.run("INSERT INTO numbers VALUES (1)")
+        except Unavailable as error:
+            return error.why == "read_only"
+        return False
+
+    administrator = await asyncpg.connect(postgres.url)
+    database = PostgresDatabase(postgres.fresh_database(), "public")
+    await database.open()
+    async with database.transaction() as tx:
+        await tx.script("CREATE TABLE numbers (number INTEGER)")
+    before = await database.one("SELECT pg_backend_pid()")
+    async with asyncio.timeout(20):
+        await turn("on")
+        while not await is_refused():
+            pass
+        await turn("off")
+        while await is_refused():
+            pass
+    assert await database.one("SELECT pg_backend_pid()") != before
+    await database.close()
+    await administrator.close()
 
 
 def test_redis_may_stop_and_come_back(caller: Caller, redis: RedisServer) -> None:

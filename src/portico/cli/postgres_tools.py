@@ -9,6 +9,9 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from portico.cli.output import CommandError, plain
 
+SEVERAL_HOSTS = {"PGCONNECT_TIMEOUT": "3", "PGTARGETSESSIONATTRS": "read-write"}
+"""Leads these programs to the primary, also past a host that answers nothing."""
+
 
 def dump(url: str, schemas: list[str], target: Path) -> None:
     """Writes one snapshot of the schemas in pg_dump's custom format. Raises `CommandError`."""
@@ -78,6 +81,8 @@ def _connected(program: str, url: str, *arguments: str) -> None:
     address, password = _without_password(url)
     # The process list shows arguments to everyone, but the environment to nobody else.
     environment = dict(os.environ) if password is None else {**os.environ, "PGPASSWORD": password}
+    if "," in urlsplit(url).netloc.rpartition("@")[2]:  # these programs ask one host after another
+        environment = {**SEVERAL_HOSTS, **environment}
     _run(program, ["--no-password", f"--dbname={address}", *arguments], environment)
 
 

@@ -39,7 +39,8 @@ class Stores(Group):
         declared(
             None,
             store_url("postgresql", "postgres"),
-            "`postgresql://user:password@host/database`; unset: SQLite in `data`",
+            "`postgresql://user:password@host/database`, with several hosts a primary and its"
+            " standbys: `@h1:5432,h2:5432/database`; unset: SQLite in `data`",
             secret=True,
         ),
     ]

@@ -21,15 +21,20 @@ from portico.storage.database import (
     UniqueViolation,
 )
 from portico.storage.parts import Part
+from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts
 
 OLDEST_SERVER = 140000
 POOL_SIZE = 8
-CONNECT_SECONDS = 3.0
 STATEMENT_SECONDS = 10.0
 SCRIPT_SECONDS = 3600.0
 """A migration may build an index of many rows."""
 
 LISTEN_RETRY_SECONDS = 1.0
+BEAT_SECONDS = 0.5
+"""How often a server is asked whether it is there."""
+
+SILENT_SECONDS = 0.75
+"""How long it may take to say so, before another is looked for."""
 
 RINGS = ("events", "webhooks")
 """The tables for whose notices the bell rings; those of all others tell of credentials."""
@@ -156,7 +161,7 @@ class PostgresDatabase:
 
     def __init__(self, url: str, schema: str) -> None:
         """`url` is a `postgresql://` address, `schema` a plain lower-case name."""
-        self._url = url
+        self._hosts = Hosts(url)
         self._place = _place(url)
         self._schema = schema
         self._changes = 0
@@ -169,10 +174,9 @@ class PostgresDatabase:
     async def open(self) -> None:
         try:
             self._pool = await asyncpg.create_pool(
-                self._url,
+                connect=self._hosts.connect,
                 min_size=0,  # else the pool itself tries to reach a server that is away, and logs
                 max_size=POOL_SIZE,
-                timeout=CONNECT_SECONDS,
                 command_timeout=STATEMENT_SECONDS,
                 reset=_keep,
                 server_settings={"search_path": self._schema, **_PLANNER},
@@ -253,6 +257,10 @@ class PostgresDatabase:
         except asyncpg.InternalClientError:
             connection.terminate()  # whatever state it is in, it must not come back
             raise
+        except asyncpg.ReadOnlySQLTransactionError:
+            connection.terminate()  # another server may take writes by now
+            await self._pool.expire_connections()
+            raise
         finally:
             await self._pool.release(connection)
 
@@ -263,26 +271,44 @@ class PostgresDatabase:
             self._changes += 1
 
     async def _listen(self) -> None:
-        """Hears of other processes' changes for as long as the server is there."""
+        """Hears of other processes' changes for as long as the server is there. Whoever waits for
+        one that fell silent is told so, at the latest when nobody else is found."""
+        silent = False
         while True:
             try:
-                connection = await asyncpg.connect(self._url, timeout=CONNECT_SECONDS)
-            except (*_OUTAGES, asyncpg.PostgresError):
+                connection = await self._hosts.connect()
+            except (*_OUTAGES, asyncpg.PostgresError) as error:
+                if silent and isinstance(error, TimeoutError):
+                    self._hosts.leave()
                 await asyncio.sleep(LISTEN_RETRY_SECONDS)
                 continue
-            gone = asyncio.Event()
-            connection.add_termination_listener(lambda *_, gone=gone: gone.set())
-            try:
+            self._hosts.leave(but=connection)
+            silent = await self._follow(connection)
+
+    async def _follow(self, connection: Any) -> bool:
+        """Listens until the connection ends, or the server falls silent: tells whether it did."""
+        gone = asyncio.Event()
+        connection.add_termination_listener(lambda *_: gone.set())
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
                 await connection.add_listener(self._schema, self._heard)
-                self._changes += 1  # what changed before is known to nobody
-                self.bell.ring()
-                self._listening = True
-                await gone.wait()
-            except _OUTAGES:
-                pass
-            finally:
-                self._listening = False
-                connection.terminate()
+            self._changes += 1  # what changed before is known to nobody
+            self.bell.ring()
+            self._listening = True
+            while not gone.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(BEAT_SECONDS):
+                        await gone.wait()
+                async with asyncio.timeout(SILENT_SECONDS):
+                    await connection.execute("SELECT 1")
+        except TimeoutError:
+            return True
+        except _OUTAGES:
+            pass
+        finally:
+            self._listening = False
+            connection.terminate()
+        return False
 
 
 def _place(url: str) -> str:

@@ -1,0 +1,123 @@
+"""Finding the primary among the hosts of a `postgresql://` address."""
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import asyncpg
+
+CONNECT_SECONDS = 3.0
+AGAIN_SECONDS = 0.25
+"""After how long a host that refused is asked again, while another keeps silent."""
+
+OTHERS_SECONDS = 0.5
+"""How long others may take to say that they have succeeded a primary, where this process has not
+yet met one."""
+
+# A promotion begins a timeline: so a former primary is told from its successor.
+_TIMELINE = """
+SELECT CASE WHEN pg_is_in_recovery() THEN 0
+    ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END"""
+
+
+class NotPrimary(OSError):
+    """A server answers, and is not the one that takes writes."""
+
+
+class Hosts:
+    """The servers of an address: one, or a primary and its standbys in any order."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is a `postgresql://` address with commas between its hosts."""
+        parts = urlsplit(url)
+        user, at, places = parts.netloc.rpartition("@")
+        self._urls = [
+            parts._replace(netloc=f"{user}{at}{place}").geturl() for place in places.split(",")
+        ]
+        self._timeline = 0
+        self._connected: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+    async def connect(self, _dsn: object = None, **options: Any) -> Any:
+        """A connection to the only host, or to the one of several that is not in recovery: all are
+        asked at once, and again while one keeps silent, for `CONNECT_SECONDS`. `options` are those
+        of asyncpg. Raises what asyncpg does, and `NotPrimary`."""
+        url = self._urls[0]
+        async with asyncio.timeout(CONNECT_SECONDS):
+            if len(self._urls) > 1:
+                url, connection = await self._primary(options)
+            else:
+                connection = await asyncpg.connect(url, **options)
+        self._connected[connection] = url
+        return connection
+
+    def leave(self, but: Any = None) -> None:
+        """Ends all connections except those to the server of `but`: whoever waits for an answer
+        there gets an error at once."""
+        place = self._connected.get(but) if but is not None else None
+        for connection, url in list(self._connected.items()):
+            if url != place:
+                connection.terminate()
+
+    async def _primary(self, options: dict[str, Any]) -> tuple[str, Any]:
+        silent = set(self._urls)
+        tasks = {
+            asyncio.create_task(self._until_primary(url, silent, options)): url
+            for url in self._urls
+        }
+        chosen = None
+        try:
+            left = set(tasks)
+            while left and not _found(tasks):
+                _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            if left and not self._timeline:
+                await asyncio.wait(left, timeout=OTHERS_SECONDS)
+            if not (found := _found(tasks)):
+                errors = [error for task in tasks if (error := task.exception())]
+                raise next((one for one in errors if isinstance(one, NotPrimary)), errors[0])
+            chosen = max(found, key=lambda task: task.result()[0])
+            self._timeline, connection = chosen.result()
+            return tasks[chosen], connection
+        finally:
+            for task in tasks:
+                task.cancel()
+            for task in _found(tasks):
+                if task is not chosen:
+                    task.result()[1].terminate()
+
+    async def _until_primary(
+        self, url: str, silent: set[str], options: dict[str, Any]
+    ) -> tuple[int, Any]:
+        """Asks a host until it is the primary. Raises why it is not, once no host is silent."""
+        while True:
+            try:
+                found = await self._ask(url, options)
+            except Exception:
+                silent.discard(url)
+                if not silent:
+                    raise
+            else:
+                silent.discard(url)
+                return found
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _ask(self, url: str, options: dict[str, Any]) -> tuple[int, Any]:
+        """The timeline of a primary, and a connection to it. Raises why it is none."""
+        connection = await asyncpg.connect(url, **options)
+        try:
+            timeline: int = await connection.fetchval(_TIMELINE)
+        except BaseException:
+            connection.terminate()
+            raise
+        if not timeline or timeline < self._timeline:
+            connection.terminate()
+            raise NotPrimary("it was succeeded" if timeline else "no host takes writes")
+        return timeline, connection
+
+
+_Task = asyncio.Task[tuple[int, Any]]
+
+
+def _found(tasks: dict[_Task, str]) -> list[_Task]:
+    """Those of them that have found a primary."""
+    return [task for task in tasks if task.done() and not task.cancelled() and not task.exception()]
