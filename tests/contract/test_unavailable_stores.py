@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
@@ -99,6 +101,70 @@ async def test_lost_connections_to_postgresql_are_made_again(
     assert (await editor.post("/products", json=LAMP)).status_code == 201
     await api.aclose()
     await api.stop()
+
+
+class Cut:
+    """A way to PostgreSQL that breaks, once, when `word` is about to be committed."""
+
+    def __init__(self, port: int, word: bytes, *, arrives: bool) -> None:
+        """`arrives` is whether the server still commits."""
+        self._port = port
+        self._word = word
+        self._arrives = arrives
+        self.whole = True
+        self.connections: list[asyncio.Task[None]] = []
+
+    async def between(self, client: StreamReader, to_client: StreamWriter) -> None:
+        """One connection."""
+        server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
+        back = asyncio.create_task(self._pass(server, to_client))
+        self.connections += [back, asyncio.create_task(to_client.wait_closed())]
+        has_word = False
+        with closing(to_client), closing(to_server), suppress(OSError):
+            while asked := await client.read(2**16):
+                has_word = has_word or self._word in asked
+                if has_word and self.whole and b"COMMIT" in asked:
+                    self.whole = False
+                    back.cancel()
+                    if self._arrives:
+                        to_server.write(asked)
+                        await server.read(1)
+                    break
+                to_server.write(asked)
+
+    async def _pass(self, reader: StreamReader, writer: StreamWriter) -> None:
+        with closing(writer), suppress(OSError):
+            while told := await reader.read(2**16):
+                writer.write(told)
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+async def test_a_commit_of_unknown_outcome_is_told_and_safely_repeated(
+    postgres: PostgresServer, tmp_path: Path, *, arrives: bool
+) -> None:
+    url = postgres.fresh_database()
+    cut = Cut(postgres.port, b"Torch", arrives=arrives)
+    async with await asyncio.start_server(cut.between, "127.0.0.1") as way:
+        port = way.sockets[0].getsockname()[1]
+        through = url.replace(f":{postgres.port}/", f":{port}/")
+        api = Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": through}))
+        await api.start()
+        editor = await api.caller("editor")
+        torch = {**LAMP, "name": "Torch"}
+        key = {"Idempotency-Key": "one"}
+        answer = await editor.post("/products", json=torch, headers=key)
+        unavailable(answer)
+        assert not cut.whole
+        assert "is unknown. A repeat with the same Idempotency-Key is safe" in answer.text
+        total = "/products?status=draft"
+        stored = (await editor.get(total)).json()["pagination"]["total_items"]
+        assert stored == int(arrives)
+        again = await editor.post("/products", json=torch, headers=key)
+        assert again.status_code == 201
+        assert (await editor.get(total)).json()["pagination"]["total_items"] == 1
+        await api.aclose()
+        await api.stop()
+        await asyncio.gather(*cut.connections, return_exceptions=True)
 
 
 async def test_without_the_store_of_its_limits_nothing_is_answered_and_nothing_done(

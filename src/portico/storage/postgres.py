@@ -57,6 +57,20 @@ _OUTAGES = (
     asyncpg.PostgresSystemError,
 )
 
+_LOST = (
+    OSError,  # TimeoutError is one
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+)
+"""After these nobody knows what became of a commit."""
+
+UNKNOWN = (
+    "The database was lost while it stored this, and whether it did is unknown. A repeat with the"
+    " same Idempotency-Key is safe."
+)
+
 # What a row refers to was there when it was read, so somebody has just deleted it.
 _GOT_IN_THE_WAY = (
     asyncpg.SerializationError,
@@ -226,10 +240,19 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Statements]:
-        with _faults():
-            async with self._connection() as connection, connection.transaction():
-                yield _Statements(connection)
-        self._changes += 1
+        committing = False
+        try:
+            with _faults():
+                async with self._connection() as connection, connection.transaction():
+                    yield _Statements(connection)
+                    committing = True
+        except Unavailable as error:
+            if committing and isinstance(error.__cause__, _LOST):
+                raise Unavailable(UNKNOWN, retry_after=2) from error
+            raise
+        finally:
+            if committing:
+                self._changes += 1
 
     def version(self) -> int:
         # Notices arrive within milliseconds; the second's tick bounds a notice that got lost, and
