@@ -16,7 +16,7 @@ from portico.pages.list_files import as_file, format_asked
 from portico.pages.site import PageRoute, Visit
 from portico.storage.audit import AuditFilter
 
-_PER_PAGE = 50
+_PER_PAGE = 25
 _NOBODY = -1
 _FILTERS = ("user", "action", "target", "from", "to")
 

@@ -21,14 +21,15 @@ ASSETS: dict[str, tuple[str, Sequence[str]]] = {
     "docs.js": (_SCRIPT, ("docs.js",)),
     "pages.css": (_CSS, ("base.css", "pages.css")),
     "passkeys.js": (_SCRIPT, ("passkeys.js",)),
-    "pages.js": (_SCRIPT, ("htmx.js", "pages.js")),
+    "pages.js": (_SCRIPT, ("pages.js",)),
+    "htmx.js": (_SCRIPT, ("htmx.js",)),
 }
 """What pages need: their type, and the files in `static` that they consist of."""
 
 DOCS_ASSETS = ("docs.css", "docs.js", "icon.svg")
 """What the reference needs."""
 
-PAGE_ASSETS = (*DOCS_ASSETS, "pages.css", "pages.js", "passkeys.js")
+PAGE_ASSETS = (*DOCS_ASSETS, "pages.css", "pages.js", "htmx.js", "passkeys.js")
 """What the pages of a site need."""
 
 REVALIDATED = "public, no-cache"
@@ -106,13 +107,14 @@ def asset_routes(names: Sequence[str]) -> tuple[Route, ...]:
 def asset_path(name: str) -> str:
     """Where an asset is, below its mount: a path that changes with the content, so that it may be
     kept for ever."""
-    return f"static/{sha256(_content(name)).hexdigest()[:16]}-{name}"
+    return f"static/{sha256(content(name)).hexdigest()[:16]}-{name}"
 
 
 def asset(name: str, cache_control: str = _FOREVER) -> File:
     """One of `ASSETS`."""
-    return File(ASSETS[name][0], _content(name), cache_control)
+    return File(ASSETS[name][0], content(name), cache_control)
 
 
-def _content(name: str) -> bytes:
+def content(name: str) -> bytes:
+    """What one of `ASSETS` consists of."""
     return b"".join(_PLACE.joinpath(part).read_bytes() for part in ASSETS[name][1])

@@ -4,12 +4,21 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from portico.domain.money import price_shown
 from portico.pages import filters
-from portico.pages.files import asset_path
+from portico.pages.files import asset_path, content
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+
+
+def _mark() -> Markup:
+    """The icon as a part of a page: an image would be one more request, and all that has loaded
+    would wait until it is drawn."""
+    drawn = content("icon.svg").decode()
+    return Markup(drawn.replace("<svg ", '<svg aria-hidden="true" ', 1))  # noqa: S704 - our own
 
 
 @cache
@@ -25,7 +34,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals["asset"] = asset_path
+    environment.globals |= {"asset": asset_path, "mark": _mark()}
     environment.filters |= {
         name: getattr(filters, name)
         for name in (

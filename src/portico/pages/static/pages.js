@@ -2,44 +2,50 @@
 "use strict";
 
 // A secret is copied by a button that shows only where that can work.
-for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = !navigator.clipboard;
-  button.addEventListener("click", async () => {
-    const text = document.querySelector(button.dataset.copy).textContent;
-    const said = button.textContent;
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Press Ctrl+C";
-      getSelection().selectAllChildren(document.querySelector(button.dataset.copy));
-    }
-    setTimeout(() => (button.textContent = said), 2500);
-  });
+function offerCopies() {
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
 }
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const secret = document.querySelector(button.dataset.copy);
+  const said = button.textContent;
+  try {
+    await navigator.clipboard.writeText(secret.textContent);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Press Ctrl+C";
+    getSelection().selectAllChildren(secret);
+  }
+  setTimeout(() => (button.textContent = said), 2500);
+});
 
 // The page that asks for confirmation is shown in a dialog: htmx fetches it, this opens it.
-const dialog = document.querySelector("dialog");
-document.body.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target === dialog && dialog.firstElementChild) dialog.showModal();
+document.addEventListener("htmx:afterSwap", (event) => {
+  const { target } = event.detail;
+  if (target.matches("dialog") && target.firstElementChild) target.showModal();
 });
-dialog?.addEventListener("click", (event) => {
-  if (event.target.closest("[data-close]")) {
-    event.preventDefault();
-    dialog.close();
-  }
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("dialog [data-close]");
+  if (!button) return;
+  event.preventDefault();
+  button.closest("dialog").close();
 });
 
 // A box that chooses all the others of its form shows only where that can work.
 function offerAll() {
   for (const all of document.querySelectorAll("[data-all]")) all.hidden = false;
 }
-offerAll();
-document.body.addEventListener("htmx:afterSwap", offerAll);
+document.addEventListener("htmx:afterSwap", offerAll);
 document.addEventListener("change", (event) => {
   const { form, dataset, checked } = event.target;
   if (!dataset.all) return;
   for (const box of form.querySelectorAll(`[name="${dataset.all}"]`)) box.checked = checked;
+});
+
+document.addEventListener("DOMContentLoaded", () => {
+  offerCopies();
+  offerAll();
 });
 
 // What signing out, or the end of the session, has left in the browser's memory is not shown again.
