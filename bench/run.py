@@ -15,7 +15,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import client_library, events, footprint, latency, signing_in, throughput, webhooks
+from bench import (
+    client_library,
+    events,
+    footprint,
+    latency,
+    signing_in,
+    throughput,
+    views,
+    webhooks,
+)
 from bench.report import Finding, Report
 from bench.servers import LOAD_CPU, SERVER_CPU, BenchError
 from bench.workshop import Workshop
@@ -39,6 +48,7 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "dead": events.dead,
     "cursor": events.cursor,
     "library": client_library.library,
+    "view": views.view,
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 OPEN_FILES = 8192
