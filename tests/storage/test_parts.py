@@ -1,7 +1,7 @@
 """Versions of parts of the data: what was read under one holds for as long as it stays."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from pathlib import Path
@@ -112,50 +112,69 @@ async def test_statements_without_names_move_all(sqlite: SqliteDatabase) -> None
     assert all(a != b for a, b in zip(await versions(sqlite), before, strict=True))
 
 
-class Held(Executor):
-    """Does what it is given at once, and says so only when it is let."""
+class Committer(Executor):
+    """Does what it is given at once, and says so as soon as it is let."""
 
     def __init__(self) -> None:
-        self._done: list[tuple[Future[Any], Any]] = []
+        self.done: Future[Any] = Future()
 
     def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See `Executor`."""
-        future: Future[Any] = Future()
-        self._done.append((future, work(*args, **kwargs)))
-        return future
+        work(*args, **kwargs)
+        return self.done
 
-    def tell(self) -> None:
-        """Says what was done."""
-        for future, result in self._done:
-            future.set_result(result)
+
+@pytest.fixture
+def committer(sqlite: SqliteDatabase) -> Iterator[Committer]:
+    """It commits in the place of the database's own."""
+    own, committer = sqlite._committer, Committer()  # noqa: SLF001 - its place is taken
+    sqlite._committer = committer  # type: ignore[assignment]  # noqa: SLF001 - the same
+    yield committer
+    sqlite._committer = own  # noqa: SLF001 - the same
+
+
+async def _until_seen(sqlite: SqliteDatabase, path: Path) -> None:
+    """Waits until others see a number; until then no version moves."""
+    before = await versions(sqlite)
+    beside = connect(path)
+    async with asyncio.timeout(10):
+        while not beside.execute("SELECT count(*) FROM numbers").get:
+            assert await versions(sqlite) == before
+            await asyncio.sleep(0)
+    beside.close()
+    await asyncio.sleep(0)
 
 
 async def test_nothing_is_told_between_a_commit_and_its_end(
-    sqlite: SqliteDatabase, tmp_path: Path
+    sqlite: SqliteDatabase, foreign: SqliteDatabase, committer: Committer, tmp_path: Path
 ) -> None:
     """Another process may have committed since then, and no look could tell."""
     before = await versions(sqlite)
-    held = Held()
-    committer = sqlite._committer  # noqa: SLF001 - its place is taken
-    sqlite._committer = held  # type: ignore[assignment]  # noqa: SLF001 - the same
     storing = asyncio.ensure_future(add(sqlite, 1, ONE))
-    beside = connect(tmp_path / "test.db")
-    async with asyncio.timeout(10):
-        while not beside.execute("SELECT count(*) FROM numbers").get:
-            assert await versions(sqlite) == before, "it cannot be seen yet"
-            await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert not storing.done()
+    await _until_seen(sqlite, tmp_path / "test.db")
     assert await versions(sqlite) == (None, None)
-    beside.execute(ADD, {"number": 2})
-    beside.close()
+    await add(foreign, 2)
     assert await versions(sqlite) == (None, None)
-    held.tell()
+    committer.done.set_result(None)
     await storing
-    sqlite._committer = committer  # noqa: SLF001 - the same
     after = await versions(sqlite)
     assert None not in after
     assert all(a != b for a, b in zip(after, before, strict=True))
+
+
+async def test_a_commit_that_ended_is_told_before_whoever_made_it_hears_of_it(
+    sqlite: SqliteDatabase, committer: Committer, tmp_path: Path
+) -> None:
+    before = await versions(sqlite)
+    storing = asyncio.ensure_future(add(sqlite, 1, ONE))
+    await _until_seen(sqlite, tmp_path / "test.db")
+    committer.done.set_result(None)
+    assert not storing.done()
+    after = await versions(sqlite)
+    assert after[0] not in (None, before[0])
+    assert after[1] == before[1]
+    await storing
+    assert await versions(sqlite) == after
 
 
 LAMP = Product(
