@@ -93,11 +93,13 @@ def serving(
     *,
     tls_on: bool = True,
     request_log: bool = True,
+    kept: bool = True,
     cpus: str = SERVER_CPU,
 ) -> Iterator[Running]:
     """`portico serve`, over its own TLS or over plain HTTP as behind a trusted proxy.
 
-    As it comes, Portico logs each request; `request_log=False` ends that.
+    As it comes, Portico logs each request and keeps representations; `request_log=False` and
+    `kept=False` end that.
     """
     headers = {"Authorization": f"Bearer {prepared.key}"}
     variables = {
@@ -106,6 +108,8 @@ def serving(
         "PORTICO_CONNECTIONS_PER_ADDRESS": "16384",  # all load comes from one
         "PORTICO_DRAIN_SECONDS": "0",
     }
+    if not kept:
+        variables["PORTICO_KEPT_BYTES"] = "0"
     if not tls_on:
         headers |= _BEHIND_PROXY
         variables |= {"PORTICO_TLS": "off", "PORTICO_TRUSTED_PROXIES": "127.0.0.1"}

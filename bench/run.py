@@ -19,6 +19,7 @@ from bench import (
     client_library,
     events,
     footprint,
+    kept,
     latency,
     signing_in,
     throughput,
@@ -32,6 +33,7 @@ from bench.workshop import Workshop
 ROWS: dict[str, Callable[[Workshop], None]] = {
     "get": throughput.get,
     "list": throughput.list_,
+    "kept": kept.kept,
     "write": throughput.write,
     "scale": throughput.scale,
     "pages": latency.pages,
@@ -99,9 +101,9 @@ def main() -> int:
     report = Report(given.rounds, given.seconds)
     with (
         tempfile.TemporaryDirectory(prefix="portico-bench-", dir=given.dir) as directory,
-        ExitStack() as kept,
+        ExitStack() as open_,
     ):
-        shop = Workshop(Path(directory), report, kept)
+        shop = Workshop(Path(directory), report, open_)
         if report.load_average > BUSY_MACHINE:
             shop.say(f"this machine is busy (load {report.load_average:.2f}): trust ratios only")
         for row in given.only or ROWS:

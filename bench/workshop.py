@@ -77,10 +77,14 @@ class Workshop:
         return self._prepared[count]
 
     @contextmanager
-    def portico(self, count: int, *, tls_on: bool, request_log: bool = True) -> Iterator[Running]:
+    def portico(
+        self, count: int, *, tls_on: bool, request_log: bool = True, kept: bool = True
+    ) -> Iterator[Running]:
         """Portico on a copy of the data with `count` products, SQLite."""
         data = self.portico_data(count).copied(self.fresh("portico-copy"))
-        with portico.serving(data, self.log, tls_on=tls_on, request_log=request_log) as server:
+        with portico.serving(
+            data, self.log, tls_on=tls_on, request_log=request_log, kept=kept
+        ) as server:
             yield server
 
     def _postgres_data(self) -> Prepared:

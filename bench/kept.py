@@ -1,0 +1,76 @@
+"""A row of what is kept while it is true: how much it saves, alone and with changes beside."""
+
+import re
+from contextlib import ExitStack
+
+from bench import portico
+from bench.load import Request, wrk
+from bench.servers import Running
+from bench.throughput import GET, LIST
+from bench.workshop import MIDDLE, Job, Workshop
+
+CHANGED = 5
+"""Of a hundred requests, how many change the price of a product chosen by chance."""
+
+_MIXED = """
+wrk.headers["Content-Type"] = "application/json"
+math.randomseed(os.time())
+
+function request()
+  if math.random(100) <= {changed} then
+    local path = "{product}" .. math.random({high})
+    return wrk.format("PATCH", path, nil, '{{"price": ' .. math.random(99999) / 100 .. '}}')
+  end
+  return wrk.format("GET", {path})
+end
+"""
+
+
+def _mixed(path: str) -> Request:
+    """Reads of this path, which is Lua, and changes beside."""
+    product = portico.PRODUCT.removesuffix("{N}")
+    script = _MIXED.format(changed=CHANGED, product=product, high=MIDDLE, path=path)
+    return Request("", script=script)
+
+
+REQUESTS = {
+    "GET": GET,
+    "list": LIST,
+    "GET, 5 % changes": _mixed(f'"{portico.PRODUCT.removesuffix("{N}")}" .. math.random({MIDDLE})'),
+    "list, 5 % changes": _mixed(f'"{LIST.path}"'),
+}
+
+
+def kept(shop: Workshop) -> None:
+    """GET one product by a random id and the list, as they are kept and as they are made."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(shop.portico(MIDDLE, tls_on=True))
+        made = stack.enter_context(shop.portico(MIDDLE, tls_on=True, kept=False))
+        jobs = [
+            Job(f"{name}, {how}", server, request)
+            for name, request in REQUESTS.items()
+            for how, server in (("kept", ours), ("made", made))
+        ]
+        series = shop.interleave("kept", jobs)
+        rates = {name: _hit_rate(shop, ours, request) for name, request in REQUESTS.items()}
+    for name, over, under in zip(REQUESTS, series[::2], series[1::2], strict=True):
+        floor = 1.0 if "changes" in name else None
+        shop.ratio("kept", f"{name}: kept ÷ made, both over TLS", over, under, floor)
+        shop.note("kept", f"{name}: reads that were kept", rates[name], "of 1")
+
+
+def _hit_rate(shop: Workshop, server: Running, request: Request) -> float:
+    """Which part of the reads was answered with what was kept."""
+    hits, misses = _counts(server)
+    wrk(server.address, request, shop.report.seconds, seed=1)
+    hits_after, misses_after = _counts(server)
+    hits, misses = hits_after - hits, misses_after - misses
+    return hits / max(1, hits + misses)
+
+
+def _counts(server: Running) -> tuple[float, float]:
+    _, body = server.address.get("/metrics")
+    told = dict(
+        re.findall(r"^portico_kept_representations_(\w+)_total (\S+)$", body.decode(), re.MULTILINE)
+    )
+    return float(told["hits"]), float(told["misses"])
