@@ -128,6 +128,37 @@ class SentinelServer(RedisServer):
         return [program, str(self._file), *self._options]
 
 
+class PgBouncer(Server):
+    """A pooler, by transactions, with two sessions of PostgreSQL for all."""
+
+    name = "pgbouncer"
+
+    def __init__(self, directory: Path, database: "PostgresServer", ignored: str) -> None:
+        """`ignored` are settings of a session that it drops; it refuses all others."""
+        super().__init__(directory)
+        self.user, self.group = database.user, database.group
+        if self.user is not None and self.group is not None:
+            os.chown(directory, self.user, self.group)
+        self._program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+        if self._program is None:
+            raise RuntimeError("there is no pgbouncer here: apt-get install pgbouncer")
+        (directory / "users").write_text(f'"postgres" "{database.password}"\n')
+        (directory / "pgbouncer.ini").write_text(
+            f"[databases]\n* = host=127.0.0.1 port={database.port}\n[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
+            "auth_type = plain\nauth_file = users\npool_mode = transaction\n"
+            f"default_pool_size = 2\nignore_startup_parameters = {ignored}\n"
+        )
+
+    def _command(self) -> list[str]:
+        return [str(self._program), "pgbouncer.ini"]
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
+
+
 class PostgresServer(Server):
     """A PostgreSQL cluster of its own. Its default collation is that of English, not that of code
     points, so that SQL which depends on the one or the other does not pass unseen."""
@@ -139,7 +170,7 @@ class PostgresServer(Server):
         super().__init__(directory)
         self._binaries, version = _postgres_binaries()
         self._fsync = fsync
-        self._password: str = primary._password if primary else secrets.token_hex(16)  # noqa: SLF001 - its own kind
+        self.password: str = primary.password if primary else secrets.token_hex(16)
         self._numbers = itertools.count(1)
         if os.geteuid() == 0:  # as whom PostgreSQL refuses to run
             known = {entry.pw_name: entry for entry in pwd.getpwall()}
@@ -151,7 +182,7 @@ class PostgresServer(Server):
             self._run("pg_basebackup", *copy, port=primary.port)
             return
         password_file = directory / "password"
-        password_file.write_text(self._password)
+        password_file.write_text(self.password)
         locale = ["--locale=C.UTF-8"]
         if version > POSTGRES_AT_LEAST:  # 14 knows only the locales of the system
             locale += ["--locale-provider=icu", "--icu-locale=en"]
@@ -164,7 +195,7 @@ class PostgresServer(Server):
     @property
     def url(self) -> str:
         """The address of the server's own database, of the user who may do everything."""
-        return f"postgresql://postgres:{self._password}@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://postgres:{self.password}@127.0.0.1:{self.port}/postgres"
 
     def promote(self) -> None:
         """Makes a standby a primary."""
@@ -195,7 +226,7 @@ class PostgresServer(Server):
         done = subprocess.run(
             [self._binaries / program, *arguments],
             cwd=self.directory,
-            env={**os.environ, **where, "PGPASSWORD": self._password},
+            env={**os.environ, **where, "PGPASSWORD": self.password},
             capture_output=True,
             check=False,
             text=True,
@@ -228,6 +259,18 @@ def redis_servers(*options: Sequence[str]) -> Iterator[list[RedisServer]]:
             stack.callback(servers[-1].stop)
             servers[-1].start()
         yield servers
+
+
+@contextmanager
+def pgbouncer(database: PostgresServer, ignored: str = "") -> Iterator[PgBouncer]:
+    """A running pooler before `database`. Raises RuntimeError where none is installed."""
+    with tempfile.TemporaryDirectory(prefix="portico-pgbouncer-") as directory:
+        server = PgBouncer(Path(directory), database, ignored)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop(signal.SIGTERM)  # at once: it would wait for clients
 
 
 @contextmanager

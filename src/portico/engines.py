@@ -21,7 +21,12 @@ def database(settings: Settings, environment: str) -> Database:
         # Not above, like the Valkey client below: a driver costs every start 50 ms.
         from portico.storage.postgres import PostgresDatabase
 
-        return PostgresDatabase(settings.database_url, database_schema(environment))
+        return PostgresDatabase(
+            settings.database_url,
+            database_schema(environment),
+            listen_url=settings.database_listen_url,
+            prepared=settings.prepared_statements,
+        )
     return SqliteDatabase(database_file(settings, environment))
 
 

@@ -106,7 +106,9 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     else:
         _check_program(settings, "pg_dump")
         schemas = [database_schema(environment) for environment in ENVIRONMENTS]
-        postgres_tools.dump(settings.database_url, schemas, work / DUMP)
+        postgres_tools.dump(
+            settings.database_listen_url or settings.database_url, schemas, work / DUMP
+        )
     files = sorted(path for path in work.rglob("*") if path.is_file())
     return Manifest(
         portico=version(),
@@ -147,7 +149,7 @@ def _restore_postgres(settings: Settings, work: Path) -> None:
         except CommandError as error:
             raise CommandError(f"The backup's {DUMP} is damaged: {error}") from error
         _check_ledger(schema, "postgres", applied)
-    postgres_tools.restore(settings.database_url, work / DUMP)
+    postgres_tools.restore(settings.database_listen_url or settings.database_url, work / DUMP)
 
 
 def _check_ledger(name: str, engine: Engine, applied: Sequence[Sequence[Any]]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from portico.domain.errors import BrokenRule
 from portico.settings.declaring import Group, SettingError, Sources, declared, named
-from portico.settings.values import key_prefix, secret_key, store_url
+from portico.settings.values import key_prefix, secret_key, store_url, switch
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -42,6 +42,25 @@ class Stores(Group):
             "`postgresql://user:password@host/database`, with several hosts a primary and its"
             " standbys: `@h1:5432,h2:5432/database`; unset: SQLite in `data`",
             secret=True,
+        ),
+    ]
+    database_listen_url: Annotated[
+        str | None,
+        declared(
+            None,
+            store_url("postgresql", "postgres"),
+            "PostgreSQL itself, where `database_url` is a pooler: for notices of changes, and for"
+            " backups; unset: `database_url`",
+            secret=True,
+        ),
+    ]
+    prepared_statements: Annotated[
+        bool,
+        declared(
+            "on",
+            switch,
+            "`off` for a pooler that keeps none, such as PgBouncer before 1.21",
+            kind=bool,
         ),
     ]
     valkey_url: Annotated[

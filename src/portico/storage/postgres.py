@@ -57,6 +57,13 @@ _OUTAGES = (
     asyncpg.PostgresSystemError,
 )
 
+# Of a pooler that gives each transaction another session, and knows of no statements in them.
+_NOT_PREPARED = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
+NOT_PREPARED = (
+    "The pooler before the database keeps no prepared statements: its max_prepared_statements must"
+    " be set, or prepared_statements be off."
+)
+
 _LOST = (
     OSError,  # TimeoutError is one
     asyncpg.InterfaceError,
@@ -130,6 +137,8 @@ def _faults() -> Iterator[None]:
         raise Unavailable(
             "The database takes no writes; nothing was changed.", retry_after=2, why="read_only"
         ) from error
+    except _NOT_PREPARED as error:
+        raise Unavailable(NOT_PREPARED, retry_after=2) from error
     except _OUTAGES as error:
         raise Unavailable("The database is busy or out of reach.", retry_after=2) from error
 
@@ -173,9 +182,20 @@ class PostgresDatabase:
     engine: Engine = "postgres"
     slow: Reader
 
-    def __init__(self, url: str, schema: str) -> None:
-        """`url` is a `postgresql://` address, `schema` a plain lower-case name."""
-        self._hosts = Hosts(url)
+    def __init__(
+        self, url: str, schema: str, *, listen_url: str | None = None, prepared: bool = True
+    ) -> None:
+        """`url` is a `postgresql://` address, `schema` a plain lower-case name. `listen_url` leads
+        to the servers themselves where `url` is that of a pooler; `prepared` is whether to keep
+        prepared statements."""
+        settings = {"search_path": schema, **_PLANNER}
+        options: dict[str, Any] = {"command_timeout": STATEMENT_SECONDS}
+        if not prepared:
+            options["statement_cache_size"] = 0
+        self._hosts = Hosts(url, settings, options)
+        self._direct = Hosts(listen_url, settings, options) if listen_url else self._hosts
+        local = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+        self._settings = f"SELECT {', '.join(local)}"
         self._place = _place(url)
         self._schema = schema
         self._changes = 0
@@ -191,15 +211,20 @@ class PostgresDatabase:
                 connect=self._hosts.connect,
                 min_size=0,  # else the pool itself tries to reach a server that is away, and logs
                 max_size=POOL_SIZE,
-                command_timeout=STATEMENT_SECONDS,
                 reset=_keep,
-                server_settings={"search_path": self._schema, **_PLANNER},
             )
-            version = (await self._pool.fetchrow("SHOW server_version_num"))[0]
+            async with self._connection() as connection:
+                version = await connection.fetchval("SELECT current_setting('server_version_num')")
+            if self._direct is not self._hosts:
+                (await self._direct.connect()).terminate()
+        except _NOT_PREPARED as error:
+            raise Unavailable(NOT_PREPARED) from error
         except (*_OUTAGES, asyncpg.PostgresError, ValueError) as error:
             raise Unavailable(f"{self._place} cannot be used: {_reason(error)}.") from error
         if int(version) < OLDEST_SERVER:
             raise Unavailable(f"{self._place} is too old: Portico needs version 14 or newer.")
+        if self._direct is not self._hosts and not self._direct.keeps_sessions:
+            raise Unavailable("database_listen_url leads to a pooler: name PostgreSQL itself.")
         self._listener = asyncio.ensure_future(self._listen())
 
     async def prepare(self) -> None:
@@ -232,10 +257,7 @@ class PostgresDatabase:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[_Statements]:
         with _faults():
-            async with (
-                self._connection() as connection,
-                connection.transaction(isolation="repeatable_read", readonly=True),
-            ):
+            async with self._connection(isolation="repeatable_read", readonly=True) as connection:
                 yield _Statements(connection)
 
     @asynccontextmanager
@@ -243,7 +265,7 @@ class PostgresDatabase:
         committing = False
         try:
             with _faults():
-                async with self._connection() as connection, connection.transaction():
+                async with self._connection(isolation="read_committed") as connection:
                     yield _Statements(connection)
                     committing = True
         except Unavailable as error:
@@ -269,14 +291,22 @@ class PostgresDatabase:
         return self._waiting
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
+    async def _connection(self, **begin: Any) -> AsyncIterator[Any]:
+        """A connection, in a transaction with these options where there are any. It has the
+        settings of the session, in any case."""
         self._waiting += 1
         try:
             connection = await self._pool.acquire(timeout=CONNECT_SECONDS)
         finally:
             self._waiting -= 1
         try:
-            yield connection
+            if self._hosts.keeps_sessions and not begin:
+                yield connection
+            else:
+                async with connection.transaction(**begin):
+                    if not self._hosts.keeps_sessions:
+                        await connection.execute(self._settings)
+                    yield connection
         except asyncpg.InternalClientError:
             connection.terminate()  # whatever state it is in, it must not come back
             raise
@@ -299,13 +329,16 @@ class PostgresDatabase:
         silent = False
         while True:
             try:
-                connection = await self._hosts.connect()
+                connection = await self._direct.connect()
             except (*_OUTAGES, asyncpg.PostgresError) as error:
                 if silent and isinstance(error, TimeoutError):
                     self._hosts.leave()
                 await asyncio.sleep(LISTEN_RETRY_SECONDS)
                 continue
-            self._hosts.leave(but=connection)
+            if self._direct is self._hosts:
+                self._hosts.leave(but=connection)
+            elif silent:
+                self._hosts.leave()
             silent = await self._follow(connection)
 
     async def _follow(self, connection: Any) -> bool:
@@ -313,11 +346,12 @@ class PostgresDatabase:
         gone = asyncio.Event()
         connection.add_termination_listener(lambda *_: gone.set())
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await connection.add_listener(self._schema, self._heard)
-            self._changes += 1  # what changed before is known to nobody
-            self.bell.ring()
-            self._listening = True
+            if self._direct.keeps_sessions:  # else notices would come to nobody
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await connection.add_listener(self._schema, self._heard)
+                self._changes += 1  # what changed before is known to nobody
+                self.bell.ring()
+                self._listening = True
             while not gone.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(BEAT_SECONDS):

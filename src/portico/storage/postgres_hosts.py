@@ -1,6 +1,7 @@
-"""Finding the primary among the hosts of a `postgresql://` address."""
+"""Connections to the primary among the hosts of a `postgresql://` address, or to a pooler."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -16,9 +17,10 @@ OTHERS_SECONDS = 0.5
 yet met one."""
 
 # A promotion begins a timeline: so a former primary is told from its successor.
-_TIMELINE = """
+_ROLE = """
 SELECT CASE WHEN pg_is_in_recovery() THEN 0
-    ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END"""
+    ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
+    current_setting('search_path')"""
 
 
 class NotPrimary(OSError):
@@ -28,26 +30,32 @@ class NotPrimary(OSError):
 class Hosts:
     """The servers of an address: one, or a primary and its standbys in any order."""
 
-    def __init__(self, url: str) -> None:
-        """`url` is a `postgresql://` address with commas between its hosts."""
+    def __init__(self, url: str, settings: Mapping[str, str], options: Mapping[str, Any]) -> None:
+        """`url` is a `postgresql://` address with commas between its hosts. `settings` are those of
+        every session, its `search_path` among them; `options` those of asyncpg."""
         parts = urlsplit(url)
         user, at, places = parts.netloc.rpartition("@")
         self._urls = [
             parts._replace(netloc=f"{user}{at}{place}").geturl() for place in places.split(",")
         ]
+        self._settings = dict(settings)
+        self._options = dict(options)
         self._timeline = 0
+        self.keeps_sessions = True
+        """Whether a connection has `settings` for as long as it lasts. Before a pooler that gives
+        it another session of the server for each transaction, they hold for none."""
         self._connected: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
     async def connect(self, _dsn: object = None, **options: Any) -> Any:
         """A connection to the only host, or to the one of several that is not in recovery: all are
         asked at once, and again while one keeps silent, for `CONNECT_SECONDS`. `options` are those
-        of asyncpg. Raises what asyncpg does, and `NotPrimary`."""
+        of a pool of asyncpg's. Raises what asyncpg does, and `NotPrimary`."""
         url = self._urls[0]
         async with asyncio.timeout(CONNECT_SECONDS):
             if len(self._urls) > 1:
                 url, connection = await self._primary(options)
             else:
-                connection = await asyncpg.connect(url, **options)
+                _, connection = await self._ask(url, options)
         self._connected[connection] = url
         return connection
 
@@ -91,7 +99,7 @@ class Hosts:
         """Asks a host until it is the primary. Raises why it is not, once no host is silent."""
         while True:
             try:
-                found = await self._ask(url, options)
+                found = await self._ask_primary(url, options)
             except Exception:
                 silent.discard(url)
                 if not silent:
@@ -101,18 +109,36 @@ class Hosts:
                 return found
             await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _ask(self, url: str, options: dict[str, Any]) -> tuple[int, Any]:
-        """The timeline of a primary, and a connection to it. Raises why it is none."""
-        connection = await asyncpg.connect(url, **options)
-        try:
-            timeline: int = await connection.fetchval(_TIMELINE)
-        except BaseException:
-            connection.terminate()
-            raise
+    async def _ask_primary(self, url: str, options: dict[str, Any]) -> tuple[int, Any]:
+        """As `_ask`. Raises `NotPrimary` of any other."""
+        timeline, connection = await self._ask(url, options)
         if not timeline or timeline < self._timeline:
             connection.terminate()
             raise NotPrimary("it was succeeded" if timeline else "no host takes writes")
         return timeline, connection
+
+    async def _ask(self, url: str, options: dict[str, Any]) -> tuple[int, Any]:
+        """A server's timeline, 0 of a standby, and a connection to it; sees whether this has the
+        session's settings."""
+        connection = await self._open(url, options)
+        try:
+            async with connection.transaction():  # else a pooler may split one statement in two
+                timeline, path = await connection.fetchrow(_ROLE)
+        except BaseException:
+            connection.terminate()
+            raise
+        if path != self._settings["search_path"]:
+            self.keeps_sessions = False
+        return timeline, connection
+
+    async def _open(self, url: str, options: dict[str, Any]) -> Any:
+        given = {**self._options, **options}
+        if self.keeps_sessions:
+            try:
+                return await asyncpg.connect(url, server_settings=self._settings, **given)
+            except asyncpg.ProtocolViolationError:  # PgBouncer knows but a few settings
+                self.keeps_sessions = False
+        return await asyncpg.connect(url, **given)
 
 
 _Task = asyncio.Task[tuple[int, Any]]

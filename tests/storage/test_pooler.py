@@ -1,0 +1,115 @@
+"""PgBouncer between Portico and PostgreSQL, which gives each transaction the session of another."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import asyncpg
+import pytest
+
+from driving import FakeClock
+from portico.domain.errors import Unavailable
+from portico.storage.migrate import migrate
+from portico.storage.postgres import POOL_SIZE, PostgresDatabase
+from servers import PgBouncer, PostgresServer, pgbouncer
+
+DROPPED = "search_path,jit,random_page_cost,enable_hashjoin,enable_mergejoin"
+
+
+@pytest.fixture(scope="module", params=["", DROPPED], ids=["refuses settings", "drops settings"])
+def pooler(request: pytest.FixtureRequest, postgres: PostgresServer) -> Iterator[PgBouncer]:
+    with pgbouncer(postgres, request.param) as server:
+        yield server
+
+
+@pytest.fixture
+def urls(postgres: PostgresServer, pooler: PgBouncer) -> tuple[str, str]:
+    """The way to a database through the pooler, and the one past it."""
+    url = postgres.fresh_database()
+    return url.replace(f":{postgres.port}/", f":{pooler.port}/"), url
+
+
+@pytest.fixture
+async def environments(urls: tuple[str, str]) -> AsyncIterator[list[PostgresDatabase]]:
+    """Both environments, which share sessions of PostgreSQL."""
+    pooled, direct = urls
+    found = [
+        PostgresDatabase(pooled, schema, listen_url=direct, prepared=False)
+        for schema in ("portico_live", "portico_sandbox")
+    ]
+    for database in found:
+        await database.open()
+        await migrate(database, FakeClock())
+    yield found
+    for database in found:
+        await database.close()
+
+
+async def happens(true: Callable[[], bool]) -> None:
+    """Waits until it is true."""
+    for _ in range(1_000):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it did not happen")
+
+
+async def test_environments_keep_apart_whoever_had_the_session_before(
+    environments: list[PostgresDatabase], urls: tuple[str, str]
+) -> None:
+    async def use(database: PostgresDatabase, number: int, word: str) -> None:
+        row = {"number": number, "word": word}
+        async with database.transaction() as tx:
+            await tx.run("INSERT INTO words VALUES (:number, :word)", row)
+        found = await database.all("SELECT word FROM words WHERE number = :number", row)
+        assert [tuple(one) for one in found] == [(word,)]
+        async with database.snapshot() as reader:
+            assert await reader.one("SELECT count(*) FROM words WHERE word <> :word", row) == (0,)
+        assert await database.one("SELECT current_setting('jit')") == ("off",)
+
+    for database in environments:
+        async with database.transaction() as tx:
+            await tx.script("CREATE TABLE words (number BIGINT, word TEXT)")
+    await asyncio.gather(
+        *(
+            use(database, number, word)
+            for number in range(2 * POOL_SIZE)
+            for database, word in zip(environments, ("live", "sandbox"), strict=True)
+        )
+    )
+    connection = await asyncpg.connect(urls[1])
+    schemas = await connection.fetch("SELECT DISTINCT schemaname FROM pg_tables")
+    await connection.close()
+    found = {row[0] for row in schemas} - {"pg_catalog", "information_schema"}
+    assert found == {"portico_live", "portico_sandbox"}
+
+
+async def test_notices_come_past_the_pooler(
+    environments: list[PostgresDatabase], urls: tuple[str, str]
+) -> None:
+    live, _ = environments
+    unheard = PostgresDatabase(urls[0], "portico_live", prepared=False)
+    await unheard.open()
+    await happens(lambda: live.version() == live.version())  # it listens by now
+    assert unheard.version() != unheard.version()  # so that nothing is kept
+    before = live.version() & 0xFFFFFFFF
+    connection = await asyncpg.connect(urls[1])
+    await connection.execute("SELECT pg_notify('portico_live', 'users')")
+    await connection.close()
+    await happens(lambda: live.version() & 0xFFFFFFFF != before)
+    await unheard.close()
+
+
+async def test_an_address_for_notices_that_leads_to_the_pooler_is_refused(
+    urls: tuple[str, str],
+) -> None:
+    database = PostgresDatabase(urls[0], "portico_live", listen_url=urls[0], prepared=False)
+    with pytest.raises(Unavailable, match="name PostgreSQL itself"):
+        await database.open()
+
+
+async def test_a_pooler_that_keeps_no_prepared_statements_is_told(urls: tuple[str, str]) -> None:
+    database = PostgresDatabase(urls[0], "portico_live")
+    await database.open()
+    with pytest.raises(Unavailable, match="keeps no prepared statements"):
+        await asyncio.gather(*(database.one("SELECT 1") for _ in range(100 * POOL_SIZE)))
+    await database.close()
