@@ -17,8 +17,8 @@ from portico.services.clients import Registration, delete_client, register_clien
 APP = "https://app.example.com"
 SHOP = "https://shop.example"
 EXPOSED = (
-    "ETag, Location, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset,"
-    " X-Request-Id, Idempotent-Replayed"
+    "ETag, Link, Location, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining,"
+    " X-RateLimit-Reset, X-Request-Id, Idempotent-Replayed"
 )
 AUTH = "https://localhost:8443/auth"
 DASHBOARD = "https://localhost:8443/dashboard"

@@ -20,9 +20,15 @@ from schemathesis.openapi.checks import RejectedPositiveData
 
 from portico.domain.money import UNITS_PER_ONE
 
+CURSOR = ("cursor", "must ")
+"""One that no page has given, or that stands beside a page's number."""
+
 SAID_BY_NO_SCHEMA = {
     # A bound above the other one.
-    ("GET", "/products", 400): {("min_price", "must not be greater than max_price")},
+    ("GET", "/products", 400): {("min_price", "must not be greater than max_price"), CURSOR},
+    ("GET", "/users", 400): {CURSOR},
+    ("GET", "/api-keys", 400): {CURSOR},
+    ("GET", "/webhooks/{id}/deliveries", 400): {CURSOR},
     # A change of status that the product's present status does not allow.
     ("PATCH", "/products/{id}", 422): {("status", "cannot change")},
     # Nobody but its owner knows the current password.

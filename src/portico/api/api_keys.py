@@ -2,6 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
+from portico.api.paging import list_reply, start_of
 from portico.contract.api_keys import (
     CreateKey,
     KeyItem,
@@ -12,7 +13,7 @@ from portico.contract.api_keys import (
     made_key,
     rotated_key,
 )
-from portico.contract.envelope import Created, Listed, Single, listed
+from portico.contract.envelope import Created, Listed, Single
 from portico.domain.errors import Conflict, Invalid
 from portico.domain.new_keys import NewKey
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
@@ -35,12 +36,17 @@ async def list_api_keys(request: QueryRequest[ListKeys]) -> Reply:
     """GET /api-keys."""
     query = request.query
     user_id = query.user_id or request.caller.user_id
-    offset = (query.page - 1) * query.limit
+    start = start_of(request)
     page = await list_keys(
-        request.environment, user_id, request.by, offset=offset, limit=query.limit
+        request.environment,
+        user_id,
+        request.by,
+        offset=start.offset,
+        limit=query.limit,
+        behind=start.behind,
     )
     items = [key_item(key, request.now) for key in page.rows]
-    return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+    return list_reply(request, "/api-keys", start, page, items)
 
 
 async def read_api_key(request: Request) -> Reply:

@@ -1,6 +1,7 @@
 """The endpoints of products."""
 
-from portico.contract.envelope import Created, Listed, Single, encode, listed
+from portico.api.paging import list_reply, start_of
+from portico.contract.envelope import Created, Listed, Single, encode
 from portico.contract.products import (
     ChangeProduct,
     CreateProduct,
@@ -34,7 +35,7 @@ def _expected(request: Request) -> products.Check:
 
 async def list_products(request: QueryRequest[ListProducts]) -> Reply:
     """GET /products."""
-    query = request.query
+    query, start = request.query, start_of(request)
     chosen = ProductFilter(
         status=query.status,
         category=query.category,
@@ -45,11 +46,12 @@ async def list_products(request: QueryRequest[ListProducts]) -> Reply:
     page = await request.environment.products.page(
         chosen,
         words=query_words(query.search) if query.search else [],
-        offset=(query.page - 1) * query.limit,
+        offset=start.offset,
         limit=query.limit,
+        behind=start.behind,
     )
     items = [product_item(product) for product in page.rows]
-    return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+    return list_reply(request, "/products", start, page, items)
 
 
 def _lists(request: QueryRequest[ListProducts]) -> Part:

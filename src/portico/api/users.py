@@ -1,6 +1,7 @@
 """The endpoints of users."""
 
-from portico.contract.envelope import Created, Listed, Single, encode, listed
+from portico.api.paging import list_reply, start_of
+from portico.contract.envelope import Created, Listed, Single, encode
 from portico.contract.reading import sent
 from portico.contract.users import (
     ChangeUser,
@@ -33,15 +34,15 @@ def _expected(request: Request) -> users.Check:
 
 async def list_users(request: QueryRequest[ListUsers]) -> Reply:
     """GET /users."""
-    query = request.query
+    query, start = request.query, start_of(request)
     page = await request.environment.users.page(
         role=query.role,
         order=Order(SORTS[query.sort], descending=query.order == "desc"),
-        offset=(query.page - 1) * query.limit,
+        offset=start.offset,
         limit=query.limit,
+        behind=start.behind,
     )
-    items = [user_item(user) for user in page.rows]
-    return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+    return list_reply(request, "/users", start, page, [user_item(user) for user in page.rows])
 
 
 async def read_user(request: Request) -> Reply:

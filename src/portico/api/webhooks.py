@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from portico.api.paging import list_reply, start_of
 from portico.contract.envelope import Created, Listed, Single, listed
 from portico.contract.reading import sent
 from portico.contract.webhooks import (
@@ -116,10 +117,12 @@ async def list_deliveries(request: QueryRequest[ListDeliveries]) -> Reply:
     """GET /webhooks/{id}/deliveries."""
     env, query = request.environment, request.query
     webhook = await webhooks.read_webhook(env, request.resource_id)
-    offset = (query.page - 1) * query.limit
-    page = await env.deliveries.page(webhook.id, offset=offset, limit=query.limit)
+    start = start_of(request)
+    page = await env.deliveries.page(
+        webhook.id, offset=start.offset, limit=query.limit, behind=start.behind
+    )
     items = [delivery_item(delivery, webhook) for delivery in page.rows]
-    return json_reply(200, listed(items, page=query.page, limit=query.limit, total=page.total))
+    return list_reply(request, f"/webhooks/{webhook.id}/deliveries", start, page, items)
 
 
 async def redeliver(request: Request) -> Reply:

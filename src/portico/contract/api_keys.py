@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.contract.kinds import Integer, Items, Nullable, Text, Unjudged
-from portico.contract.paging import LAST_PAGE, Limit, PageNumber, UserId
+from portico.contract.paging import LAST_PAGE, ListQuery, UserId
 from portico.domain.api_keys import ApiKey, KeyType, Status, key_name, key_type, status
 from portico.domain.networks import network
 from portico.domain.new_keys import MOST_NETWORKS, scope
@@ -130,12 +130,10 @@ def rotated_key(
     )
 
 
-class ListKeys(msgspec.Struct, frozen=True):
+class ListKeys(ListQuery, frozen=True):
     """The query of GET /api-keys."""
 
     user_id: UserId = None
-    page: PageNumber = 1
-    limit: Limit = 25
 
 
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True):

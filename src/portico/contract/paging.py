@@ -1,13 +1,17 @@
 """The query parameters of every list."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
 
 from portico.contract.reading import Param
-from portico.domain.errors import BrokenRule
+from portico.domain.errors import BrokenRule, Fault
 from portico.domain.rules import OneOf
 
 LAST_PAGE = 2**63 - 1
 LARGEST_LIMIT = 100
+LONGEST_CURSOR = 2_000
 _DIGITS = len(str(LAST_PAGE))
 
 
@@ -28,6 +32,36 @@ def _limit(text: str) -> int:
 UserId = Annotated[int | None, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE)]
 PageNumber = Annotated[int, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE)]
 Limit = Annotated[int, Param(_limit, type="integer", minimum=1, maximum=LARGEST_LIMIT)]
+
+
+def _cursor(text: str) -> str:
+    if len(text) > LONGEST_CURSOR or not text.isascii():
+        raise BrokenRule("must be from the Link header of a page of this list")
+    return text
+
+
+class ListQuery(msgspec.Struct, frozen=True):
+    """What every list is asked for."""
+
+    page: PageNumber = 1
+    limit: Limit = 25
+    cursor: Annotated[
+        str | None,
+        Param(
+            _cursor,
+            type="string",
+            maxLength=LONGEST_CURSOR,
+            description="Where the page begins, instead of `page`: from the `Link` header of the"
+            " page before, and quick at any depth.",
+        ),
+    ] = None
+
+    @staticmethod
+    def across(values: Mapping[str, Any]) -> list[Fault]:
+        """Faults that lie between parameters."""
+        if "page" in values and "cursor" in values:
+            return [Fault("cursor", "must not stand beside page")]
+        return []
 
 
 def choice(*allowed: str) -> Param:

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.contract.kinds import Integer, Items, Number, Object, Text, Texts
-from portico.contract.paging import Limit, PageNumber
+from portico.contract.paging import ListQuery
 from portico.contract.reading import Param
 from portico.domain import products
 from portico.domain.errors import BrokenRule, Fault
@@ -192,11 +192,9 @@ def _at_most(text: str) -> int:
     return price_bound(text, up=False)
 
 
-class ListProducts(msgspec.Struct, frozen=True):
+class ListProducts(ListQuery, frozen=True):
     """The query of GET /products."""
 
-    page: PageNumber = 1
-    limit: Limit = 25
     category: Annotated[str | None, Param(products.category, type="string")] = None
     min_price: Annotated[int | None, Param(_at_least, type="number", minimum=0)] = None
     max_price: Annotated[int | None, Param(_at_most, type="number", minimum=0)] = None
@@ -219,4 +217,4 @@ class ListProducts(msgspec.Struct, frozen=True):
         low, high = values.get("min_price"), values.get("max_price")
         if low is not None and high is not None and low > high:
             return [Fault("min_price", "must not be greater than max_price")]
-        return []
+        return ListQuery.across(values)

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from portico.contract import patterns
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.contract.kinds import Boolean, Nullable, Object, Text
-from portico.contract.paging import Limit, PageNumber, choice
+from portico.contract.paging import ListQuery, choice
 from portico.domain import users
 from portico.domain.users import User
 
@@ -138,11 +138,9 @@ class ChangeUser(msgspec.Struct):
     ) = UNSET
 
 
-class ListUsers(msgspec.Struct, frozen=True):
+class ListUsers(ListQuery, frozen=True):
     """The query of GET /users."""
 
-    page: PageNumber = 1
-    limit: Limit = 25
     sort: Annotated[str, choice("name", "email", "created_at")] = "created_at"
     order: Annotated[str, choice("asc", "desc")] = "desc"
     role: Annotated[str | None, choice(*users.ROLES)] = None

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.contract.kinds import Items, Text
-from portico.contract.paging import Limit, PageNumber
+from portico.contract.paging import ListQuery
 from portico.domain.published import EVENT_TYPES
 from portico.domain.rules import OneOf
 from portico.domain.text import web_url
@@ -149,8 +149,5 @@ class ChangeWebhook(msgspec.Struct):
     status: Annotated[str, Text(OneOf(("enabled", "disabled")))] | UnsetType = UNSET
 
 
-class ListDeliveries(msgspec.Struct, frozen=True):
+class ListDeliveries(ListQuery, frozen=True):
     """The query of GET /webhooks/{id}/deliveries."""
-
-    page: PageNumber = 1
-    limit: Limit = 25

@@ -16,6 +16,7 @@ PREFLIGHT_SECONDS = 7_200
 
 EXPOSED = (
     "ETag",
+    "Link",
     "Location",
     "Retry-After",
     "X-RateLimit-Limit",

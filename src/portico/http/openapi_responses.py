@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from portico.contract.paging import ListQuery
 from portico.domain import errors
 from portico.domain.errors import Fault, PorticoError
 from portico.http.messages import JSON
@@ -86,6 +87,13 @@ HEADERS: Mapping[str, Json] = {
     "Location": _header(
         "The address of what was made.", "https://localhost:8443/v1/users/17", format="uri"
     ),
+    "Link": {
+        **_header(
+            "The address of the next page, if there is one (RFC 8288).",
+            '<https://localhost:8443/v1/users?cursor=…>; rel="next"',
+        ),
+        "required": False,
+    },
     "Set-Cookie": _header(
         "The session cookie: `__Secure-session` where a domain shares it.",
         "__Host-session=…; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=86400",
@@ -154,6 +162,8 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
     if route.public_seconds:
         value = f"public, max-age={route.public_seconds}"
         headers["Cache-Control"] = _header("Anyone may keep it so long.", value, const=value)
+    if route.query is not None and issubclass(route.query, ListQuery):
+        headers |= refs("Link")
     if route.sets_cookie:
         headers |= refs("Set-Cookie")
     if route.repeatable:

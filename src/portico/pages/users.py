@@ -30,11 +30,11 @@ async def show_all(visit: Visit) -> Reply:
     role = visit.sent("role") if visit.sent("role") in ROLES else None
     number = visit.sent("page")
     page = int(number) if number.isascii() and number.isdigit() and len(number) < 8 else 1
-    window = {"offset": (max(page, 1) - 1) * _PER_PAGE, "limit": _PER_PAGE}
+    users, offset = visit.env.users, (max(page, 1) - 1) * _PER_PAGE
     if search:
-        found = await visit.env.users.search(search, role=role, **window)
+        found = await users.search(search, role=role, offset=offset, limit=_PER_PAGE)
     else:
-        found = await visit.env.users.page(role=role, order=_NEWEST_FIRST, **window)
+        found = await users.page(role=role, order=_NEWEST_FIRST, offset=offset, limit=_PER_PAGE)
 
     def query(number: int) -> str:
         return urlencode({"search": search, "role": role or "", "page": number})

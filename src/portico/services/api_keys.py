@@ -17,7 +17,7 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.letters import tell
-from portico.storage.listing import Page
+from portico.storage.listing import Page, Place
 
 _INVALID = "This API key is not valid."
 
@@ -158,11 +158,18 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
 
 
 async def list_keys(
-    env: Environment, user_id: int, by: By, *, offset: int, limit: int
+    env: Environment,
+    user_id: int,
+    by: By,
+    *,
+    offset: int,
+    limit: int,
+    behind: Place | None = None,
 ) -> Page[ApiKey]:
-    """One page of a user's keys, the newest first. Raises `PermissionDenied`."""
+    """One page of a user's keys, the newest first. It begins `behind` a place, if one is given,
+    else at `offset`. Raises `PermissionDenied`."""
     permit(by, user_id)
-    return await env.api_keys.page(user_id, offset=offset, limit=limit)
+    return await env.api_keys.page(user_id, offset=offset, limit=limit, behind=behind)
 
 
 async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:

@@ -7,7 +7,7 @@ from functools import cached_property
 from hmac import digest
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -30,6 +30,10 @@ class Vault:
         return AESGCM(self._derived(b"portico signing keys"))
 
     @cached_property
+    def _veiling_cipher(self) -> AESSIV:
+        return AESSIV(self._derived(b"portico veils"))
+
+    @cached_property
     def _code_key(self) -> bytes:
         return self._derived(b"portico codes")
 
@@ -44,6 +48,18 @@ class Vault:
         """Encrypts `text`, bound to its name."""
         nonce = self._random(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, text, name.encode())
+
+    def veil(self, text: bytes, name: str) -> bytes:
+        """Encrypts `text`, bound to its name, for whoever brings it back: the same text in the same
+        way (AES-SIV, RFC 5297), so that it may be done without end."""
+        return self._veiling_cipher.encrypt(text, [name.encode()])
+
+    def unveil(self, veiled: bytes, name: str) -> bytes | None:
+        """What was veiled under this name; None for anything else."""
+        try:
+            return self._veiling_cipher.decrypt(veiled, [name.encode()])
+        except InvalidTag:
+            return None
 
     def open(self, sealed: bytes, name: str) -> bytes | None:
         """What was sealed under this name; None where another secret sealed it."""

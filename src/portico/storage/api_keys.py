@@ -4,7 +4,7 @@ from portico.domain.api_keys import ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
-from portico.storage.listing import FARTHEST, Page
+from portico.storage.listing import FARTHEST, NEWEST, Page, Place, followed
 from portico.storage.table import Form, Table, cuts
 from portico.storage.users import OWNERS, pattern
 
@@ -37,7 +37,7 @@ FROM api_keys AS k JOIN users AS u ON u.id = k.user_id"""
 _BY_HASH = f"{_OWNED} WHERE k.key_hash = :hash"
 _ALL = f"{_OWNED} ORDER BY k.id"
 _PAGE = f"""
-SELECT {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id
+SELECT {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id AND id < :below
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 _COUNT = "SELECT count(*) FROM api_keys WHERE user_id = :user_id"
 # Reads every key: for people who look for one, not for programs.
@@ -113,13 +113,21 @@ class ApiKeys:
         """A user's keys, oldest first."""
         return [_owned(row) for row in await self._db.all(_OF_USER, {"user_id": user_id})]
 
-    async def page(self, user_id: int, *, offset: int, limit: int) -> Page[ApiKey]:
-        """One page of a user's keys, the newest first."""
-        values = {"user_id": user_id, "limit": limit, "offset": min(offset, FARTHEST)}
+    async def page(
+        self, user_id: int, *, offset: int, limit: int, behind: Place | None = None
+    ) -> Page[ApiKey]:
+        """One page of a user's keys, the newest first. It begins `behind` a place, if one is
+        given, else at `offset`."""
+        values = {
+            "user_id": user_id,
+            "below": behind[0] if behind else NEWEST,
+            "limit": limit + 1,
+            "offset": min(offset, FARTHEST),
+        }
         async with self._db.snapshot() as reader:
             count = await reader.one(_COUNT, {"user_id": user_id})
             rows = await reader.all(_PAGE, values)
-        return Page(API_KEYS.read_all(rows), count[0] if count else 0)
+        return followed(API_KEYS.read_all(rows), limit, count[0] if count else 0)
 
     async def search(
         self,

@@ -8,12 +8,11 @@ import msgspec
 from portico.domain.webhooks import DROPPED, Delivery, Webhook
 from portico.storage.database import Database, Engine, Transaction
 from portico.storage.expiry import BATCH, last_expired
-from portico.storage.listing import FARTHEST, Page
+from portico.storage.listing import FARTHEST, NEWEST, Page, Place, followed
 from portico.storage.table import Table
 
 DELIVERIES = Table("deliveries", Delivery)
 
-_NEWEST = 2**63 - 1
 _INSERT = """
 INSERT INTO deliveries (webhook_id, event_id, type, status, attempts, next_attempt_at, created_at)
 VALUES (:webhook_id, :event_id, :type, 'pending', 0, :at, :at)"""
@@ -21,7 +20,7 @@ _LAST = "SELECT coalesce(max(id), 0) FROM deliveries WHERE webhook_id = :webhook
 _ONE = f"{DELIVERIES.by_id} AND webhook_id = :webhook_id"
 _COUNT = "SELECT count(*) FROM deliveries WHERE webhook_id = :webhook_id"
 _PAGE = f"""
-SELECT {DELIVERIES.columns} FROM deliveries WHERE webhook_id = :webhook_id
+SELECT {DELIVERIES.columns} FROM deliveries WHERE webhook_id = :webhook_id AND id < :below
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 _LATEST = f"""
 SELECT {DELIVERIES.columns} FROM deliveries WHERE webhook_id = :webhook_id AND id < :before
@@ -105,19 +104,25 @@ class Deliveries:
         row = await self._db.one(_ONE, {"id": delivery_id, "webhook_id": webhook_id})
         return DELIVERIES.read(row) if row else None
 
-    async def page(self, webhook_id: int, *, offset: int, limit: int) -> Page[Delivery]:
-        """A page of a webhook's deliveries, the newest first."""
-        values: dict[str, object] = {"webhook_id": webhook_id}
+    async def page(
+        self, webhook_id: int, *, offset: int, limit: int, behind: Place | None = None
+    ) -> Page[Delivery]:
+        """A page of a webhook's deliveries, the newest first. It begins `behind` a place, if one
+        is given, else at `offset`."""
+        values = {
+            "webhook_id": webhook_id,
+            "below": behind[0] if behind else NEWEST,
+            "limit": limit + 1,
+            "offset": min(offset, FARTHEST),
+        }
         async with self._db.snapshot() as reader:
-            rows = await reader.all(
-                _PAGE, {**values, "limit": limit, "offset": min(offset, FARTHEST)}
-            )
-            count = await reader.one(_COUNT, values)
-        return Page(DELIVERIES.read_all(rows), count[0] if count else 0)
+            rows = await reader.all(_PAGE, values)
+            count = await reader.one(_COUNT, {"webhook_id": webhook_id})
+        return followed(DELIVERIES.read_all(rows), limit, count[0] if count else 0)
 
     async def latest(self, webhook_id: int, before: int | None, limit: int) -> list[Delivery]:
         """A webhook's newest deliveries, of those with an id below `before`."""
-        start = _NEWEST if before is None else before
+        start = NEWEST if before is None else before
         values = {"webhook_id": webhook_id, "before": start, "limit": limit}
         return DELIVERIES.read_all(await self._db.all(_LATEST, values))
 

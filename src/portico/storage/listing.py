@@ -4,8 +4,9 @@ The total comes from `list_counts` in the same statement, hence the same snapsho
 Where a filter has no kept total, a counted one is cached against the list's version.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -17,6 +18,9 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 FARTHEST = 2**53
 """Rows to skip at most: none has more before it, and both engines compute with it safely."""
+
+NEWEST = 2**63 - 1
+"""Above all ids."""
 
 DEEP = 1_000
 """Rows to skip from which a page is read in a thread."""
@@ -30,11 +34,16 @@ RECENT = 20_000
 CACHED_TOTALS = 1_000
 
 
+Place = tuple[str | int, ...]
+"""Behind which row a page begins: what the list is sorted by, and the row's id."""
+
+
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """`rows` of one page and the `total` of all pages."""
+    """`rows` of one page, the `total` of all pages, and where the `next` page begins, if any."""
 
     rows: list[T]
     total: int
+    next: Place | None = None
 
 
 class Beginning(msgspec.Struct, Generic[T], frozen=True):
@@ -56,6 +65,19 @@ class Order(msgspec.Struct, frozen=True):
         if self.column == "id":
             return f"{table}id {way}"
         return f"{table}{self.column} {way}, {table}id {way}"
+
+    def behind(self) -> str:
+        """The condition on rows that come after the place of `bounds`."""
+        way = "<" if self.descending else ">"
+        if self.column == "id":
+            return f"id {way} :place_id"
+        return f"({self.column}, id) {way} (:place_value, :place_id)"
+
+    def bounds(self, place: Place) -> Params:
+        """The values of `behind`."""
+        if self.column == "id":
+            return {"place_id": place[0]}
+        return {"place_value": place[0], "place_id": place[1]}
 
 
 _COUNTS = """
@@ -95,9 +117,11 @@ WITH start AS MATERIALIZED ({_START}) {_PAGE}"""
 _BLOCK_WHERE = f"{{where}} AND id < (SELECT (block + 1) * {BLOCK} FROM start)"
 _BLOCK_OFFSET = "coalesce(:offset - (SELECT passed FROM start), 0)"
 
-# Among the newest ids, by no other index: that of the filter would have to sort all that fits.
+# Among the newest ids, or the next ones, by no other index: that of the filter would have to sort
+# all that fits.
 _PLAIN = {"sqlite": "{table} NOT INDEXED", "postgres": "{table}"}
 _RECENT_WHERE = "{where} AND id > (SELECT max(id) FROM {table}) - {recent}"
+_SOON_WHERE = "{where} AND id > CAST(:place_id AS BIGINT) - {recent}"
 
 # The mirror image of a page in the far half of a list, so that no page skips more than half of it.
 _FAR_LIMIT = """
@@ -106,6 +130,14 @@ _FAR_LIMIT = """
 _FAR_OFFSET = """
 (SELECT CASE WHEN total - :offset < :limit THEN 0 ELSE total - :offset - :limit END
     FROM ({counts}) AS counts)"""
+
+
+def followed(rows: list[R], limit: int, total: int) -> Page[R]:
+    """A page of what is listed by ids, of which one more was read, if there is one."""
+    if len(rows) <= limit:
+        return Page(rows, total)
+    last: Any = rows[limit - 1]
+    return Page(rows[:limit], total, (last.id,))
 
 
 class Listing(Generic[R]):
@@ -138,7 +170,44 @@ class Listing(Generic[R]):
         """
         bounds = {**params, "limit": limit, "offset": min(offset, FARTHEST)}
         if kept is None:
-            return await self._filtered(where, params, order, bounds)
+            page = await self._filtered(where, params, order, bounds)
+        else:
+            page = await self._whole(where, params, order, bounds, kept, offset)
+        if not page.rows or offset + len(page.rows) >= page.total:
+            return page
+        return self._followed(page.rows, page.total, order)
+
+    async def page_behind(
+        self,
+        where: str,
+        params: Params,
+        *,
+        order: Order,
+        place: Place,
+        limit: int,
+        kept: str | None,
+    ) -> Page[R]:
+        """The page that begins behind a place, quick at any depth; else as `page`."""
+        # One more tells whether there is a next page.
+        bounds = {**params, **order.bounds(place), "limit": limit + 1, "offset": 0}
+        if kept is None:
+            page = await self._filtered(where, params, order, bounds, behind=True)
+        else:
+            sql = self._anywhere(where, order, kept, far=False, behind=True)
+            rows = await self._db.all(sql, bounds)
+            page = Page(self._items(rows), rows[0][0])
+        if len(page.rows) <= limit:
+            return page
+        return self._followed(page.rows[:limit], page.total, order)
+
+    def _followed(self, rows: list[R], total: int, order: Order) -> Page[R]:
+        last: Mapping[str, Any] = self._table.values(rows[-1])
+        names = ("id",) if order.column == "id" else (order.column, "id")
+        return Page(rows, total, tuple(last[name] for name in names))
+
+    async def _whole(
+        self, where: str, params: Params, order: Order, bounds: Params, kept: str, offset: int
+    ) -> Page[R]:
         if offset <= DEEP:
             rows = await self._db.all(self._near(where, order, kept), bounds)
             if rows:
@@ -153,29 +222,40 @@ class Listing(Generic[R]):
         _remember(self._halves, filters, rows[0][0] // 2)
         return Page(self._items(rows), rows[0][0])
 
-    async def _filtered(self, where: str, params: Params, order: Order, bounds: Params) -> Page[R]:
+    async def _filtered(
+        self, where: str, params: Params, order: Order, bounds: Params, *, behind: bool = False
+    ) -> Page[R]:
         filters = (where, *params.items())
         if filters not in self._counted:
             counted = await self._db.slow.all(self._count(where), params)
             _remember(self._counted, filters, (counted[0][1], counted[0][0]))
         version, total = self._counted[filters]
-        rows = await self._fitting(where, order, "TRUE", bounds, total)
+        rows = await self._fitting(where, order, "TRUE", bounds, total, behind=behind)
         if version != rows[0][1]:
             # Rows once more, with the count in the same statement: of the same snapshot.
-            rows = await self._fitting(where, order, None, bounds, total)
+            rows = await self._fitting(where, order, None, bounds, total, behind=behind)
             total, version = rows[0][:2]
             _remember(self._counted, filters, (version, total))
         return Page(self._items(rows), total)
 
     async def _fitting(
-        self, where: str, order: Order, kept: str | None, bounds: Params, total: int
+        self,
+        where: str,
+        order: Order,
+        kept: str | None,
+        bounds: Params,
+        total: int,
+        *,
+        behind: bool,
     ) -> list[Row]:
         """The rows of a page; `total` is how many there are, or were."""
         if self._in_blocks and total > RECENT:
-            rows = await self._db.slow.all(self._recent(where, order, kept), bounds)
+            recent = self._recent(where, order, kept, behind=behind)
+            rows = await self._db.slow.all(recent, bounds)
             if len(rows) == bounds["limit"] and rows[0][2] is not None:
                 return rows
-        return await self._db.slow.all(self._anywhere(where, order, kept, far=False), bounds)
+        anywhere = self._anywhere(where, order, kept, far=False, behind=behind)
+        return await self._db.slow.all(anywhere, bounds)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
     def _near(self, where: str, order: Order, kept: str) -> str:
@@ -188,28 +268,32 @@ class Listing(Generic[R]):
         )
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
-    def _anywhere(self, where: str, order: Order, kept: str | None, *, far: bool) -> str:
+    def _anywhere(
+        self, where: str, order: Order, kept: str | None, *, far: bool, behind: bool = False
+    ) -> str:
         counts = self._counts(where, kept)
         return self._page(
             _PAGE,
             order,
             counts=counts,
             source=self._table.name,
-            where=where,
+            where=f"{where} AND {order.behind()}" if behind else where,
             walk=order.clause(backwards=far),
             limit=_FAR_LIMIT.format(counts=counts) if far else ":limit",
             offset=_FAR_OFFSET.format(counts=counts) if far else ":offset",
         )
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
-    def _recent(self, where: str, order: Order, kept: str | None) -> str:
+    def _recent(self, where: str, order: Order, kept: str | None, *, behind: bool) -> str:
         table = self._table.name
+        near = _SOON_WHERE if behind else _RECENT_WHERE
+        fitting = f"{where} AND {order.behind()}" if behind else where
         return self._page(
             _PAGE,
             order,
             counts=self._counts(where, kept),
             source=_PLAIN[self._db.engine].format(table=table),
-            where=_RECENT_WHERE.format(where=where, table=table, recent=RECENT),
+            where=near.format(where=fitting, table=table, recent=RECENT),
         )
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process

@@ -13,7 +13,7 @@ from functools import partial
 from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import Database, Params, Reader, Row, Transaction
-from portico.storage.listing import Beginning, Page
+from portico.storage.listing import NEWEST, Beginning, Page, Place
 from portico.storage.table import Table
 
 Totals = dict[object, int]
@@ -129,19 +129,25 @@ class ProductSearch:
         *,
         offset: int,
         limit: int,
+        behind: Place | None = None,
     ) -> Page[Product]:
-        """One page of the products of this status, or of every one, that have all `words`.
+        """One page of the products of this status, or of every one, that have all `words`. It
+        begins `behind` a place, the tier and id of a product, if one is given, else at `offset`.
 
         `further` is a condition on `products` with its values in `params`, or None.
         """
         within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
         rows: list[Row] = []
-        skip, before = offset, 0
+        found_in: list[int] = []
+        tier_behind, below = map(int, behind or (0, NEWEST))
+        skip, before = 0 if behind else offset, 0
+        # One more tells whether there is a next page, where counts do not.
+        wanted = limit + 1 if behind else limit
         async with self._db.snapshot() as reader:
             count = partial(self._count, reader, await self._follow(reader))
             total = await count(within[-1], further, params)
-            for query, reached in zip(tiers, within, strict=True):
-                if len(rows) == limit or total == 0:
+            for tier, (query, reached) in enumerate(zip(tiers, within, strict=True)):
+                if len(rows) == wanted or total == 0:
                     break
                 rare = False
                 # SQLite needs no count to read the first of a tier, and to count takes longest.
@@ -152,10 +158,17 @@ class ProductSearch:
                     if matches <= skip:
                         skip -= matches
                         continue
-                bounds = {"query": query, "limit": limit - len(rows), "offset": skip}
+                if tier < tier_behind:
+                    continue
+                bounds = {"query": query, "limit": wanted - len(rows), "offset": skip}
+                bounds["below"] = below if tier == tier_behind else NEWEST
                 rows += await reader.all(self._select(further, rare=rare), {**params, **bounds})
+                found_in += [tier] * (len(rows) - len(found_in))
                 skip = 0
-        return Page(self._listed.read_all(rows), total)
+        products = self._listed.read_all(rows[:limit])
+        more = len(rows) > limit if behind else rows and offset + len(rows) < total
+        last = len(products) - 1
+        return Page(products, total, (found_in[last], products[last].id) if more else None)
 
     async def beginning(
         self, words: list[str], status: str | None, further: str | None, params: Params, limit: int
@@ -173,6 +186,7 @@ class ProductSearch:
             for query in tiers:
                 if len(rows) < limit:
                     bounds = {"query": query, "limit": limit - len(rows), "offset": 0}
+                    bounds["below"] = NEWEST
                     rows += await reader.all(
                         self._select(further, rare=False), {**params, **bounds}
                     )
@@ -222,7 +236,7 @@ class ProductSearch:
 
     def _select(self, further: str | None, *, rare: bool) -> str:
         identity = _ID[self._engine]
-        hits = f"SELECT {identity} AS id FROM {self._matches(further)}"
+        hits = f"SELECT {identity} AS id FROM {self._matches(further)} AND {identity} < :below"
         if rare and self._engine == "postgres":
             hits = f"WITH hits AS MATERIALIZED ({hits}) SELECT id FROM hits"
             identity = "id"

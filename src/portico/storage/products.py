@@ -9,7 +9,7 @@ import msgspec
 
 from portico.domain.products import STATUSES, Product
 from portico.storage.database import LOCKED, Database, Params, Rank, Transaction
-from portico.storage.listing import Beginning, Listing, Order, Page
+from portico.storage.listing import Beginning, Listing, Order, Page, Place
 from portico.storage.parts import Part
 from portico.storage.product_search import ProductSearch
 from portico.storage.table import Table
@@ -163,9 +163,16 @@ class Products:
         return {product.id: product for product in PRODUCTS.read_all(rows)}
 
     async def page(
-        self, chosen: ProductFilter, *, words: list[str], offset: int, limit: int
+        self,
+        chosen: ProductFilter,
+        *,
+        words: list[str],
+        offset: int,
+        limit: int,
+        behind: Place | None = None,
     ) -> Page[Product]:
-        """One page, newest first; with `words` (`domain.search`), most relevant first.
+        """One page, newest first; with `words` (`domain.search`), most relevant first. It begins
+        `behind` a place, if one is given, else at `offset`.
 
         Its products come without images and metadata.
         """
@@ -174,10 +181,14 @@ class Products:
             # The status is part of every indexed word, so it alone needs no look at the products.
             further = None if chosen.by_status_alone else where
             return await self._search.page(
-                words, chosen.status, further, params, offset=offset, limit=limit
+                words, chosen.status, further, params, offset=offset, limit=limit, behind=behind
             )
         every = "TRUE" if chosen.status is None else "key = :status"
         kept = every if chosen.by_status_alone else None
+        if behind is not None:
+            return await self._listing.page_behind(
+                where, params, order=_NEWEST_FIRST, place=behind, limit=limit, kept=kept
+            )
         return await self._listing.page(
             where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, kept=kept
         )

@@ -7,7 +7,7 @@ import msgspec
 from portico.domain.text import case_key
 from portico.domain.users import Owner, User, email_key
 from portico.storage.database import LOCKED, NOTHING, Database, Engine, Params, Rank, Transaction
-from portico.storage.listing import Listing, Order, Page
+from portico.storage.listing import Listing, Order, Page, Place
 from portico.storage.table import BOOLEAN, Table
 
 USERS = Table(
@@ -106,15 +106,25 @@ class Users:
         rows = await self._db.slow.all(_STANDING[self._db.engine], given)
         return {number: (role, plan, suspended) for number, role, plan, suspended in rows}
 
-    async def page(self, *, role: str | None, order: Order, offset: int, limit: int) -> Page[User]:
-        """One page of the users with this role, or of all."""
+    async def page(
+        self,
+        *,
+        role: str | None,
+        order: Order,
+        offset: int,
+        limit: int,
+        behind: Place | None = None,
+    ) -> Page[User]:
+        """One page of the users with this role, or of all. It begins `behind` a place, if one is
+        given, else at `offset`."""
+        where, kept = ("role = :role", "key = :role") if role else ("TRUE", "TRUE")
+        params = {"role": role} if role else NOTHING
+        if behind is not None:
+            return await self._listing.page_behind(
+                where, params, order=order, place=behind, limit=limit, kept=kept
+            )
         return await self._listing.page(
-            "role = :role" if role else "TRUE",
-            {"role": role} if role else NOTHING,
-            order=order,
-            offset=offset,
-            limit=limit,
-            kept="key = :role" if role else "TRUE",
+            where, params, order=order, offset=offset, limit=limit, kept=kept
         )
 
     async def search(self, text: str, *, role: str | None, offset: int, limit: int) -> Page[User]:

@@ -1859,6 +1859,11 @@ export interface components {
          */
         Location: string;
         /**
+         * @description The address of the next page, if there is one (RFC 8288).
+         * @example <https://localhost:8443/v1/users?cursor=…>; rel="next"
+         */
+        Link: string;
+        /**
          * @description The session cookie: `__Secure-session` where a domain shares it.
          * @example __Host-session=…; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=86400
          */
@@ -1888,6 +1893,8 @@ export interface operations {
             query?: {
                 page?: number;
                 limit?: number;
+                /** @description Where the page begins, instead of `page`: from the `Link` header of the page before, and quick at any depth. */
+                cursor?: string;
                 sort?: "name" | "email" | "created_at";
                 order?: "asc" | "desc";
                 role?: "admin" | "editor" | "viewer";
@@ -1913,6 +1920,7 @@ export interface operations {
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2374,6 +2382,8 @@ export interface operations {
             query?: {
                 page?: number;
                 limit?: number;
+                /** @description Where the page begins, instead of `page`: from the `Link` header of the page before, and quick at any depth. */
+                cursor?: string;
                 /** @description 1 to 100 characters, without the white space around them. */
                 category?: string;
                 min_price?: number;
@@ -2404,6 +2414,7 @@ export interface operations {
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2758,9 +2769,11 @@ export interface operations {
     list_api_keys: {
         parameters: {
             query?: {
-                user_id?: number;
                 page?: number;
                 limit?: number;
+                /** @description Where the page begins, instead of `page`: from the `Link` header of the page before, and quick at any depth. */
+                cursor?: string;
+                user_id?: number;
             };
             header?: {
                 /**
@@ -2783,6 +2796,7 @@ export interface operations {
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3780,6 +3794,8 @@ export interface operations {
             query?: {
                 page?: number;
                 limit?: number;
+                /** @description Where the page begins, instead of `page`: from the `Link` header of the page before, and quick at any depth. */
+                cursor?: string;
             };
             header?: {
                 /**
@@ -3805,6 +3821,7 @@ export interface operations {
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {

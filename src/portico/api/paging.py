@@ -1,0 +1,81 @@
+"""Pages of lists, by number and by the cursor of the next one (decisions §15).
+
+A cursor holds behind which row its page begins, and is bound to the list with its filters. It is
+encrypted, since an address is no place for somebody's name.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from portico.contract.envelope import listed
+from portico.contract.paging import ListQuery
+from portico.domain.errors import Fault, Unreadable
+from portico.http.messages import QueryRequest, Reply, json_reply
+from portico.storage.listing import Page, Place
+
+Q = TypeVar("Q", bound=ListQuery)
+T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class Start(NamedTuple):
+    """Where a page begins: `behind` a place if there is one, else after `offset` rows."""
+
+    page: int
+    offset: int
+    behind: Place | None
+
+
+def start_of(request: QueryRequest[Q]) -> Start:
+    """Where the page begins that a request asks for. Raises `Unreadable`."""
+    query = request.query
+    if query.cursor is None:
+        return Start(query.page, (query.page - 1) * query.limit, None)
+    veiled = _decoded(query.cursor)
+    text = veiled and request.environment.vault.unveil(veiled, _name(request))
+    if not text:
+        message = "must be from the Link header of a page of this list, by the same filters"
+        raise Unreadable("The request could not be read.", [Fault("cursor", message)])
+    page, *place = msgspec.json.decode(text)
+    return Start(page, 0, tuple(place))
+
+
+def list_reply(
+    request: QueryRequest[Q], path: str, start: Start, page: Page[R], items: Sequence[T]
+) -> Reply:
+    """The answer with a page of the list at `path`, and where the next one is (RFC 8288)."""
+    body = listed(list(items), page=start.page, limit=request.query.limit, total=page.total)
+    if page.next is None:
+        return json_reply(200, body)
+    text = msgspec.json.encode([start.page + 1, *page.next])
+    veiled = request.environment.vault.veil(text, _name(request))
+    cursor = _encoded(veiled)
+    asked = parse_qsl(request.query_string, keep_blank_values=True)
+    others = [(name, value) for name, value in asked if name not in ("page", "cursor")]
+    address = f"{request.environment.addresses.base}{path}"
+    link = f'<{address}?{urlencode([*others, ("cursor", cursor)])}>; rel="next"'
+    return json_reply(200, body, ("link", link))
+
+
+def _encoded(veiled: bytes) -> str:
+    return urlsafe_b64encode(veiled).rstrip(b"=").decode()
+
+
+def _decoded(cursor: str) -> bytes | None:
+    """What was encoded so, and in no other way."""
+    try:
+        veiled = urlsafe_b64decode(cursor + "==")
+    except Error:
+        return None
+    return veiled if _encoded(veiled) == cursor else None
+
+
+def _name(request: QueryRequest[Q]) -> str:
+    """What a cursor is bound to."""
+    filters = msgspec.structs.replace(request.query, page=1, limit=1, cursor=None)
+    return f"{request.environment.name} {request.path} {msgspec.json.encode(filters).decode()}"
