@@ -79,6 +79,13 @@ def test_a_chart_has_a_bar_for_each_unit_and_loses_no_request(span: Span) -> Non
         for part in bar.parts:
             lower -= part.height
             assert part.y == lower >= 0
+    assert {kind: shape.count("M") for kind, shape in drawn.shapes.items()} == {
+        kind: sum(kind in bar for bar in heights) for kind in ("answered", "failed", "refused")
+    }
+    last = drawn.bars[-1]
+    assert drawn.shapes["answered"].endswith(
+        f"M{last.x} {HEIGHT - 2}h{last.width}v2h-{last.width}z"
+    )
 
 
 def test_a_chart_of_nothing_is_empty() -> None:

@@ -136,7 +136,20 @@ async def test_refusals_show_in_the_list_and_beside_requests_on_the_overview(api
     overview = (await somebody.get("")).text
     for part in ("<strong>3</strong> answered", "<strong>2</strong> refused by a limit"):
         assert overview.count(part) == 2, "by the hour, and by the day"
-    assert overview.count('<rect class="refused"') == 2
+    assert overview.count('<path class="refused"') == 2
+    assert 'href="/dashboard/requests?span=days"' in overview
+
+
+async def test_the_overview_leads_an_admin_to_the_table_of_their_own_requests(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    await asked(api, user, "/users/me")
+    await asked(api, await api.account(), "/users/me", "/users/me")
+    overview = (await admin.get("")).text
+    links = re.findall(r'href="/dashboard(/requests\?[^"]+)"', overview)
+    assert len(links) == 2
+    for path in links:
+        page = (await admin.get(unescape(path))).text
+        assert table(page, "by-status") == {"200 OK": ("1", "0", "0")}
 
 
 async def test_each_environment_shows_its_own_requests(api: Api) -> None:

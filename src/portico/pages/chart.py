@@ -39,6 +39,17 @@ class Chart(NamedTuple):
     width: int = WIDTH
     height: int = HEIGHT
 
+    @property
+    def shapes(self) -> dict[str, str]:
+        """Each kind's parts of all bars as one shape (the `d` of an SVG path), so that a page has
+        few elements."""
+        shapes: dict[str, str] = {}
+        for bar in self.bars:
+            for part in bar.parts:
+                drawn = f"M{bar.x} {part.y}h{bar.width}v{part.height}h-{bar.width}z"
+                shapes[part.kind] = shapes.get(part.kind, "") + drawn
+        return shapes
+
 
 def chart(use: Mapping[int, Sums], span: Span, now: int) -> Chart:
     """The chart of a span of requests. The tallest bar is as high as the picture, and nothing that

@@ -34,6 +34,7 @@ async def show(visit: Visit) -> Reply:
         "overview.html",
         "Overview",
         plan=env.plan(visit.user.plan),
+        owner=owner,
         used=used,
         minute_ends=now - now % MINUTE + MINUTE,
         day_ends=now - now % DAY + DAY,
