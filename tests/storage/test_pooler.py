@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import asyncpg
 import pytest
 
-from driving import FakeClock
 from portico.domain.errors import Unavailable
-from portico.storage.migrate import migrate
 from portico.storage.postgres import POOL_SIZE, PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer
 
@@ -38,7 +36,7 @@ async def environments(urls: tuple[str, str]) -> AsyncIterator[list[PostgresData
     ]
     for database in found:
         await database.open()
-        await migrate(database, FakeClock())
+        await database.prepare()
     yield found
     for database in found:
         await database.close()

@@ -198,7 +198,8 @@ class ValkeyLimiter:
     async def _ask(self, *arguments: int | str) -> list[int]:
         """What the server answers to `TAKE`. What is asked while it answers others is sent
         together, over one connection: under load that halves the time that a request takes."""
-        line = self._lines.setdefault(self._store.line(str(arguments[1])), _Line())
+        name = self._store.line(str(arguments[1]))
+        line = self._lines.get(name) or self._lines.setdefault(name, _Line())
         told = asyncio.get_running_loop().create_future()
         line.asked.append((told, arguments))
         if line.sender is None or line.sender.done():
