@@ -307,9 +307,13 @@ WEIGHT = (
 """How many bytes a page and all that it loads are, as they are sent."""
 
 
-async def looked_at(page: Page, name: str, known: set[str]) -> list[str]:
+_known: set[str] = set()
+"""Kinds of elements that pages were made of that have been looked at."""
+
+
+async def looked_at(page: Page, name: str) -> list[str]:
     """What is wrong with what a page shows. One that is made of nothing but kinds of elements that
-    are `known` is not asked about again by axe-core, which takes most of the time."""
+    are known is not asked about again by axe-core, which takes most of the time."""
     found = []
     if await page.locator("h1").count() != 1:
         found.append("it has not one heading of the first rank")
@@ -317,8 +321,8 @@ async def looked_at(page: Page, name: str, known: set[str]) -> list[str]:
     if not 5_000 < weight <= MAX_BYTES:
         found.append(f"it and what it loads are {weight} bytes")
     kinds = set(await page.evaluate(KINDS))
-    is_new = not kinds <= known
-    known |= kinds
+    is_new = not kinds <= _known
+    _known.update(kinds)
     if is_new:
         found += await faults(page)
     found += await cut_off(page)
@@ -331,13 +335,12 @@ async def looked_at(page: Page, name: str, known: set[str]) -> list[str]:
 async def troubles(page: Page, paths: Iterable[str], status: int = 200) -> list[str]:
     """What is wrong with these pages, of the dashboard unless they begin with a slash."""
     found: list[str] = []
-    known: set[str] = set()
     for path in paths:
         await page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
         answer = await page.goto(path or ".")
         if answer is None or answer.status != status:
             found.append(f"{path}: {answer and answer.status}")
-        found += await looked_at(page, path, known)
+        found += await looked_at(page, path)
     return found
 
 
@@ -379,7 +382,7 @@ async def test_what_somebody_with_a_second_factor_sees_is_sound(
         await page.get_by_label("Password").fill(secured.password)
         await page.get_by_role("button", name="Sign in").click()
         await page.wait_for_url("**/sign-in/code**")
-        assert await looked_at(page, "the second step", set()) == []
+        assert await looked_at(page, "the second step") == []
 
 
 async def test_what_forms_lead_to_is_sound(desk: Desk) -> None:
@@ -388,12 +391,12 @@ async def test_what_forms_lead_to_is_sound(desk: Desk) -> None:
         await page.goto("products/new")
         await page.get_by_role("button", name="Create product").click()
         await page.wait_for_selector("[role=alert]")
-        assert await looked_at(page, "a refused form", set()) == []
+        assert await looked_at(page, "a refused form") == []
         await page.goto("keys")
         await page.get_by_label("Name").fill("Till" * 20)
         await page.get_by_role("button", name="Create key").click()
         await page.wait_for_url("**/once**")
-        assert await looked_at(page, "a page that is shown once", set()) == []
+        assert await looked_at(page, "a page that is shown once") == []
 
 
 @pytest.mark.parametrize(("status", "paths"), [(403, ["users"]), (404, ["no", "keys/revoke?id=9"])])
