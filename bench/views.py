@@ -23,7 +23,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium-headless-shell")
 EMPTY = "/healthz"
-"""A page of one line: what the browser, the connection and the server need for any page."""
+"""A page of one line: what the browser, the connection and the server need for any page. Those of
+the dashboard need a new process of the browser besides, for their opener policy."""
 
 PAGES = (
     "/dashboard",

@@ -304,6 +304,8 @@ def html(text: str, status: int, *, form_action: str = "", private_address: bool
         ("content-type", HTML),
         ("cache-control", "no-store"),
         ("content-security-policy", _POLICY.format(form_action)),
+        # A browser then begins a process for the page once its headers are there, which is a third
+        # of the time of a first view: that is what keeps the windows that open it out of it.
         ("cross-origin-opener-policy", "same-origin"),
         # Without a referrer, browsers send forms from an origin that they call null.
         ("referrer-policy", "no-referrer" if private_address else "same-origin"),
