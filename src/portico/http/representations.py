@@ -17,6 +17,9 @@ from portico.storage.parts import Part
 CACHE = ("cache-control", "private, no-cache")
 """A caller's answers are theirs alone, and fresh: caches ask with the entity tag."""
 
+_SHORT, _LONG = (CACHE,), (CACHE, BY_CODING)
+"""What stands on every answer beside its tag, 304 too."""
+
 _OVERHEAD = 1024
 """Bytes that keeping one takes beside its body and its address."""
 
@@ -34,7 +37,7 @@ class Representation:
         self._gzipped: bytes | None = None
         self._headers = reply.headers
         self._tag = entity_tag(reply.body)
-        self._lasting = (CACHE, BY_CODING) if len(reply.body) >= LEAST else (CACHE,)
+        self._lasting = _LONG if len(reply.body) >= LEAST else _SHORT
         self.size = len(reply.body)
         """Bytes of the body, in each coding that was asked for."""
 

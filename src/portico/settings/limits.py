@@ -21,7 +21,7 @@ class Limits(Group):
         int,
         declared(
             "33554432",
-            whole(0, 2**40),
+            whole(0, 2**36),
             "memory of each worker, in bytes, for products and pages of products that are kept as"
             " they were sent, for as long as they are true; `0`: none are; on SQLite alone",
             kind=int,
