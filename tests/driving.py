@@ -31,6 +31,7 @@ from portico.domain.limits import DEFAULT_PLANS, Plan
 from portico.domain.networks import Destinations
 from portico.domain.products import Product
 from portico.domain.users import User
+from portico.jobs.mails import SendMails
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.secret_file import NAME as SECRET_FILE
@@ -347,6 +348,13 @@ class Api:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.portico.close()
+
+    async def mailed(self) -> None:
+        """Returns once no mail waits any more."""
+        for env in self.portico.environments:
+            while (await env.mails.queue()).length:
+                await SendMails(env).flush()
+                await asyncio.sleep(0)
 
     async def aclose(self) -> None:
         """Closes the clients."""

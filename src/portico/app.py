@@ -28,6 +28,7 @@ from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
 from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.jobs.flush import FLUSH_PERIOD, Flush
+from portico.jobs.mails import SendMails
 from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
 from portico.jobs.reminders import REMIND_PERIOD, Remind
 from portico.jobs.runner import Job, Runner, Wait
@@ -41,7 +42,6 @@ from portico.secret_file import installation_secret, is_given
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
-from portico.services.mail_queue import MailQueue
 from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
 from portico.services.subscriptions import CHECK_PERIOD
@@ -84,7 +84,6 @@ class Portico:
         self.random = random
         self.passwords = passwords or Passwords()
         self.vault = Vault(partial(installation_secret, settings, random), random)
-        self.mail_queue = MailQueue(outlet(settings))
         self.destinations = Destinations(settings.webhooks_allow)
         self.sender = sender or Sender(self.destinations, clock)
         self.fetcher = fetcher or Fetcher()
@@ -145,7 +144,7 @@ class Portico:
             limiter=limiter(settings, name),
             passwords=self.passwords,
             vault=self.vault,
-            mail_queue=self.mail_queue,
+            outlet=outlet(settings),
             relying_party=self.relying_party,
         )
         return Environment(wiring, engines, mirror)
@@ -180,8 +179,7 @@ class Portico:
             await environment.signer.ready()
 
     async def close(self) -> None:
-        """Closes every connection and thread, after the mail that can still be sent."""
-        await self.mail_queue.close()
+        """Closes every connection and thread."""
         for environment in self.environments:
             await environment.limiter.close()
             await environment.db.close()
@@ -217,6 +215,7 @@ class Server:
             Deliver(env, portico.sender, delivered, agent, lambda: self.pipeline.under_way, at_once)
             for env in portico.environments
         ]
+        self._mails = [SendMails(env) for env in portico.environments]
         self._runner = Runner(portico.clock)
         kept = Representations(settings.kept_bytes)
         self._operations = Operations(
@@ -279,10 +278,12 @@ class Server:
 
     def _jobs(self) -> Iterator[Job]:
         """What runs beside requests."""
-        each = zip(self._portico.environments, self._flushes, self._delivers, strict=True)
-        for env, flush, deliver in each:
+        environments = self._portico.environments
+        each = zip(environments, self._flushes, self._delivers, self._mails, strict=True)
+        for env, flush, deliver, mails in each:
             store = StoreRequests(env, self._process)
             yield Job(env.name, "deliveries", 0, deliver.run)
+            yield Job(env.name, "mails", 0, mails.run)
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "requests", STORE_PERIOD, store.run, last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
@@ -304,8 +305,9 @@ class Server:
     async def stop(self) -> None:
         """Writes what has gathered, after the last request."""
         await self._runner.stop()
-        for deliver in self._delivers:
+        for deliver, mails in zip(self._delivers, self._mails, strict=True):
             await deliver.close()
+            await mails.close()
 
 
 async def _is_behind(portico: Portico) -> bool:

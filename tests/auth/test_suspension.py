@@ -171,7 +171,7 @@ async def test_a_full_queue_of_mails_undoes_no_suspension(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     user = await api.account()
-    monkeypatch.setattr("portico.services.mail_queue.QUEUE", 0)
+    monkeypatch.setattr("portico.services.post.QUEUE", 0)
     await suspend(api.live, user.id, OPERATOR)
     assert (await stored(api, user)).suspended_at is not None
     (record,) = [one for one in caplog.records if one.levelno == logging.WARNING]

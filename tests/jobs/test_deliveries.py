@@ -194,7 +194,7 @@ async def test_410_disables_the_webhook_and_tells_the_admins(api: Api) -> None:
     async with asyncio.timeout(20):
         while not await asyncio.to_thread(log.exists):
             pass
-    await api.portico.mail_queue.close()
+    await api.mailed()
     letters = "".join(file.read_text() for file in log.iterdir())
     assert "Subject: A webhook was disabled" in letters
     assert f"To: {admin.user.email}" in letters

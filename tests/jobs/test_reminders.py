@@ -2,12 +2,15 @@
 
 import re
 
+import pytest
+
 from driving import Api
 from mail.conftest import Post, link, post
 from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.jobs.lease import Lease
 from portico.jobs.reminders import BATCH, Remind
+from portico.mail.protocol import Letter, Undelivered
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key, revoke_key
 from portico.storage.api_keys import _ENDING
@@ -89,9 +92,18 @@ async def test_of_two_who_both_believe_to_have_the_lease_one_tells_of_a_key(api:
         assert not await api.live.api_keys.remind(tx, key.id, api.clock())
 
 
+class Away:
+    """A mail server that takes nothing for now."""
+
+    async def send(self, _letter: Letter) -> None:
+        raise Undelivered("it is away", lasting=False)
+
+
 async def test_where_some_mails_wait_the_other_keys_do_too_and_none_is_lost(
-    api: Api, post: Post
+    api: Api, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("portico.jobs.reminders.FEW", BATCH)
+    outlet, api.live.outlet = api.live.outlet, Away()
     user = await api.account()
     for number in range(BATCH + 5):
         await give_key(
@@ -104,7 +116,11 @@ async def test_where_some_mails_wait_the_other_keys_do_too_and_none_is_lost(
             told=False,
         )
     api.clock.advance(days=24)
-    await remind(api).run()
+    for _ in range(2):
+        await remind(api).run()
+        assert (await api.live.mails.queue()).length == BATCH
+    api.live.outlet = outlet
+    api.clock.advance(seconds=120)
     assert len(await post.new()) == BATCH
     await remind(api).run()
     assert len(await post.new()) == 5

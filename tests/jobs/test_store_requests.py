@@ -79,7 +79,7 @@ def environment(api: Api, database: Database) -> Environment:
         limiter=MemoryLimiter(),
         passwords=api.portico.passwords,
         vault=api.portico.vault,
-        mail_queue=api.portico.mail_queue,
+        outlet=api.live.outlet,
         relying_party=api.portico.relying_party,
     )
     return Environment(wiring, engines)

@@ -34,7 +34,7 @@ class Post:
 
     async def new(self) -> list[EmailMessage]:
         """The messages that came since the last call, once all are written."""
-        await self._api.portico.mail_queue.close()
+        await self._api.mailed()
         directory = self._api.settings.data / "log"
         new = set(directory.glob("*")) - self._read
         self._read |= new

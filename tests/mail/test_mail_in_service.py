@@ -99,7 +99,9 @@ async def test_a_forgotten_password_is_reset_by_mail(
     assert received.signed_in
 
 
-async def test_a_server_that_stops_sends_what_waits(installation: Installation) -> None:
+async def test_what_waits_when_a_server_stops_the_next_one_sends(
+    installation: Installation,
+) -> None:
     admin = str(installation.facts["admin"]["email"])
     async with serving(MailServer(["451 later"])) as server:
         url = f"smtp://127.0.0.1:{server.port}"
@@ -107,6 +109,8 @@ async def test_a_server_that_stops_sends_what_waits(installation: Installation) 
             await asyncio.to_thread(send, service, "/dashboard/forgot", email=admin)
             code, _ = await asyncio.to_thread(service.stop)
             assert code == 0
+        with installation.having(smtp_url=url, mail_from=SENDER).serving():
+            assert (await server.next()).recipients == [admin]
     assert len(server.received) == 1
 
 

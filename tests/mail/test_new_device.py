@@ -111,6 +111,7 @@ async def test_the_second_step_tells_too_and_the_password_alone_does_not(
     api: Api, post: Post
 ) -> None:
     user = await factored(api, last_login_at=api.clock())
+    assert len(await post.new()) == 1, "that there is an app"
     stranger = browser(api, AWAY)
     await sign_in(user, stranger)
     assert await post.new() == []

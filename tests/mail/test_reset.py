@@ -158,16 +158,6 @@ async def test_there_is_no_link_for_whom_it_would_not_open_anything(api: Api) ->
                 await give_reset(env, user_id, OPERATOR)
 
 
-async def test_asking_is_over_before_anything_depends_on_the_account(api: Api, post: Post) -> None:
-    user = await api.account(password=PASSWORD)
-    for email in (user.email, "nobody@example.com"):
-        asking = ask_reset(api.live, email, STRANGER)
-        with pytest.raises(StopIteration) as answer:
-            asking.send(None)  # a coroutine that waited for anything would not end here
-        assert answer.value.value is None
-    assert len(await post.new()) == 1
-
-
 @pytest.mark.parametrize(
     "email", ["nobody@example.com", "no address", "", "\0@example.com", "a" * 70_000]
 )

@@ -61,7 +61,7 @@ async def test_with_a_mail_server_no_page_shows_the_link(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     done = await admin.post("/users/invitations", **FORM)
     assert done.headers["location"] == "/dashboard/users/invitations?done=invited"
-    await api.portico.mail_queue.close()
+    await api.mailed()
     assert len([*(api.settings.data / "log").glob("*.eml")]) == 1
 
 
@@ -140,7 +140,7 @@ async def test_an_own_e_mail_changes_on_pages_by_a_link(api: Api) -> None:
     assert "not the current password" in faults(refused)["current_password"]
     done = await somebody.post("/email", **{**fields, "current_password": PASSWORD})
     assert done.headers["location"] == "/dashboard/profile?done=email-asked"
-    await api.portico.mail_queue.close()
+    await api.mailed()
     (mail,) = (api.settings.data / "log").glob("*.eml")
     token = mail.read_text().partition("?token=")[2][:43]
     anywhere = await visitor(api)

@@ -65,7 +65,7 @@ async def test_nobody_resets_to_a_password_that_is_easy_to_guess(api: Api) -> No
     user = await api.account()
     stranger = await visitor(api)
     await stranger.send("/forgot", {"email": user.email})
-    await api.portico.mail_queue.close()
+    await api.mailed()
     (mail,) = (api.settings.data / "log").glob("*.eml")
     token = mail.read_text().partition("?token=")[2][:43]
     for password, status in (("Password1", 422), ("Hello-Person-1", 422), ("Hell0-World", 303)):

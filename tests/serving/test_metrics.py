@@ -30,6 +30,7 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
     assert re.search(r'^portico_build_info\{version="\d+\.\d+\.\d+"\} 1\.0$', text, re.MULTILINE)
     assert 'portico_limiter_refusals_total{environment="live"} 0.0' in text
     assert 'portico_database_waiting{environment="sandbox"} 0.0' in text
+    assert 'portico_mails_waiting{environment="live"} 0.0' in text
     assert "portico_password_queue 0.0" in text
     jobs = {("", "metrics"), ("", "request_log"), ("live", "mirrors")}
     everywhere = (
@@ -37,6 +38,7 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
         "feed",
         "flush",
         "imports",
+        "mails",
         "reminders",
         "requests",
         "streams",

@@ -8,6 +8,7 @@ from portico.app import Portico
 from portico.cli.output import CommandError
 from portico.domain.errors import Unavailable
 from portico.engines import LIVE, database_file
+from portico.jobs.mails import SendMails
 from portico.services.environment import Environment
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped
@@ -32,7 +33,11 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
                 raise CommandError(
                     "The database is older than this program: run portico migrate first."
                 )
+        heard = {env: env.mails_bell.listener() for env in portico.environments}
         yield portico
+        for env, bell in heard.items():
+            if await bell.wait(0):
+                await SendMails(env).flush()
         # A server would look for what was told here only every few seconds; this wakes it.
         for env in portico.environments:
             with suppress(Unavailable):

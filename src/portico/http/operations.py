@@ -90,6 +90,12 @@ class Operations(Collector):
         for name, count in everyone.waiting.items():
             waiting.add_metric((name,), count)
         yield waiting
+        mails = GaugeMetricFamily(
+            "portico_mails_waiting", "Mails that wait to be sent.", labels=("environment",)
+        )
+        for name, count in everyone.mails.items():
+            mails.add_metric((name,), count)
+        yield mails
         yield GaugeMetricFamily(
             "portico_password_queue", "Passwords being hashed or waiting.", everyone.hashing
         )

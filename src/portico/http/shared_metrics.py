@@ -60,6 +60,8 @@ class Snapshot(msgspec.Struct):
     hashing: int
     """Passwords that are hashed or wait for it."""
     jobs: list[Runs]
+    mails: dict[str, int]
+    """Mails that wait, by environment: those of all processes, as this one has last seen them."""
     kept: Kept = Kept()
 
 
@@ -85,13 +87,14 @@ def snapshot(
         {env.name: env.db.waiting() for env in environments},
         passwords.waiting,
         [*jobs],
+        {env.name: env.waiting_mails for env in environments},
         Kept(kept.hits, kept.misses, kept.size),
     )
 
 
 def total(snapshots: Iterable[Snapshot]) -> Snapshot:
     """The sum of snapshots."""
-    result = Snapshot([], {}, {}, 0, [])
+    result = Snapshot([], {}, {}, 0, [], {})
     requests: dict[tuple[str, ...], Requests] = {}
     jobs: dict[tuple[str, str], Runs] = {}
     for one in snapshots:
@@ -105,6 +108,8 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
         for runs in one.jobs:
             earlier = jobs.get((runs.environment, runs.job))
             jobs[runs.environment, runs.job] = runs if earlier is None else earlier.beside(runs)
+        for name, count in one.mails.items():
+            result.mails[name] = max(result.mails.get(name, 0), count)
         result.hashing += one.hashing
         result.kept = result.kept.beside(one.kept)
     result.requests = list(requests.values())
@@ -128,9 +133,9 @@ class SharedMetrics:
 
     def earlier(self) -> Snapshot:
         """What this worker's predecessor had counted; its queues and what it kept are gone."""
-        found = self._read(self._own) or Snapshot([], {}, {}, 0, [])
+        found = self._read(self._own) or Snapshot([], {}, {}, 0, [], {})
         kept = msgspec.structs.replace(found.kept, size=0)
-        return msgspec.structs.replace(found, waiting={}, hashing=0, kept=kept)
+        return msgspec.structs.replace(found, waiting={}, hashing=0, mails={}, kept=kept)
 
     def others(self) -> list[Snapshot]:
         """The other workers' snapshots, as old as the last `keep` of each."""

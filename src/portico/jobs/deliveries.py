@@ -31,7 +31,6 @@ from portico.domain.webhooks import (
 )
 from portico.jobs.fan_out import fan_out
 from portico.services.environment import Environment
-from portico.services.webhook_mail import tell_admins
 from portico.services.webhooks import disable_webhook, opened
 from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
@@ -393,5 +392,4 @@ class Deliver:
         else:
             return
         if await disable_webhook(self._env, webhook, reason, SYSTEM):
-            await tell_admins(self._env, webhook, reason)
             self._bell.hear()

@@ -2,9 +2,11 @@
 
 import asyncio
 
+from portico.domain.audit import SYSTEM
 from portico.domain.times import DAY
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.letters import tell
 
@@ -15,6 +17,9 @@ AHEAD = 7 * DAY
 
 BATCH = 50
 
+FEW = 1_000
+"""How many mails may wait: from here on there is room for those alone that cannot wait."""
+
 BREATH_SECONDS = 0.01
 """Between two batches, for whoever else writes."""
 
@@ -22,8 +27,7 @@ BREATH_SECONDS = 0.01
 class Remind:
     """One environment's reminders, by one process at a time; each key has one.
 
-    It is noted before the mail is written, so that no key has two, whoever is killed when. Where
-    some mails wait, the other keys do too: a stop has three seconds to send what it holds.
+    It is noted with the mail that waits, so that no key has two, whoever is killed when.
     """
 
     def __init__(self, env: Environment, holder: str, wait: Wait = asyncio.sleep) -> None:
@@ -39,7 +43,7 @@ class Remind:
         if not await self._env.api_keys.ending(now, now + AHEAD, 1):
             return
         async with self._lease.held() as mine:
-            while mine and self._env.mail_queue.is_short and await self._batch():
+            while mine and await self._batch():
                 await self._wait(BREATH_SECONDS)
 
     async def _batch(self) -> bool:
@@ -47,14 +51,29 @@ class Remind:
         env, now = self._env, self._env.clock()
         keys = await env.api_keys.ending(now, now + AHEAD, BATCH)
         owners = {key.id: await env.users.get(key.user_id) for key in keys}
-        async with env.db.transaction() as tx:
-            if not await self._lease.renewed(tx):
-                return False
-            noted = [key for key in keys if await env.api_keys.remind(tx, key.id, now)]
         page = f"{env.addresses.dashboard}/keys"
-        for key in noted:
-            owner, until = owners[key.id], key.expires_at
-            if owner is not None and until is not None:
-                name, hint = key.name, key.hint
-                tell(env, owner, "key-ends", name=name, hint=hint, until=until, page=page)
-        return len(keys) == BATCH
+
+        async def work(change: Change) -> bool:
+            if not await self._lease.renewed(change.tx):
+                return False
+            if await env.mails.count(change.tx, FEW) == FEW:
+                return False
+            change.told_elsewhere()  # by the mail alone
+            for key in keys:
+                owner, until = owners[key.id], key.expires_at
+                noted = await env.api_keys.remind(change.tx, key.id, now)
+                if noted and owner is not None and until is not None:
+                    name, hint = key.name, key.hint
+                    await tell(
+                        env,
+                        change,
+                        owner,
+                        "key-ends",
+                        name=name,
+                        hint=hint,
+                        until=until,
+                        page=page,
+                    )
+            return len(keys) == BATCH
+
+        return await env.change(SYSTEM, work)

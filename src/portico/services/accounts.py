@@ -51,7 +51,7 @@ async def set_role(env: Environment, email: str, role: str, by: By) -> User:
 async def _set(env: Environment, email: str, by: By, **values: str) -> User:
     found = await account(env, email)
 
-    async def work(change: Change) -> tuple[User, User]:
+    async def work(change: Change) -> User:
         user = await change.lock(env.users, found.id)
         if user is None:
             raise NotFound(f"There is no user with the e-mail {email}.")
@@ -59,14 +59,15 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
             raise Conflict("This user mirrors a live account; change that.")
         changed = msgspec.structs.replace(user, **values)
         if changed == user:
-            return user, user
+            return user
         if user.role == "admin" and changed.role != "admin":
             await keep_an_admin(env, change, user.id)
-        return user, await store_change(env, change, user, changed)
+        after = await store_change(env, change, user, changed)
+        await tell_changed(env, change, user, after, by)
+        return after
 
-    before, user = await env.change(by, work)
+    user = await env.change(by, work)
     await follow(env, user.id)
-    tell_changed(env, before, user, by)
     return user
 
 

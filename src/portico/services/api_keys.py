@@ -47,8 +47,6 @@ async def create_key(
     """
     permit(by, user_id)
 
-    user = await env.users.get(user_id)
-
     async def work(change: Change) -> Made:
         owner = await change.lock(env.users, user_id)
         terms = agreed(new, await _bounds(env, change, owner))
@@ -56,12 +54,11 @@ async def create_key(
         key = _new_key(user_id, terms, secret, change.now)
         key = await env.api_keys.insert(change.tx, key, digest(secret))
         change.note(KeyCreated(key))
+        if told and owner is not None:
+            await tell(env, change, owner, "new-key", by=by, **_facts(env, key))
         return Made(key, secret)
 
-    made = await env.change(by, work)
-    if told and user is not None:
-        tell(env, user, "new-key", by=by, **_facts(env, made.key))
-    return made
+    return await env.change(by, work)
 
 
 def _facts(env: Environment, key: ApiKey) -> dict[str, Any]:
@@ -147,14 +144,13 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         successor = _new_key(before.user_id, terms, secret, change.now)
         successor = await env.api_keys.insert(change.tx, successor, digest(secret))
         change.note(KeyRotated(before, successor, end))
+        # Told too: whoever has stolen a key may make another of it, and keep that.
+        if owner is not None:
+            facts = _facts(env, successor)
+            await tell(env, change, owner, "rotated-key", by=by, until=end, **facts)
         return Rotation(successor, secret, end)
 
-    rotation = await env.change(by, work)
-    # Told too: whoever has stolen a key may make another of it, and keep that.
-    facts = _facts(env, rotation.successor)
-    if owner is not None:
-        tell(env, owner, "rotated-key", by=by, until=rotation.previous_end, **facts)
-    return rotation
+    return await env.change(by, work)
 
 
 async def list_keys(

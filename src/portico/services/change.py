@@ -24,6 +24,7 @@ from portico.domain.events.base import Event
 from portico.domain.idempotency import Answer
 from portico.domain.published import Published
 from portico.domain.times import Clock
+from portico.storage.bell import Bell
 from portico.storage.database import Contended, Database, Rank, Transaction, Undo
 from portico.storage.stores import Stores
 
@@ -65,6 +66,8 @@ class Change:
         self.notes: list[tuple[By, Event]] = []
         self.published = False
         """Whether readers of events are told something, once it has finished."""
+        self.posted = False
+        """Whether mails wait to be sent, once it has finished."""
         self._told_elsewhere = False
         self.checked = by.principal is None
         """Whether the caller's credential is known to hold."""
@@ -136,12 +139,16 @@ class Change:
 class Changes:
     """Carries out the changes of one environment."""
 
-    def __init__(self, db: Database, stores: Stores, clock: Clock, tell: Tell) -> None:
-        """`tell` says what readers of events are told of a note, if anything."""
+    def __init__(
+        self, db: Database, stores: Stores, clock: Clock, tell: Tell, mails_bell: Bell
+    ) -> None:
+        """`tell` says what readers of events are told of a note, if anything; `mails_bell` rings
+        where mails wait to be sent."""
         self._db = db
         self._stores = stores
         self._tell = tell
         self._clock = clock
+        self._mails_bell = mails_bell
 
     async def __call__(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
         """Changes something on behalf of `by`: does `work` in one transaction, with what it leaves
@@ -180,4 +187,6 @@ class Changes:
             return result
         if change.published:
             self._db.bell.ring()
+        if change.posted:
+            self._mails_bell.ring()
         return result

@@ -34,8 +34,10 @@ async def meet_device(env: Environment, change: Change, user: User, device: str 
     return not known
 
 
-def tell_new_device(env: Environment, user: User, by: By, user_agent: str) -> None:
+async def tell_new_device(
+    env: Environment, change: Change, user: User, by: By, user_agent: str
+) -> None:
     """Tells a user by mail that somebody has signed in on a new device."""
     page = f"{env.addresses.dashboard}/devices"
     by, device = by.named(user_id=user.id), read_agent(user_agent)
-    tell(env, user, "new-device", by=by, device=device, page=page)
+    await tell(env, change, user, "new-device", by=by, device=device, page=page)

@@ -44,9 +44,13 @@ class Environment(Stores):
         self.db = engines.db
         self.limiter = engines.limiter
         self.passwords = engines.passwords
-        self.mail_queue = engines.mail_queue
+        self.outlet = engines.outlet
+        self.mails_bell = Bell()
+        """Rings when a mail waits to be sent."""
+        self.waiting_mails = 0
+        """How many waited when a job looked last."""
         self.vault = engines.vault
-        self.change = Changes(engines.db, self, wiring.clock, wiring.tell)
+        self.change = Changes(engines.db, self, wiring.clock, wiring.tell, self.mails_bell)
         """The one way to change something: `await env.change(by, work)`."""
         self.signer = Signer(wiring, engines, self.signing_keys, self.change)
         self.mirror = mirror

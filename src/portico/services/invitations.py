@@ -4,6 +4,7 @@ What a link holds is a token that works once. Only its digest is stored. An e-ma
 invitation: the last one, whose link alone works.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from portico.domain.audit import By
@@ -23,6 +24,7 @@ from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
 from portico.services.environment import Environment
 from portico.services.letters import Reader, letter
+from portico.services.post import Waiting, post
 from portico.services.users import admins_only, taken
 from portico.storage.database import UniqueViolation
 
@@ -65,10 +67,16 @@ async def invite(
         created_at=env.clock(),
         expires_at=env.clock() + HOLDS,
     )
-    made = await put(env, invitation, Invited, by)
+    # In the language of whoever invites: nobody knows that of the invited yet.
+    host = await env.users.get(by.actor.user_id or 0)
+    to = Reader(email) if host is None else Reader(email, host.language)
+
+    def write(made: Made) -> Letter:
+        until = invitation.expires_at
+        return letter(env, "invitation", to, role=role, link=made.link, until=until)
+
+    made = await put(env, invitation, Invited, by, write if env.has_mail_server else None)
     assert made is not None, "an admin's invitation takes every place"  # noqa: S101 - for mypy
-    if env.has_mail_server:
-        _send(env, made, by)
     return made
 
 
@@ -150,36 +158,32 @@ async def accept(
 
 
 async def put(
-    env: Environment, invitation: Invitation, noted: type[OfInvitation], by: By
+    env: Environment,
+    invitation: Invitation,
+    noted: type[OfInvitation],
+    by: By,
+    write: Callable[[Made], Letter] | None,
 ) -> Made | None:
-    """Stores an invitation, and notes it so. Raises `Duplicate` where the e-mail has an account;
-    None for somebody who signs up and whom an admin has invited."""
+    """Stores an invitation, notes it so, and sends what brings it, if it is to be written. Raises
+    `Duplicate` where the e-mail has an account, and `Unavailable` where too many mails wait; None
+    for somebody who signs up and whom an admin has invited."""
     token = mint("", env.random(RANDOM_BYTES))
+    link = f"{env.addresses.dashboard}/invitation?token={token}"
 
-    async def work(change: Change) -> Invitation | None:
+    async def work(change: Change) -> Made | None:
         if await env.users.by_email(invitation.email, change.tx) is not None:
             raise taken()
         stored = await env.invitations.put(change.tx, digest(token), invitation)
-        if stored is not None:
-            change.note(noted(stored))
-        return stored
+        if stored is None:
+            return None
+        change.note(noted(stored))
+        made = Made(stored, link)
+        if write is not None:
+            purpose = "sign-up" if stored.signed_up else "invitation"
+            await post(env, change, Waiting(purpose, write(made)))
+        return made
 
-    stored = await env.change(by, work)
-    if stored is None:
-        return None
-    return Made(stored, f"{env.addresses.dashboard}/invitation?token={token}")
-
-
-def _send(env: Environment, made: Made, by: By) -> None:
-    """Writes in the language of whoever invites: nobody knows that of the invited yet."""
-    its = made.invitation
-
-    async def write() -> Letter:
-        host = await env.users.get(by.actor.user_id or 0)
-        to = Reader(its.email) if host is None else Reader(its.email, host.language)
-        return letter(env, "invitation", to, role=its.role, link=made.link, until=its.expires_at)
-
-    env.mail_queue.post("invitation", write)
+    return await env.change(by, work)
 
 
 def _missing(invitation_id: int) -> NotFound:

@@ -12,11 +12,12 @@ from typing import Literal, NamedTuple
 
 from portico.domain.agents import Agent
 from portico.domain.audit import By
-from portico.domain.errors import Unavailable
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.mail.protocol import Letter
+from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.post import TooMany, Waiting, post
 
 Kind = Literal[
     "reset",
@@ -118,8 +119,9 @@ def letter(
     )
 
 
-def tell(
+async def tell(
     env: Environment,
+    change: Change,
     user: User,
     kind: Kind,
     *,
@@ -127,9 +129,9 @@ def tell(
     to: str | None = None,
     **values: Value,
 ) -> None:
-    """Tells a user by mail what has happened, unless they want no mails of this kind; `to` another
-    address than theirs where one is given. Where too many mails wait, the log has it instead: what
-    has happened stays so.
+    """Tells a user by mail what happens by a change, unless they want no mails of this kind; `to`
+    another address than theirs where one is given. Where too many mails wait, the log has it
+    instead: what happens does so all the same.
 
     In the sandbox only mirrors of accounts are people: the address of anybody else there is made
     up, and may be a stranger's.
@@ -139,13 +141,9 @@ def tell(
     if kind in SWITCHES and not user.wants(SWITCHES[kind]):
         return
     written = letter(env, kind, reader(user, to), by=by, **values)
-
-    async def write() -> Letter:
-        return written
-
     try:
-        env.mail_queue.post(kind, write)
-    except Unavailable as error:
+        await post(env, change, Waiting(kind, written))
+    except TooMany as error:
         log.warning("user %d was not told %r: %s", user.id, kind, error.message)
 
 

@@ -145,7 +145,7 @@ async def add_passkey(
         raise Invalid(_REFUSED, [Fault("credential", _REFUSED)])
     codes = new_recovery_codes(env)
 
-    async def work(change: Change) -> tuple[User, tuple[str, ...]]:
+    async def work(change: Change) -> tuple[str, ...]:
         user = await locked_user(env, change, user_id)
         factors = await env.factors.of_user(user_id, change.tx)
         if len(factors.passkeys) >= MAX_PASSKEYS:
@@ -165,17 +165,16 @@ async def add_passkey(
         await env.factors.add_passkey(change.tx, new)
         change.note(FactorAdded(user, KIND, name))
         await env.sessions.prove(change.tx, session_id, user_id, BY_PASSKEY, change.now)
+        await tell_factors_changed(env, change, user, "passkey-added", by, name=name)
         if factors:
-            return user, ()
+            return ()
         await store_recovery_codes(env, change, user, codes)
-        return user, codes
+        return codes
 
     try:
-        user, shown = await env.change(by, work)
+        return await env.change(by, work)
     except UniqueViolation as error:
         raise Conflict("This passkey is registered already.") from error
-    tell_factors_changed(env, user, "passkey-added", by, name=name)
-    return shown
 
 
 async def check_assertion(env: Environment, answer: str, by: By) -> tuple[User, Assertion]:
@@ -223,7 +222,7 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
     """Removes a user's passkey; with the last factor the recovery codes go. Raises `NotFound`, and
     `Conflict` where it is the last way in."""
 
-    async def work(change: Change) -> tuple[User, str]:
+    async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         factors = await env.factors.of_user(user_id, change.tx)
         found = next((one for one in factors.passkeys if one.id == row_id), None)
@@ -234,10 +233,9 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
         if not await env.factors.of_user(user_id, change.tx):
             await env.factors.set_recovery_codes(change.tx, user_id, ())
         change.note(FactorRemoved(user, KIND, found.name))
-        return user, found.name
+        await tell_factors_changed(env, change, user, "passkey-removed", by, name=found.name)
 
-    user, name = await env.change(by, work)
-    tell_factors_changed(env, user, "passkey-removed", by, name=name)
+    await env.change(by, work)
 
 
 async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: By) -> None:

@@ -144,13 +144,15 @@ async def link(env: Environment, provider: Provider, person: Person, user_id: in
     """Links an account to somebody at a provider, and tells it by mail; one that is stays so.
     Raises `NotFound`, and `Conflict` where another is linked."""
 
-    async def work(change: Change) -> User:
+    async def work(change: Change) -> None:
         user = await _locked(env, change, user_id)
         await _add(env, change, provider, person, user)
-        return user
+        told = person.email or person.subject
+        label = provider.label
+        await _tell(env, change, user, "provider-linked", by, provider=label, name=told)
 
     try:
-        user = await env.change(by, work)
+        await env.change(by, work)
     except UniqueViolation:
         known = await env.providers.link(provider.issuer, person.subject)
         if known is not None and known.user_id == user_id:
@@ -159,15 +161,13 @@ async def link(env: Environment, provider: Provider, person: Person, user_id: in
             f"This account of {provider.label} is linked to another account here. Unlink it there"
             " first."
         ) from None
-    told = person.email or person.subject
-    _tell(env, user, "provider-linked", by, provider=provider.label, name=told)
 
 
 async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
     """Ends a link, and tells the account by mail. Raises `NotFound`, and `Conflict` where it is the
     last way in."""
 
-    async def work(change: Change) -> tuple[User, ProviderLink]:
+    async def work(change: Change) -> None:
         user = await _locked(env, change, user_id)
         links = await env.providers.links_of(user_id, change.tx)
         found = next((one for one in links if one.id == link_id), None)
@@ -177,11 +177,10 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
         await keep_a_way_in(env, change, user)
         await env.factors.delete_pending_of_user(change.tx, user_id)
         change.note(ProviderUnlinked(user, found.issuer))
-        return user, found
+        label, told = label_of(env, found) or found.issuer, found.email or found.subject
+        await _tell(env, change, user, "provider-unlinked", by, provider=label, name=told)
 
-    user, found = await env.change(by, work)
-    label, told = label_of(env, found) or found.issuer, found.email or found.subject
-    _tell(env, user, "provider-unlinked", by, provider=label, name=told)
+    await env.change(by, work)
 
 
 def label_of(env: Environment, link: ProviderLink) -> str:
@@ -283,5 +282,8 @@ def _denied(provider: Provider, error: str) -> str:
     )
 
 
-def _tell(env: Environment, user: User, kind: Kind, by: By, **values: str) -> None:
-    tell(env, user, kind, by=by, page=f"{env.addresses.dashboard}/security", **values)
+async def _tell(
+    env: Environment, change: Change, user: User, kind: Kind, by: By, **values: str
+) -> None:
+    page = f"{env.addresses.dashboard}/security"
+    await tell(env, change, user, kind, by=by, page=page, **values)

@@ -4,7 +4,6 @@ another one.
 What a link holds is a token that works once. Only its digest is stored.
 """
 
-from functools import partial
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -17,13 +16,13 @@ from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import HOUR
 from portico.domain.users import User, email_key
 from portico.domain.users import email as normalised
-from portico.mail.protocol import Letter
 from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.letters import letter, reader, whoever
+from portico.services.post import Ask, Waiting, ask, post
 from portico.services.users import (
     admins_only,
     missing_user,
@@ -75,7 +74,7 @@ async def ask_reset(env: Environment, email: str, by: By) -> None:
         address = normalised(email)
     except BrokenRule:
         return
-    env.mail_queue.post("reset", partial(_write_reset, env, address, by))
+    await ask(env, Ask("reset", address, by.actor))
 
 
 async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
@@ -109,8 +108,9 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
 
 
 async def ask_verification(env: Environment, user: User, by: By) -> None:
-    """Sends a user a link to `verify_email`, as `ask_reset` does."""
-    env.mail_queue.post("verify", partial(_write, env, user, VERIFY, by))
+    """Sends a user a link to `verify_email`, at most three an hour. Raises `Unavailable` where too
+    many mails wait."""
+    await _write(env, user, VERIFY, by)
 
 
 async def ask_new_email(env: Environment, user: User, email: str, current: str, by: By) -> None:
@@ -124,7 +124,7 @@ async def ask_new_email(env: Environment, user: User, email: str, current: str, 
         message = "is your e-mail already"
         raise Invalid(f"This {message}.", [Fault("email", message)])
     await prove_password(env, user, current, by)
-    env.mail_queue.post("new-email", partial(_write, env, user, NEW_EMAIL, by, to=email))
+    await _write(env, user, NEW_EMAIL, by, to=email)
 
 
 async def take_new_email(env: Environment, token: str, by: By) -> None:
@@ -133,16 +133,16 @@ async def take_new_email(env: Environment, token: str, by: By) -> None:
     `Duplicate` where another user has that address."""
     found = await _find(env, token, NEW_EMAIL)
 
-    async def work(change: Change) -> tuple[User, User]:
+    async def work(change: Change) -> None:
         user = await _use(env, change, token, found)
         changed = msgspec.structs.replace(user, email=found.email)
-        return user, await store_change(env, change, user, changed, email_verified_at=change.now)
+        after = await store_change(env, change, user, changed, email_verified_at=change.now)
+        await tell_changed(env, change, user, after, whoever(by))
 
     try:
-        before, after = await env.change(by.alone, work)
+        await env.change(by.alone, work)
     except UniqueViolation as error:
         raise taken() from error
-    tell_changed(env, before, after, whoever(by))
 
 
 async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
@@ -159,7 +159,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
     require_chosen(password, name=owner.name, email=owner.email)
     password_hash = await env.passwords.hash(password)
 
-    async def work(change: Change) -> tuple[User, User]:
+    async def work(change: Change) -> User:
         user = await _use(env, change, token, found)
         verified_at = user.email_verified_at
         if _still_theirs(user, found):
@@ -174,10 +174,10 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         await end_sign_ins(env, change, user.id)
         await env.email_tokens.delete_of_user(change.tx, user.id, purpose=NEW_EMAIL.purpose)
         change.note(PasswordReset(changed))
-        return user, changed
+        await tell_changed(env, change, user, changed, whoever(by))
+        return changed
 
-    before, after = await env.change(by.alone, work)
-    tell_changed(env, before, after, whoever(by))
+    after = await env.change(by.alone, work)
     await forgive(env, after.email, by.address)
 
 
@@ -224,47 +224,45 @@ def _useless() -> Invalid:
     return Invalid(_USELESS, [Fault("token", _USELESS)])
 
 
-async def _write_reset(env: Environment, email: str, by: By) -> Letter | None:
-    user = await env.users.by_email(email)
+async def write_reset(env: Environment, asked: Ask) -> None:
+    """Writes what `ask_reset` has asked for, where there is somebody. Raises `Unavailable`."""
+    user = await env.users.by_email(asked.email)
     # A mirror user's password would open the sandbox to whoever has an address of the past.
-    if user is None or user.account_id is not None or user.suspended_at is not None:
-        return None
-    return await _write(env, user, RESET, by)
+    if user is not None and user.account_id is None and user.suspended_at is None:
+        await _write(env, user, RESET, By(asked.by))
 
 
-async def _write(
-    env: Environment, user: User, link: _Link, by: By, to: str | None = None
-) -> Letter | None:
+async def _write(env: Environment, user: User, link: _Link, by: By, to: str | None = None) -> None:
     """Makes a token, instead of those before it, and the letter that brings it, `to` another
-    address than the account's where one is given. None where the account has had its mails, or is
-    not what it was."""
+    address than the account's where one is given: neither where the account has had its mails, or
+    is not what it was. Raises `Unavailable` where too many mails wait."""
     to = to or user.email
     now = env.clock()
     verdict = await env.limiter.take((MAIL, f"{user.id}:{now // HOUR}"), MAILS, now)
     if not verdict.admitted:
-        return None
+        return
     token = mint("", env.random(RANDOM_BYTES))
+    # Nothing in it was chosen by whoever asked, but for where from.
+    page = _address(env, link, token)
     until = now + link.hours * HOUR
 
-    async def work(change: Change) -> bool:
+    async def work(change: Change) -> None:
         present = await change.lock(env.users, user.id)
         if present is None or present.email != user.email or present.suspended_at is not None:
-            return False
-        # Where the mail waited, the password that proved whose the account is may be another now.
+            return
+        # The password that proved whose the account is may be another by now.
         if link is NEW_EMAIL and present.password_hash != user.password_hash:
-            return False
+            return
         await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
         stored = EmailToken(user.id, link.purpose, to, until)
         await env.email_tokens.insert(change.tx, digest(token), stored)
         change.note(LinkAsked(user, link.purpose))
-        return True
+        brought = letter(
+            env, link.purpose, reader(user, to), by=whoever(by), link=page, until=until
+        )
+        await post(env, change, Waiting(link.purpose, brought))
 
-    # Whoever asked may have left meanwhile: the mail is written later.
-    if not await env.change(by.alone, work):
-        return None
-    # Nothing in it was chosen by whoever asked, but for where from.
-    page = _address(env, link, token)
-    return letter(env, link.purpose, reader(user, to), by=whoever(by), link=page, until=until)
+    await env.change(by.alone, work)
 
 
 def _address(env: Environment, link: _Link, token: str) -> str:

@@ -154,6 +154,7 @@ async def add_authenticator(
     await env.factors.add_authenticator(change.tx, new)
     change.note(FactorAdded(user, KIND, enrolment.name))
     await store_recovery_codes(env, change, user, enrolment.recovery_codes)
+    await tell_factors_changed(env, change, user, "app-added", change.by, name=enrolment.name)
 
 
 async def enrol(
@@ -163,16 +164,15 @@ async def enrol(
     was not before. Raises
     `NotFound`, and as `add_authenticator` does."""
 
-    async def work(change: Change) -> User:
+    async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         await add_authenticator(env, change, user, enrolment)
         session = await change.lock(env.sessions, session_id)
         if session is not None and level(session.amr) < level(BY_CODE):
             proven = BY_CODE if session.amr == BY_PASSWORD else BY_PROVIDER_AND_CODE
             await env.sessions.prove(change.tx, session_id, user_id, proven, change.now)
-        return user
 
-    tell_enrolled(env, await env.change(by, work), enrolment, by)
+    await env.change(by, work)
 
 
 def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name: str) -> Enrolment:
@@ -213,7 +213,7 @@ async def rename_authenticator(
 async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: By) -> None:
     """Removes a user's app; with the last factor the recovery codes go. Raises `NotFound`."""
 
-    async def work(change: Change) -> tuple[User, str]:
+    async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         authenticator = (await env.factors.of_user(user_id, change.tx)).authenticator
         if authenticator is None or authenticator.id != row_id:
@@ -222,10 +222,10 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
         if not await env.factors.of_user(user_id, change.tx):
             await env.factors.set_recovery_codes(change.tx, user_id, ())
         change.note(FactorRemoved(user, KIND, authenticator.name))
-        return user, authenticator.name
+        name = authenticator.name
+        await tell_factors_changed(env, change, user, "app-removed", by, name=name)
 
-    user, name = await env.change(by, work)
-    tell_factors_changed(env, user, "app-removed", by, name=name)
+    await env.change(by, work)
 
 
 async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[str, ...]:
@@ -233,16 +233,15 @@ async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[
     they could stand for."""
     codes = new_recovery_codes(env)
 
-    async def work(change: Change) -> User:
+    async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         if not await env.factors.of_user(user_id, change.tx):
             raise _gone()
         change.note(RecoveryCodesRenewed(user))
         await store_recovery_codes(env, change, user, codes)
-        return user
+        await tell_factors_changed(env, change, user, "recovery-codes-renewed", by)
 
-    user = await env.change(by, work)
-    tell_factors_changed(env, user, "recovery-codes-renewed", by)
+    await env.change(by, work)
     return codes
 
 
@@ -257,21 +256,18 @@ async def reset_factors(env: Environment, user_id: int, by: By) -> User:
             raise Conflict("This account has no second factor.")
         await env.factors.delete_pending_of_user(change.tx, user_id)
         change.note(FactorsReset(user, removed))
+        await tell_factors_changed(env, change, user, "factors-reset", by)
         return user
 
-    user = await env.change(by, work)
-    tell_factors_changed(env, user, "factors-reset", by)
-    return user
+    return await env.change(by, work)
 
 
-def tell_enrolled(env: Environment, user: User, enrolment: Enrolment, by: By) -> None:
-    """Tells an account by mail that it has an app more."""
-    tell_factors_changed(env, user, "app-added", by, name=enrolment.name)
-
-
-def tell_factors_changed(env: Environment, user: User, kind: Kind, by: By, **values: str) -> None:
+async def tell_factors_changed(
+    env: Environment, change: Change, user: User, kind: Kind, by: By, **values: str
+) -> None:
     """Tells an account by mail what became of its factors."""
-    tell(env, user, kind, by=by, page=f"{env.addresses.dashboard}/security", **values)
+    page = f"{env.addresses.dashboard}/security"
+    await tell(env, change, user, kind, by=by, page=page, **values)
 
 
 def _step(env: Environment, secret: str, text: str) -> int | None:

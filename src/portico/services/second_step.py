@@ -18,7 +18,7 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.passkeys import check_assertion
-from portico.services.second_factor import Enrolment, check_code, tell_enrolled
+from portico.services.second_factor import Enrolment, check_code
 from portico.services.sessions import Browser, Opened, open_session
 from portico.services.sign_in import Proven, StepGone, lock_user, must_enrol
 from portico.storage.factors import PendingSignIn
@@ -103,6 +103,4 @@ async def finish_by_enrolling(
     if waits.factors:
         raise StepGone
     proven = Proven(waits.user, waits.amr, enrolment, waits.token_hash, waits.provider)
-    opened = await open_session(env, proven, by, browser)
-    tell_enrolled(env, opened.user, enrolment, by)
-    return opened
+    return await open_session(env, proven, by, browser)

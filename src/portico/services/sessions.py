@@ -39,7 +39,7 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
     secret = mint("", env.random(32))
     replaced = await env.sessions.by_hash(digest(browser.cookie)) if browser.cookie else None
 
-    async def work(change: Change) -> tuple[Opened, bool]:
+    async def work(change: Change) -> Opened:
         current = await lock_proven_user(env, change, proven)
         if replaced is not None:
             await env.sessions.delete(change.tx, replaced.session.id)
@@ -62,12 +62,11 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
             provider=proven.provider,
             device=browser.device,
         )
-        return Opened(session, secret, user), is_new_device
+        if is_new_device:
+            await tell_new_device(env, change, user, by, browser.agent)
+        return Opened(session, secret, user)
 
-    opened, is_new_device = await env.change(by.alone, work)
-    if is_new_device:
-        tell_new_device(env, opened.user, by, browser.agent)
-    return opened
+    return await env.change(by.alone, work)
 
 
 async def close_session(env: Environment, by: By) -> None:

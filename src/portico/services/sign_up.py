@@ -3,10 +3,9 @@
 Whether there is an account already shows in the mail alone: neither the answer nor its time tells.
 """
 
-from functools import partial
 from hashlib import sha256
 
-from portico.domain.audit import By
+from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import Fault, Invalid, NotFound, RateLimited
 from portico.domain.events.invitations import SignedUp
 from portico.domain.invitations import SIGN_UP_HOLDS, Invitation
@@ -14,9 +13,11 @@ from portico.domain.limits import Plan
 from portico.domain.times import HOUR, SECOND
 from portico.domain.users import email_key, mailbox
 from portico.mail.protocol import Letter
+from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.invitations import put
+from portico.services.invitations import Made, put
 from portico.services.letters import Reader, letter, reader, whoever
+from portico.services.post import Ask, Waiting, ask, post
 from portico.services.recovery import MAILS
 from portico.state.callers import MAIL, SIGN_UP, network_of
 
@@ -47,21 +48,24 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
             f"Too many sign-ups from your address; try again in {seconds} seconds.",
             retry_after=seconds,
         )
-    env.mail_queue.post("sign-up", partial(_write, env, email, by, language))
+    await ask(env, Ask("sign-up", email, by.actor, language))
 
 
-async def _write(env: Environment, email: str, by: By, language: str) -> Letter | None:
+async def write_sign_up(env: Environment, asked: Ask) -> None:
+    """Writes what `ask_sign_up` has asked for. Raises `Unavailable`."""
+    email, by = asked.email, whoever(By(asked.by))
     now, hour = env.clock(), env.clock() // HOUR
     user = await env.users.by_email(email)
     name = sha256(email_key(email).encode()).hexdigest()[:32]
     whose = (MAIL, f"{user.id}:{hour}") if user else (SIGN_UP, f"{name}:{hour}")
     if not (await env.limiter.take(whose, MAILS, now)).admitted:
-        return None
+        return
     if user is not None:
-        if user.suspended_at is not None:
-            return None
-        sign_in = f"{env.addresses.dashboard}/sign-in"
-        return letter(env, "signed-up-before", reader(user, email), by=whoever(by), link=sign_in)
+        if user.suspended_at is None:
+            sign_in = f"{env.addresses.dashboard}/sign-in"
+            to = reader(user, email)
+            await _send(env, letter(env, "signed-up-before", to, by=by, link=sign_in))
+        return
     invitation = Invitation(
         id=0,
         email=email,
@@ -73,9 +77,18 @@ async def _write(env: Environment, email: str, by: By, language: str) -> Letter 
         created_at=now,
         expires_at=now + SIGN_UP_HOLDS,
     )
-    made = await put(env, invitation, SignedUp, by.alone)
-    to = Reader(email, language)
-    if made is None:
-        return letter(env, "invited-before", to, by=whoever(by))
-    until = invitation.expires_at
-    return letter(env, "sign-up", to, by=whoever(by), link=made.link, until=until)
+    to, until = Reader(email, asked.language), invitation.expires_at
+
+    def write(made: Made) -> Letter:
+        return letter(env, "sign-up", to, by=by, link=made.link, until=until)
+
+    if await put(env, invitation, SignedUp, By(asked.by), write) is None:
+        await _send(env, letter(env, "invited-before", to, by=by))
+
+
+async def _send(env: Environment, written: Letter) -> None:
+    async def work(change: Change) -> None:
+        await post(env, change, Waiting("sign-up", written))
+        change.told_elsewhere()  # nothing happens but the mail
+
+    await env.change(SYSTEM, work)

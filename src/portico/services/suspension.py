@@ -21,18 +21,18 @@ async def suspend(env: Environment, user_id: int, by: By) -> User:
     if by.actor.user_id == user_id:
         raise PermissionDenied("Nobody suspends themselves; ask another admin.")
 
-    async def work(change: Change) -> tuple[User, bool]:
+    async def work(change: Change) -> User:
         user = await _locked(env, change, user_id)
         if user.suspended_at is not None:
-            return user, False
+            return user
         if user.role == "admin":
             await keep_an_admin(env, change, user_id)
-        return await set_suspended(env, change, user, change.now), True
+        suspended = await set_suspended(env, change, user, change.now)
+        await tell(env, change, suspended, "suspended")
+        return suspended
 
-    user, is_new = await env.change(by, work)
+    user = await env.change(by, work)
     await follow(env, user_id)
-    if is_new:
-        tell(env, user, "suspended")
     return user
 
 

@@ -25,7 +25,7 @@ from portico.services.change import Change
 from portico.services.devices import tell_new_device
 from portico.services.environment import Environment
 from portico.services.sessions import USER_AGENT_LENGTH
-from portico.services.sign_in import Attempt, Entered, lock_proven_user, note_sign_in, prove
+from portico.services.sign_in import Attempt, lock_proven_user, note_sign_in, prove
 from portico.storage.grants import Grant, OwnedToken
 
 USED = "This refresh token is not valid, has expired or was used before."
@@ -45,7 +45,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
     user = proven.user
     await env.signer.ready()
 
-    async def work(change: Change) -> tuple[Pair, Entered]:
+    async def work(change: Change) -> Pair:
         current = await lock_proven_user(env, change, proven)
         grant = await env.grants.insert(
             change.tx,
@@ -60,12 +60,11 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
         )
         entered = await note_sign_in(env, change, current, "jwt", grant.id)
         access_token = login_token(env, user.id, current.name, current.role, change.now)
-        return await issue(env, change, grant, access_token, frozenset()), entered
+        if entered.is_new_device:
+            await tell_new_device(env, change, entered.user, attempt.by, user_agent)
+        return await issue(env, change, grant, access_token, frozenset())
 
-    pair, entered = await env.change(attempt.by.alone, work)
-    if entered.is_new_device:
-        tell_new_device(env, entered.user, attempt.by, user_agent)
-    return pair
+    return await env.change(attempt.by.alone, work)
 
 
 async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:

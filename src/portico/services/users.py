@@ -125,7 +125,7 @@ async def change_user(
     if "password" in changes:
         changes["password_hash"] = await env.passwords.hash(changes.pop("password"))
 
-    async def work(change: Change) -> tuple[User, User]:
+    async def work(change: Change) -> User:
         user = await change.lock(env.users, user_id)
         if user is None:
             raise missing_user(user_id)
@@ -137,30 +137,31 @@ async def change_user(
         await _permit_change(env, change, caller, user, changes)
         changed = msgspec.structs.replace(user, **changes)
         if changed == user:
-            return user, user
+            return user
         session = caller.credential_id if own and caller.credential == "session" else 0
-        return user, await store_change(env, change, user, changed, but_session=session)
+        after = await store_change(env, change, user, changed, but_session=session)
+        await tell_changed(env, change, user, after, by)
+        return after
 
     try:
-        before, changed = await env.change(by, work)
+        changed = await env.change(by, work)
     except UniqueViolation as error:
         raise taken() from error
     await follow(env, changed.id)
-    tell_changed(env, before, changed, by)
     return changed
 
 
-def tell_changed(env: Environment, before: User, after: User, by: By) -> None:
+async def tell_changed(env: Environment, change: Change, before: User, after: User, by: By) -> None:
     """Tells a user by mail that they have a new e-mail, at the old address and at the new one, a
     new password, or a new role."""
     if email_key(before.email) != email_key(after.email):
         for address in (before.email, after.email):
-            tell(env, after, "email-changed", to=address, by=by, email=after.email)
+            await tell(env, change, after, "email-changed", to=address, by=by, email=after.email)
     if before.password_hash != after.password_hash:
         page = f"{env.addresses.dashboard}/forgot"
-        tell(env, after, "new-password", by=by, page=page)
+        await tell(env, change, after, "new-password", by=by, page=page)
     if before.role != after.role and after.account_id is None:  # whose account is told
-        tell(env, after, "new-role", by=by, role=after.role, before=before.role)
+        await tell(env, change, after, "new-role", by=by, role=after.role, before=before.role)
 
 
 async def store_change(

@@ -28,6 +28,7 @@ from portico.domain.webhooks import (
 )
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.webhook_mail import tell_admins
 
 
 class Signing(NamedTuple):
@@ -108,8 +109,11 @@ async def change_webhook(
 
 
 async def disable_webhook(env: Environment, seen: Webhook, reason: str, by: By) -> bool:
-    """Disables a webhook for this reason, which was found as it was `seen`; False where somebody
+    """Disables a webhook for this reason, which was found as it was `seen`, and tells its admins by
+    mail; False where somebody
     else has, or deleted it, or it leads elsewhere or works by now."""
+
+    admins = await env.users.admins()
 
     async def work(change: Change) -> bool:
         before = await change.lock(env.webhooks, seen.id)
@@ -120,6 +124,7 @@ async def disable_webhook(env: Environment, seen: Webhook, reason: str, by: By) 
         after = await _switched(env, change, before, reason)
         after = msgspec.structs.replace(after, updated_at=change.now)
         await env.webhooks.update(change.tx, after)
+        await tell_admins(env, change, admins, after, reason)
         return True
 
     return await env.change(by, work)

@@ -11,8 +11,8 @@ from portico.domain.networks import Destinations
 from portico.domain.providers import Provider
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
+from portico.mail.protocol import Outlet
 from portico.services.change import Tell
-from portico.services.mail_queue import MailQueue
 from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
 from portico.services.vault import Vault
@@ -79,5 +79,5 @@ class Engines(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter
     passwords: Passwords
     vault: Vault
-    mail_queue: MailQueue
+    outlet: Outlet
     relying_party: RelyingParty

@@ -17,6 +17,7 @@ from portico.storage.imports import Imports
 from portico.storage.invitations import Invitations
 from portico.storage.leases import Leases
 from portico.storage.live_credentials import LiveCredentials
+from portico.storage.mails import Mails
 from portico.storage.products import Products
 from portico.storage.providers import ProviderStore
 from portico.storage.rate_counters import RateCounters
@@ -53,6 +54,7 @@ class Stores:
         self.uploads = Uploads(db)
         self.webhooks = Webhooks(db)
         self.deliveries = Deliveries(db)
+        self.mails = Mails(db)
         self.rate_counters = RateCounters(db)
         self.requests = Requests(db)
         self.leases = Leases(db)

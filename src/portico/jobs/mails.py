@@ -1,0 +1,154 @@
+"""Sending the mails that wait.
+
+Every process of every host does it: a mail is claimed by whoever sends it, for so long that nobody
+else does, and comes back when that process dies. So a mail may come twice, and none is lost.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from traceback import format_tb
+
+from portico.domain.errors import Unavailable
+from portico.domain.times import DAY, SECOND
+from portico.mail.protocol import Undelivered
+from portico.services.environment import Environment
+from portico.services.post import Ask, opened
+from portico.services.recovery import write_reset
+from portico.services.sign_up import write_sign_up
+from portico.storage.database import Contended
+from portico.storage.mails import Mail
+
+AT_ONCE = 4
+"""Mails that a process hands over at the same time."""
+
+PAUSES = (2, 15, 120, 600, 1800, 3600)
+"""Seconds before the second attempt and each one after it, the last of them again and again."""
+
+KEPT = DAY
+"""How long a mail is tried, in milliseconds."""
+
+CLAIM_SECONDS = 60
+"""When a mail comes back whose process has died: an attempt takes less."""
+
+LOOK_SECONDS = 5.0
+"""How often is looked for what nobody rang for: what a killed process left, and what is due."""
+
+AGAIN_SECONDS = 1.0
+"""After the database did not answer."""
+
+CLOSE_SECONDS = 3.0
+
+_WRITERS: dict[str, Callable[[Environment, Ask], Awaitable[None]]] = {
+    "reset": write_reset,
+    "sign-up": write_sign_up,
+}
+
+log = logging.getLogger(__name__)
+
+
+class SendMails:
+    """One process's sending of the mails of one environment."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._bell = env.mails_bell.listener()
+        self._sending: dict[asyncio.Task[None], Mail] = {}
+        self._wait = 0.0
+
+    async def run(self) -> None:
+        """Waits until there may be something to do, then begins to send what is due. Raises
+        `Unavailable`, and then the next run does it."""
+        await self._bell.wait(self._wait)
+        self._wait = AGAIN_SECONDS
+        self._wait = await self._begin()
+
+    async def flush(self) -> None:
+        """Sends all that is due, and what comes of that; returns early after a few seconds."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                while await self._begin() < LOOK_SECONDS and self._sending:
+                    await asyncio.wait(self._sending)
+        except TimeoutError:
+            pass
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Waits a little for what is being sent, which would else be sent twice; then ends it."""
+        sending = dict(self._sending)
+        if sending:
+            await asyncio.wait(sending, timeout=CLOSE_SECONDS)
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+
+    async def _begin(self) -> float:
+        """Takes what is due and there is room for, and begins to send it. Returns how many seconds
+        later more may be due."""
+        env, now = self._env, self._env.clock()
+        queue = await env.mails.queue()
+        env.waiting_mails = queue.length
+        due, room = queue.next_attempt_at, AT_ONCE - len(self._sending)
+        if due is None or due > now or not room:
+            return min(LOOK_SECONDS, (due - now) / SECOND) if due and due > now else LOOK_SECONDS
+        claimed = await env.mails.claim(room, now=now, until=now + CLAIM_SECONDS * SECOND)
+        for mail in claimed:
+            task = asyncio.create_task(self._send(mail))
+            self._sending[task] = mail
+            task.add_done_callback(self._sent)
+        # What is due and cannot be had is being taken by another.
+        return 0.0 if claimed else AGAIN_SECONDS
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sending.pop(task)
+        self._bell.hear()
+
+    async def _send(self, mail: Mail) -> None:
+        """Makes one attempt, and stores what came of it."""
+        again = await self._attempt(mail)
+        while True:
+            try:
+                if again is None:
+                    await self._env.mails.remove(mail.id)
+                else:
+                    await self._env.mails.later(mail.id, again)
+            except (Unavailable, Contended):
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                return
+
+    async def _attempt(self, mail: Mail) -> int | None:
+        """Writes or sends it; returns when the next attempt is due, None where there is none."""
+        waiting = opened(self._env, mail.content)
+        reason, again = None, None
+        try:
+            if (
+                self._env.clock() >= mail.created_at + KEPT
+            ):  # there was no server, or it is restored
+                reason = "it has waited for a day"
+            elif waiting is None:
+                reason, again = "it cannot be read here", self._next(mail)
+            elif waiting.ask is not None:
+                await _WRITERS[waiting.ask.purpose](self._env, waiting.ask)
+            elif waiting.letter is not None:
+                await self._env.outlet.send(waiting.letter)
+        except Undelivered as error:
+            reason = error.reason
+            again = None if error.lasting else self._next(mail)
+        except Unavailable as error:
+            reason, again = error.message, self._next(mail)
+        except Exception as error:  # noqa: BLE001 - nobody else would be told
+            # Without its message, which may hold an address.
+            reason = f"{type(error).__name__}\n{''.join(format_tb(error.__traceback__))}"
+        if reason is not None and again is None:
+            # Neither to which address, nor what stood in it.
+            purpose = waiting.purpose if waiting else "unknown"
+            user = waiting.letter.user_id if waiting and waiting.letter else "unknown"
+            log.error("the mail %r to user %s was not sent: %s", purpose, user, reason)
+        return again
+
+    def _next(self, mail: Mail) -> int | None:
+        pause = PAUSES[min(mail.attempts, len(PAUSES)) - 1]
+        at = self._env.clock() + pause * SECOND
+        return at if at < mail.created_at + KEPT else None

@@ -1,0 +1,74 @@
+"""Mails that wait in the database until they are sent.
+
+One is stored with the change that it tells of, so that there is neither without the other. What it
+holds may let people in, so it is encrypted under the installation's secret. Where nobody may tell
+from an answer whether there is somebody to write to, that is stored which asks for the mail.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from portico.domain.audit import Actor, By
+from portico.domain.errors import Unavailable
+from portico.mail.protocol import Letter
+from portico.services.change import Change
+from portico.services.environment import Environment
+
+QUEUE = 10_000
+"""Mails of an environment that may wait at once."""
+
+_SEALED_AS = "mail"
+
+
+class TooMany(Unavailable):
+    """Too many mails wait."""
+
+    def __init__(self) -> None:
+        super().__init__("Too many mails are waiting to be sent.", retry_after=60)
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A mail to an address, if there is somebody; it is written later. `language` is the tag of
+    whoever asks."""
+
+    purpose: Literal["reset", "sign-up"]
+    email: str
+    by: Actor
+    language: str = ""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """What waits: a letter, or what asks for one. `purpose` names it in the log."""
+
+    purpose: str
+    letter: Letter | None = None
+    ask: Ask | None = None
+
+
+async def post(env: Environment, change: Change, waiting: Waiting) -> None:
+    """Has it sent once the change is committed. Raises `TooMany`."""
+    if await env.mails.count(change.tx, QUEUE) >= QUEUE:
+        raise TooMany
+    sealed = env.vault.seal(msgspec.json.encode(waiting), _SEALED_AS)
+    await env.mails.add(change.tx, sealed, change.now)
+    change.posted = True
+
+
+async def ask(env: Environment, asked: Ask) -> None:
+    """Stores what asks for a mail. Raises `TooMany`."""
+
+    async def work(change: Change) -> None:
+        await post(env, change, Waiting(asked.purpose, ask=asked))
+        change.told_elsewhere()  # where there is somebody
+
+    await env.change(By(asked.by), work)
+
+
+def opened(env: Environment, sealed: bytes) -> Waiting | None:
+    """What waits; None where another secret sealed it, or a newer release wrote it."""
+    content = env.vault.open(sealed, _SEALED_AS)
+    try:
+        return None if content is None else msgspec.json.decode(content, type=Waiting)
+    except msgspec.ValidationError:
+        return None

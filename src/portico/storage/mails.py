@@ -1,0 +1,79 @@
+"""Mails that wait: a queue from which every process takes what is due."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from portico.storage.database import Database, Engine, Transaction
+from portico.storage.table import Table
+
+
+class Mail(msgspec.Struct, frozen=True):
+    """One that waits. `content` is encrypted; times are epoch milliseconds."""
+
+    id: int
+    content: bytes
+    attempts: int
+    """How many have begun."""
+    created_at: int
+    next_attempt_at: int
+
+
+class Queue(NamedTuple):
+    """How many wait, and when the next of them is due."""
+
+    length: int
+    next_attempt_at: int | None
+
+
+MAILS = Table("mails", Mail)
+
+_SKIPPING: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCKED"}
+# Whose host died while it sent them, they come back when the claim ends.
+_CLAIM = f"""
+UPDATE mails SET next_attempt_at = :until, attempts = attempts + 1
+WHERE id IN (
+    SELECT id FROM mails WHERE next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :room{{lock}})
+RETURNING {MAILS.columns}"""
+_QUEUE = "SELECT count(*), min(next_attempt_at) FROM mails"
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM mails LIMIT :most) AS counted"
+_LATER = "UPDATE mails SET next_attempt_at = :at WHERE id = :id"
+_REMOVE = "DELETE FROM mails WHERE id = :id"
+
+
+class Mails:
+    """The waiting mails of one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def count(self, tx: Transaction, most: int) -> int:
+        """How many wait; of more than `most`, that."""
+        row = await tx.one(_COUNT, {"most": most})
+        return int(row[0]) if row else 0
+
+    async def add(self, tx: Transaction, content: bytes, now: int) -> None:
+        """Stores one that is due at once."""
+        await MAILS.add(tx, Mail(0, content, 0, created_at=now, next_attempt_at=now))
+
+    async def queue(self) -> Queue:
+        """All that wait, those included that are being sent."""
+        row = await self._db.one(_QUEUE)
+        return Queue(*row) if row else Queue(0, None)
+
+    async def claim(self, room: int, *, now: int, until: int) -> list[Mail]:
+        """Takes some that are due, nobody else until `until`, when they are due again."""
+        statement = _CLAIM.format(lock=_SKIPPING[self._db.engine])
+        async with self._db.transaction() as tx:
+            rows = await tx.all(statement, {"now": now, "until": until, "room": room})
+        return MAILS.read_all(rows)
+
+    async def later(self, mail_id: int, at: int) -> None:
+        """Makes one due at `at`."""
+        async with self._db.transaction() as tx:
+            await tx.run(_LATER, {"id": mail_id, "at": at})
+
+    async def remove(self, mail_id: int) -> None:
+        """Removes one that was sent, or never will be."""
+        async with self._db.transaction() as tx:
+            await tx.run(_REMOVE, {"id": mail_id})

@@ -1,0 +1,237 @@
+"""Mail waits in the database, encrypted, until it is sent: again where it failed, by one process
+each, never without bound, and without a word about to whom."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from driving import Api, settings_for
+from first_start import prepare
+from mail_server import MailServer, serving
+from portico.app import Portico
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.errors import Unavailable
+from portico.domain.users import User
+from portico.jobs.mails import AT_ONCE, CLAIM_SECONDS, SendMails
+from portico.mail.protocol import Letter, Undelivered
+from portico.mail.smtp import SmtpOutlet
+from portico.services.change import Change
+from portico.services.letters import tell
+from portico.services.post import opened
+from portico.services.recovery import ask_reset, ask_verification
+
+BUSY = "451 4.3.0 ada@example.com must wait"
+AWAY = Undelivered("it is away", lasting=False)
+STRANGER = By(Actor(address="192.0.2.7"))
+
+
+@pytest.fixture
+async def quiet(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The application without a server, whose jobs would send: tests do."""
+    api = Api(settings_for(tmp_path, environ))
+    if not api.settings.database_url:
+        await prepare(api.settings, api.clock)
+    api.portico = Portico(api.settings, clock=api.clock)
+    await api.portico.open()
+    yield api
+    await api.portico.close()
+
+
+class Outbox:
+    """Takes every letter, or raises the same for each."""
+
+    def __init__(self, raises: Exception | None = None) -> None:
+        self._raises = raises
+        self.tried: list[Letter] = []
+
+    async def send(self, letter: Letter) -> None:
+        self.tried.append(letter)
+        await asyncio.sleep(0)
+        if self._raises is not None:
+            raise self._raises
+
+
+def by_smtp(api: Api, server: MailServer) -> None:
+    """Lets mails go to a server."""
+    api.live.outlet = SmtpOutlet(f"smtp://127.0.0.1:{server.port}", "a@example.org")
+
+
+async def waiting(api: Api) -> int:
+    """How many mails wait."""
+    return (await api.live.mails.queue()).length
+
+
+async def somebody(api: Api) -> User:
+    """An account with a mail that waits."""
+    user = await api.account(email="ada@example.com")
+    await ask_verification(api.live, user, STRANGER)
+    return user
+
+
+async def sent(api: Api) -> None:
+    """One process sends what is due."""
+    await SendMails(api.live).flush()
+
+
+async def test_a_mail_that_is_refused_for_now_is_sent_again(
+    quiet: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(MailServer([BUSY] * 3)) as server:
+        by_smtp(quiet, server)
+        await somebody(quiet)
+        await sent(quiet)
+        for attempts, seconds in ((1, 2), (2, 15), (3, 120)):
+            quiet.clock.advance(seconds=seconds, milliseconds=-1)
+            await sent(quiet)
+            assert (server.recipients, await waiting(quiet)) == (attempts, 1)
+            quiet.clock.advance(milliseconds=1)
+            await sent(quiet)
+        assert (server.recipients, len(server.received), await waiting(quiet)) == (4, 1, 0)
+    assert caplog.records == []
+
+
+async def test_what_cannot_be_sent_for_a_day_is_logged_by_purpose_and_user_alone(
+    quiet: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = quiet.clock()
+    quiet.live.outlet = Outbox(AWAY)
+    user = await somebody(quiet)
+    while await waiting(quiet):
+        await sent(quiet)
+        quiet.clock.now = (await quiet.live.mails.queue()).next_attempt_at or quiet.clock.now
+    assert 22 * 3600_000 < quiet.clock() - begun < 24 * 3600_000
+    (line,) = [one.message for one in caplog.records if one.levelno >= logging.ERROR]
+    assert line == f"the mail 'verify' to user {user.id} was not sent: it is away"
+    assert "example.com" not in caplog.text
+    assert "token" not in caplog.text
+
+
+async def test_a_refusal_for_good_is_not_tried_again(
+    quiet: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(MailServer(["550 5.1.1 no such user"])) as server:
+        by_smtp(quiet, server)
+        await somebody(quiet)
+        await sent(quiet)
+    assert (server.recipients, server.received, await waiting(quiet)) == (1, [], 0)
+    assert "was not sent: the mail server answered 550" in caplog.text
+
+
+async def test_a_mail_that_waited_for_a_day_is_not_sent_any_more(
+    quiet: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    quiet.live.outlet = outbox = Outbox()
+    await somebody(quiet)
+    quiet.clock.advance(days=1)
+    await sent(quiet)
+    assert (outbox.tried, await waiting(quiet)) == ([], 0)
+    assert "was not sent: it has waited for a day" in caplog.text
+
+
+async def test_a_mail_that_cannot_be_read_here_is_left_to_others(quiet: Api) -> None:
+    await somebody(quiet)
+    async with quiet.live.db.transaction() as tx:
+        content = quiet.live.vault.seal(b"x", "another")
+        await tx.run("UPDATE mails SET content = :content", {"content": content})
+    await sent(quiet)
+    assert await waiting(quiet) == 1
+
+
+async def test_a_fault_of_our_own_is_logged_without_its_message(
+    quiet: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    quiet.live.outlet = Outbox(RuntimeError("ada@example.com"))
+    await somebody(quiet)
+    await sent(quiet)
+    assert "was not sent: RuntimeError" in caplog.text
+    assert "in send" in caplog.text, "where it was raised"
+    assert "ada@" not in caplog.text
+    assert await waiting(quiet) == 0
+
+
+async def test_what_a_stolen_database_holds_of_a_mail_opens_nothing(quiet: Api) -> None:
+    user = await somebody(quiet)
+    await ask_reset(quiet.live, user.email, STRANGER)
+    rows = await quiet.live.db.all("SELECT content FROM mails ORDER BY id")
+    letter = opened(quiet.live, bytes(rows[0][0]))
+    assert letter is not None
+    assert letter.letter is not None
+    token = letter.letter.text.partition("?token=")[2][:43].encode()
+    held = b"".join(bytes(row[0]) for row in rows)
+    for trace in (b"token", token, token[:20], b"ada@", b"verify", b"192.0.2.7"):
+        assert trace not in held
+
+
+async def test_asking_is_over_before_anything_depends_on_the_account(quiet: Api) -> None:
+    user = await quiet.account(email="somebody@example.com")
+    async with quiet.unchanged():
+        await ask_reset(quiet.live, user.email, STRANGER)
+        await ask_reset(quiet.live, "anybody1@example.com", STRANGER)
+    one, other = await quiet.live.db.all("SELECT content FROM mails ORDER BY id")
+    assert len(one[0]) == len(other[0])
+
+
+async def test_a_mail_whose_sender_died_comes_back(quiet: Api) -> None:
+    quiet.live.outlet = outbox = Outbox()
+    await somebody(quiet)
+    now = quiet.clock()
+    until = now + CLAIM_SECONDS * 1000
+    assert len(await quiet.live.mails.claim(1, now=now, until=until)) == 1
+    await sent(quiet)
+    assert outbox.tried == [], "another has it"
+    quiet.clock.advance(seconds=CLAIM_SECONDS)
+    await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
+
+
+async def test_of_several_processes_one_sends_each_mail(quiet: Api) -> None:
+    users = [await quiet.account() for _ in range(3 * AT_ONCE)]
+    quiet.live.outlet = outbox = Outbox()
+    for user in users:
+        await ask_verification(quiet.live, user, STRANGER)
+    await asyncio.gather(*(SendMails(quiet.live).flush() for _ in range(3)))
+    await sent(quiet)
+    assert sorted(one.to for one in outbox.tried) == sorted(user.email for user in users)
+    assert await waiting(quiet) == 0
+
+
+async def test_a_mail_is_there_with_the_change_that_it_tells_of_or_not_at_all(quiet: Api) -> None:
+    user = await quiet.account()
+
+    async def work(change: Change) -> None:
+        await tell(quiet.live, change, user, "suspended")
+        raise Unavailable("The change failed.")
+
+    with pytest.raises(Unavailable):
+        await quiet.live.change(OPERATOR, work)
+    assert await waiting(quiet) == 0
+
+
+async def test_a_crash_loses_no_mail(api: Api) -> None:
+    user = await api.account()
+    nowhere = api.settings.data / "log"
+    nowhere.write_text("no directory")
+    await ask_reset(api.live, user.email, STRANGER)
+    await api.crash()
+    nowhere.unlink()
+    await api.start()
+    api.clock.advance(seconds=CLAIM_SECONDS)
+    await api.mailed()
+    (file,) = nowhere.glob("*.eml")
+    assert "/dashboard/reset?token=" in file.read_text()
+
+
+async def test_where_too_many_wait_whoever_asks_is_refused_and_nothing_is_stored(
+    quiet: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = await quiet.account()
+    monkeypatch.setattr("portico.services.post.QUEUE", 1)
+    await ask_reset(quiet.live, user.email, STRANGER)
+    async with quiet.unchanged():
+        for email in (user.email, "nobody@example.com"):
+            with pytest.raises(Unavailable, match="Too many mails"):
+                await ask_reset(quiet.live, email, STRANGER)
+    assert await waiting(quiet) == 1
