@@ -59,7 +59,9 @@ async def shown(caller: Caller, path: str) -> Any:
     return answer.json()["data"]
 
 
-@pytest.mark.parametrize("path", ["/products/1", *LISTS, "/products?page=2&limit=1"])
+@pytest.mark.parametrize(
+    "path", ["/products/1", *LISTS, "/products?page=2&limit=1", "/products?limit=1"]
+)
 async def test_what_is_asked_again_is_not_made_again(api: Api, path: str) -> None:
     reader, other = await api.caller("viewer"), await api.caller("admin")
     for _ in range(2):
@@ -78,6 +80,21 @@ async def test_what_is_asked_again_is_not_made_again(api: Api, path: str) -> Non
     assert [answer.content for answer in answers] == [first.content, first.content, b""]
     ids = {answer.headers["x-request-id"] for answer in (first, *answers)}
     assert len(ids) == 4
+
+
+async def test_a_kept_page_leads_to_the_next_as_it_is_now(api: Api) -> None:
+    editor = await api.caller("editor")
+    last, _, _ = [await api.product() for _ in range(3)]
+    first = "/products?limit=1"
+    for left in (2, 1):
+        for _ in range(2):
+            answer, ids = await editor.get(first), []
+            while "next" in answer.links:
+                answer = await editor.get(answer.links["next"]["url"])
+                ids.append(answer.json()["data"][0]["id"])
+            assert len(ids) == left
+        if left == 2:
+            assert (await editor.delete(f"/products/{last.id}")).status_code == 204
 
 
 async def test_whoever_has_it_is_told_so_without_it_being_made(api: Api) -> None:

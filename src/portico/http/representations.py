@@ -38,8 +38,8 @@ class Representation:
         self._headers = reply.headers
         self._tag = entity_tag(reply.body)
         self._lasting = _LONG if len(reply.body) >= LEAST else _SHORT
-        self.size = len(reply.body)
-        """Bytes of the body, in each coding that was asked for."""
+        self.size = len(reply.body) + sum(len(value) for _, value in reply.headers)
+        """Bytes of the body, in each coding that was asked for, and of headers such as `Link`."""
 
     def reply(self, request: Request) -> Reply:
         """As this caller takes it: compressed where that pays, or 304 where they have it."""
