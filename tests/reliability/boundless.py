@@ -27,4 +27,5 @@ def beside(installation: Installation, directory: Path) -> Installation:
     """An installation that shares the stores of another, with a data directory and port of its
     own."""
     (directory / "portico.toml").write_text(SETTINGS)
-    return replace(installation, directory=directory, port=free_port())
+    shared = installation.having(secret_key_file=str(installation.data / "secret.key"))
+    return replace(shared, directory=directory, port=free_port())

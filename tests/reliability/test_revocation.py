@@ -22,7 +22,8 @@ ALLOWED = 404
 DONE = {"POST": 201, "PATCH": 200, "DELETE": 204}
 PATHS = {"base": "v1", "sandbox": "sandbox/v1", "auth": "auth", "dashboard": "dashboard"}
 LISTENERS = """
-SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"""
+SELECT pid FROM pg_stat_activity WHERE datname = current_database()
+    AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')"""
 END_LISTENERS = LISTENERS.replace("pid", "count(pg_terminate_backend(pid))")
 
 
@@ -99,7 +100,7 @@ def listeners_ended(pair: Pair) -> Iterator[None]:
 
 @contextmanager
 def listeners_frozen(pair: Pair) -> Iterator[None]:
-    """Nobody hears of any change, and nobody notices."""
+    """Nobody hears of any change, and it takes a second until anybody notices."""
     listeners = [row[0] for row in of_postgres(pair.url).read(LISTENERS)]
     for pid in listeners:
         os.kill(pid, signal.SIGSTOP)
