@@ -167,7 +167,7 @@ def test_workers_start_together_on_an_empty_database(
     installations = []
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-        given = {"database_url": url, "valkey_url": redis.url}
+        given = {"database_url": url, "valkey_url": redis.url, "secret_key": "5e" * 32}
         installations.append(Installation(tmp_path / name).having(**given))
     with contextlib.ExitStack() as stack:
         services = [Service(one, ("--workers", "2")) for one in installations]
