@@ -68,9 +68,10 @@ def lateness() -> Iterator[Lateness]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that the system hands out by itself."""
+    """A port that nobody listens on, below those that the system hands out by itself, and none of
+    those that servers of stores have."""
     while True:
-        port = secrets.choice(range(20_000, 30_000))
+        port = secrets.choice(range(22_700, 30_000))
         with socket.socket() as candidate, contextlib.suppress(OSError):
             candidate.bind(("127.0.0.1", port))
             return port

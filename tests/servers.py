@@ -296,15 +296,14 @@ def _signal(processes: Iterable[int], number: signal.Signals) -> None:
 
 
 def _free_port() -> int:
-    """A port that nobody listens on, below those that the system hands out by itself: a stopped
-    server's port is then still free when it starts again."""
+    """A port that nobody listens on, nor on the one 10,000 above it, where nodes of a cluster talk:
+    both below those that the system hands out by itself, so that a stopped server's port is still
+    free when it starts again."""
     while True:
-        port = secrets.choice(range(20_000, 30_000))
-        with socket.socket() as candidate:
-            try:
-                candidate.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        port = secrets.choice(range(20_000, 22_700))
+        with socket.socket() as candidate, socket.socket() as above, suppress(OSError):
+            candidate.bind(("127.0.0.1", port))
+            above.bind(("127.0.0.1", port + 10_000))
             return port
 
 
