@@ -46,9 +46,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--crash-rounds N` and `--cursor-events N`."""
+    """`--crash-rounds N`, `--cursor-events N` and `--long`."""
+    parser.addoption("--long", action="store_true", help="more of what tries cases at random")
     parser.addoption(
-        "--crash-rounds", type=int, default=4, metavar="N", help="how often to kill the server"
+        "--crash-rounds", type=int, default=3, metavar="N", help="how often to kill the server"
     )
     parser.addoption(
         "--cursor-events", type=int, default=2000, metavar="N", help="told beside readers"

@@ -22,17 +22,20 @@ PLANS = "".join(
 STREAM = "/events/stream"
 """An answer without an end, for which Schemathesis would wait."""
 
-EXAMPLES = 25
-"""Cases of each operation in the random phases. `schemathesis run` by hand tries more."""
-
 PHASES = {
     "sqlite": ["Examples", "Coverage", "Fuzzing", "Stateful"],
     "postgres": ["Examples", "Coverage"],
 }
-"""The second engine is tried for what differs in it, which boundary values meet."""
+"""The second engine is tried in the long series alone, for what differs in it, which boundary
+values meet; `tests/contract/test_bad_input.py` tries such values on it each time."""
 
 
-@pytest.mark.parametrize("engine", PHASES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The engines."""
+    engines = list(PHASES)[: 2 if metafunc.config.getoption("--long") else 1]
+    metafunc.parametrize("engine", engines)
+
+
 def test_schemathesis_finds_nothing(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -48,13 +51,17 @@ def test_schemathesis_finds_nothing(
         *("--scope", "read:products"),
     )
     with installation.serving():
-        api, auth = (_run(installation, client, engine, name) for name in ("base", "auth"))
+        cases = "100" if request.config.getoption("--long") else "10"
+        api, auth = (_run(installation, client, engine, cases, name) for name in ("base", "auth"))
     assert f"Tested: {len(V1) - 1}" in api
     assert f"Tested: {len(AUTH)}" in auth
 
 
-def _run(installation: Installation, client: dict[str, Any], engine: str, name: str) -> str:
-    """What Schemathesis says of the document at one of the addresses."""
+def _run(
+    installation: Installation, client: dict[str, Any], engine: str, cases: str, name: str
+) -> str:
+    """What Schemathesis says of the document at one of the addresses, after so many cases of each
+    operation in the random phases."""
     done = subprocess.run(
         [
             Path(sys.executable).with_name("schemathesis"),
@@ -62,7 +69,7 @@ def _run(installation: Installation, client: dict[str, Any], engine: str, name: 
             *("--tls-verify", installation.facts["ca_certificate"]),
             *("--header", f"Authorization: Bearer {installation.key}"),
             *("--phases", ",".join(PHASES[engine]).lower()),
-            *("--max-examples", str(EXAMPLES), "--no-color"),
+            *("--max-examples", cases, "--no-color"),
             *("--exclude-path", STREAM),
         ],
         cwd=ROOT,
