@@ -20,7 +20,7 @@ from portico.http.authenticate import Authenticators, bearer
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
-from portico.http.messages import NoQuery, Origin, Reply, Request
+from portico.http.messages import NoQuery, Origin, Reply, Request, Stream
 from portico.http.problems import problem
 from portico.http.representations import Representation, Representations
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
@@ -149,7 +149,8 @@ def nowhere(request: Request, place: Place) -> PorticoError:
 
 
 def _tagged(request: Request, reply: Reply) -> Reply:
-    """The reply with its entity tag. Whoever sets `Cache-Control` has said what holds."""
-    if any(name == "cache-control" for name, _ in reply.headers):
+    """The reply with its entity tag, unless it is a stream. Whoever sets `Cache-Control` has said
+    what holds."""
+    if isinstance(reply, Stream) or any(name == "cache-control" for name, _ in reply.headers):
         return reply
     return Representation(reply).reply(request)
