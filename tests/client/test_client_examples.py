@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urljoin
@@ -231,16 +231,8 @@ def following(served: Authority, directory: Path, place: Path) -> Iterator[Path]
         process = subprocess.Popen(argv, env=environment(served), stdout=output)
     try:
         yield said
-
-        def ended() -> bool:
-            # Python loses one that comes while it collects garbage or ends.
-            process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(5)
-            return process.returncode is not None
-
-        until(ended, "the end")
-        assert process.returncode == 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 0
     finally:
         process.kill()
         process.wait()
