@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driving import EXAMPLES, Api, Caller, refused
+from driving import EXAMPLES, Api, Caller, InProcess, refused
 
 NEXT = re.compile(r'<([^>]+)>; rel="next"')
 
@@ -133,6 +133,17 @@ async def test_the_link_repeats_the_filters_and_is_the_same_each_time(api: Api) 
     assert asked.pop("cursor")
     assert asked == {"category": "été & more", "limit": "1", "search": ""}
     assert next_of(await admin.get(address)) == link
+
+
+async def test_a_link_holds_nothing_that_ends_it(api: Api) -> None:
+    admin = await api.caller("admin")
+    for _ in range(2):
+        await api.product(category='<a>"; b')
+    target = '/v1/products?limit=1&category=<a>"%3B+b'
+    headers = [("authorization", f"Bearer {admin.key}")]
+    link = next_of(await InProcess(api).exchange("GET", target, headers))
+    assert link is not None
+    assert next_of(await admin.get(link)) is None
 
 
 async def test_an_address_names_nobody(api: Api) -> None:

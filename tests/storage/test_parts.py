@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from driving import NOON
 from portico.domain.products import STATUSES, Product
 from portico.storage.database import Database, Transaction, Undo
 from portico.storage.parts import Part, PartVersions
 from portico.storage.products import Products, list_part, product_part
 from portico.storage.sqlite import SqliteDatabase
 from portico.storage.sqlite_connection import connect
+from storage.lamp import LAMP
 
 ONE: Part = (1,)
 OTHER: Part = (2,)
@@ -177,18 +177,6 @@ async def test_a_commit_that_ended_is_told_before_whoever_made_it_hears_of_it(
     assert await versions(sqlite) == after
 
 
-LAMP = Product(
-    id=0,
-    name="Lamp",
-    description="",
-    category="light",
-    price=1,
-    currency="USD",
-    stock_quantity=0,
-    status="active",
-    created_at=NOON,
-    updated_at=NOON,
-)
 LISTS = {
     f"{status} {category}": list_part(status, category)
     for status in STATUSES

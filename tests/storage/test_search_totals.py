@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from driving import NOON
-from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import NOTHING, Database, Params, Reader, Row
 from portico.storage.products import ProductFilter, Products
+from storage.lamp import LAMP
 
 Pause = Callable[[int], Awaitable[object]]
 """Waits before the read with this number, from one on."""
@@ -36,22 +35,8 @@ class Pausing:
 
 
 async def add(database: Database, products: Products) -> None:
-    lamp = Product(
-        id=0,
-        name="Lamp",
-        description="",
-        category="light",
-        price=1,
-        currency="USD",
-        stock_quantity=0,
-        status="active",
-        images="[]",
-        metadata="{}",
-        created_at=NOON,
-        updated_at=NOON,
-    )
     async with database.transaction() as tx:
-        await products.insert(tx, lamp)
+        await products.insert(tx, LAMP)
 
 
 async def test_a_search_that_began_before_a_change_counts_for_none_that_begins_after(

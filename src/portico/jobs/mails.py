@@ -53,7 +53,7 @@ class SendMails:
     def __init__(self, env: Environment) -> None:
         self._env = env
         self._bell = env.mails_bell.listener()
-        self._sending: dict[asyncio.Task[None], Mail] = {}
+        self._sending: set[asyncio.Task[None]] = set()
         self._wait = 0.0
 
     async def run(self) -> None:
@@ -76,7 +76,7 @@ class SendMails:
 
     async def close(self) -> None:
         """Waits a little for what is being sent, which would else be sent twice; then ends it."""
-        sending = dict(self._sending)
+        sending = set(self._sending)
         if sending:
             await asyncio.wait(sending, timeout=CLOSE_SECONDS)
         for task in sending:
@@ -95,13 +95,13 @@ class SendMails:
         claimed = await env.mails.claim(room, now=now, until=now + CLAIM_SECONDS * SECOND)
         for mail in claimed:
             task = asyncio.create_task(self._send(mail))
-            self._sending[task] = mail
+            self._sending.add(task)
             task.add_done_callback(self._sent)
         # What is due and cannot be had is being taken by another.
         return 0.0 if claimed else AGAIN_SECONDS
 
     def _sent(self, task: asyncio.Task[None]) -> None:
-        self._sending.pop(task)
+        self._sending.remove(task)
         self._bell.hear()
 
     async def _send(self, mail: Mail) -> None:
@@ -123,9 +123,8 @@ class SendMails:
         waiting = opened(self._env, mail.content)
         reason, again = None, None
         try:
-            if (
-                self._env.clock() >= mail.created_at + KEPT
-            ):  # there was no server, or it is restored
+            # No server was there, or the database is one of the past that was restored.
+            if self._env.clock() >= mail.created_at + KEPT:
                 reason = "it has waited for a day"
             elif waiting is None:
                 reason, again = "it cannot be read here", self._next(mail)

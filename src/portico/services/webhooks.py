@@ -109,10 +109,8 @@ async def change_webhook(
 
 
 async def disable_webhook(env: Environment, seen: Webhook, reason: str, by: By) -> bool:
-    """Disables a webhook for this reason, which was found as it was `seen`, and tells its admins by
-    mail; False where somebody
-    else has, or deleted it, or it leads elsewhere or works by now."""
-
+    """Disables a webhook for this reason, which was found as it was `seen`, and tells the admins by
+    mail; False where somebody else has, or deleted it, or it leads elsewhere or works by now."""
     admins = await env.users.admins()
 
     async def work(change: Change) -> bool:

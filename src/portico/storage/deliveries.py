@@ -8,7 +8,7 @@ import msgspec
 from portico.domain.webhooks import DROPPED, Delivery, Webhook
 from portico.storage.database import Database, Engine, Transaction
 from portico.storage.expiry import BATCH, last_expired
-from portico.storage.listing import FARTHEST, NEWEST, Page, Place, followed
+from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
 from portico.storage.table import Table
 
 DELIVERIES = Table("deliveries", Delivery)
@@ -118,7 +118,7 @@ class Deliveries:
         async with self._db.snapshot() as reader:
             rows = await reader.all(_PAGE, values)
             count = await reader.one(_COUNT, {"webhook_id": webhook_id})
-        return followed(DELIVERIES.read_all(rows), limit, count[0] if count else 0)
+        return page_by_id(DELIVERIES.read_all(rows), limit, count[0] if count else 0)
 
     async def latest(self, webhook_id: int, before: int | None, limit: int) -> list[Delivery]:
         """A webhook's newest deliveries, of those with an id below `before`."""

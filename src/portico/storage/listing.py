@@ -132,12 +132,15 @@ _FAR_OFFSET = """
     FROM ({counts}) AS counts)"""
 
 
-def followed(rows: list[R], limit: int, total: int) -> Page[R]:
-    """A page of what is listed by ids, of which one more was read, if there is one."""
-    if len(rows) <= limit:
-        return Page(rows, total)
-    last: Any = rows[limit - 1]
-    return Page(rows[:limit], total, (last.id,))
+def followed(rows: list[R], total: int) -> Page[R]:
+    """A page of what is listed by ids, which another follows."""
+    last: Any = rows[-1]
+    return Page(rows, total, (last.id,))
+
+
+def page_by_id(rows: list[R], limit: int, total: int) -> Page[R]:
+    """A page of what is listed by ids, of which one row more was read, if there is one."""
+    return followed(rows[:limit], total) if len(rows) > limit else Page(rows, total)
 
 
 class Listing(Generic[R]):
@@ -201,9 +204,10 @@ class Listing(Generic[R]):
         return self._followed(page.rows[:limit], page.total, order)
 
     def _followed(self, rows: list[R], total: int, order: Order) -> Page[R]:
+        if order.column == "id":
+            return followed(rows, total)
         last: Mapping[str, Any] = self._table.values(rows[-1])
-        names = ("id",) if order.column == "id" else (order.column, "id")
-        return Page(rows, total, tuple(last[name] for name in names))
+        return Page(rows, total, (last[order.column], last["id"]))
 
     async def _whole(
         self, where: str, params: Params, order: Order, bounds: Params, kept: str, offset: int
