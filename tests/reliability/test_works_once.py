@@ -37,12 +37,17 @@ class Cluster:
         self, browsers: "list[Browser]", path: str, won: Callable[[Answer], bool], **form: str
     ) -> Answer:
         """The one answer that `won`, of fifty to the same request from these browsers at once, on
-        all servers; none of the others may be a failure of the service's."""
+        all servers; none of the others may be a failure of the service's. Whoever is told that too
+        many wait before them asks again."""
 
         def send(number: int) -> Answer:
             service, connection = self.connections[number]
             browser = browsers[number % len(browsers)]
-            return browser.send(service, path, form, connection)
+            answer = browser.send(service, path, form, connection)
+            while answer.status == 503:
+                time.sleep(int(answer.headers["retry-after"]))
+                answer = browser.send(service, path, form, connection)
+            return answer
 
         answers: list[Answer] = at_once(send, TIMES)
         assert len({answer.worker for answer in answers}) == len(self.services)
