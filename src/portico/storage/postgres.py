@@ -339,10 +339,15 @@ class PostgresDatabase:
                 self._hosts.leave(but=connection)
             elif silent:
                 self._hosts.leave()
-            silent = await self._follow(connection)
+            try:
+                silent = await self._follow(connection)
+            except asyncpg.PostgresError:  # of a standby, until it is promoted
+                silent = False
+                await asyncio.sleep(LISTEN_RETRY_SECONDS)
 
     async def _follow(self, connection: Any) -> bool:
-        """Listens until the connection ends, or the server falls silent: tells whether it did."""
+        """Listens until the connection ends, or the server falls silent: tells whether it did.
+        Raises `asyncpg.PostgresError` where the server lets nobody listen."""
         gone = asyncio.Event()
         connection.add_termination_listener(lambda *_: gone.set())
         try:
