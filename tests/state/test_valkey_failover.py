@@ -21,7 +21,7 @@ from portico.domain.guard import Patience
 from portico.domain.limits import Plan
 from portico.state.callers import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
 from portico.state.valkey import ValkeyLimiter
-from portico.state.valkey_client import SLOTS
+from portico.state.valkey_client import SLOTS, InCluster
 from servers import RedisServer, SentinelServer, redis_servers
 
 pytestmark = pytest.mark.xdist_group("valkey failover")  # they share their cluster
@@ -172,6 +172,35 @@ async def test_a_cluster_counts_on_without_a_primary_that_died(cluster: list[Red
     await loses_its_primary(limiter, cluster[0])
     await limiter.close()
     cluster[0].start()
+
+
+async def test_a_node_that_another_has_left_out_meanwhile_is_asked_no_more() -> None:
+    silent = asyncio.Event()
+    listed: list[int] = []
+
+    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        port = writer.get_extra_info("sockname")[1]
+        while words := await reader.readline():
+            words += b"".join([await reader.readline() for _ in range(2 * int(words[1:]))])
+            if port != listed[0]:
+                await silent.wait()
+            places = "".join(f"*2\r\n$9\r\n127.0.0.1\r\n:{one}\r\n" for one in listed)
+            slots = f"*1\r\n*{2 + len(listed)}\r\n:0\r\n:{SLOTS - 1}\r\n{places}"
+            writer.write(slots.encode() if b"SLOTS" in words else b"+OK\r\n")
+        writer.close()
+
+    async with (
+        await asyncio.start_server(node, "127.0.0.1", 0) as answers,
+        await asyncio.start_server(node, "127.0.0.1", 0) as keeps_silent,
+    ):
+        listed = [one.sockets[0].getsockname()[1] for one in (answers, keeps_silent)]
+        listed.append(1)  # where nobody is
+        known = InCluster([("127.0.0.1", listed[0])], {"socket_timeout": None})
+        await known.recover()
+        listed.pop()
+        await asyncio.gather(*(known.recover() for _ in range(3)))  # each asks another one first
+        silent.set()
+        await known.close()
 
 
 @pytest.mark.parametrize(

@@ -133,12 +133,16 @@ class InCluster:
         `ValkeyError` or `OSError` where none tells."""
         places = list(dict.fromkeys((*self._nodes, *self._named)))
         self._turn += 1
+        first = self._turn  # others may take their turns meanwhile
         error: Exception = ValkeyError("no slots")
         for i in range(len(places)):
-            place = places[(i + self._turn) % len(places)]
+            place = places[(i + first) % len(places)]
+            node = self._nodes.get(place)
+            if node is None:  # as another has learned who asked meanwhile
+                continue
             try:
                 async with asyncio.timeout(NODE_SECONDS):
-                    told = await self._nodes[place].client.execute_command("CLUSTER SLOTS")
+                    told = await node.client.execute_command("CLUSTER SLOTS")
             except (ValkeyError, OSError) as silent:  # TimeoutError is an OSError
                 error = silent
             else:
@@ -150,12 +154,12 @@ class InCluster:
         """Takes over who has which slots (CLUSTER SLOTS); who is not listed is asked no more."""
         nobody: Place = ("", 0)
         primaries = [nobody] * SLOTS
-        listed = set(self._named)
+        listed = dict.fromkeys(self._named)
         for first, last, *nodes in told:
             # One that does not know its own address has that by which it was asked.
             places = [(host.decode() if host else asked[0], port) for host, port, *_ in nodes]
             primaries[first : last + 1] = places[:1] * (last + 1 - first)
-            listed.update(places)
+            listed.update(dict.fromkeys(places))
         before = self._nodes
         self._nodes = {place: before.get(place) or self._node(place) for place in listed}
         self._primaries = primaries
