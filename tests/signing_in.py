@@ -48,7 +48,7 @@ WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 async def waits(env: Environment) -> bool:
     """Whether somebody waits for what a transaction holds."""
     if env.db.engine == "sqlite":
-        return env.db.waiting() > 0
+        return env.db.pools()["write"].waiting > 0
     return await env.db.one(WAITING) is not None
 
 

@@ -295,7 +295,8 @@ async def test_a_stop_while_counts_are_being_written_loses_none(api: Api) -> Non
     await entered.wait()
     if isinstance(api.live.limiter, MemoryLimiter):
         async with asyncio.timeout(2):
-            while not api.live.db.waiting():  # noqa: ASYNC110 - until the batch wants the writer
+            # Until the batch wants the writer.
+            while not api.live.db.pools()["write"].waiting:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     stopping = asyncio.create_task(api.stop())
     await asyncio.sleep(0)

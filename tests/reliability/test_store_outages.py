@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import asyncpg
 import pytest
@@ -13,7 +13,13 @@ from listening import listening
 from operating import Service, until
 from portico.domain.errors import Unavailable
 from portico.http.readiness import PROBE_SECONDS
-from portico.storage.postgres import POOL_SIZE, STATEMENT_SECONDS, PostgresDatabase
+from portico.storage.postgres import (
+    POINT_CONNECTIONS,
+    SLOW_CONNECTIONS,
+    STATEMENT_SECONDS,
+    WRITE_CONNECTIONS,
+    PostgresDatabase,
+)
 from portico.storage.postgres_hosts import CONNECT_SECONDS
 from receiving import received
 from reliability.boundless import boundless
@@ -127,9 +133,9 @@ def test_deliveries_go_on_once_postgresql_is_back(caller: Caller, postgres: Post
 
 
 def test_postgresql_may_freeze_and_thaw(caller: Caller, postgres: PostgresServer) -> None:
-    caller.statuses(0.5, threads=2 * POOL_SIZE)  # now every connection of the pool is open
+    caller.statuses(0.5, threads=2 * WRITE_CONNECTIONS)  # now every connection of the pool is open
     with postgres.frozen():
-        assert caller.statuses(0.5, threads=2 * POOL_SIZE).keys() == AWAY
+        assert caller.statuses(0.5, threads=2 * WRITE_CONNECTIONS).keys() == AWAY
         asked = time.monotonic()
         assert readiness(caller.service) == (200, {"database": "silent", "limiter": "ok"})
         assert time.monotonic() - asked < PROBE_SECONDS + BUSY_MACHINE_SECONDS
@@ -147,13 +153,69 @@ def test_a_table_of_postgresqls_may_be_locked(caller: Caller) -> None:
             await connection.close()
 
     def ask() -> None:
-        with ThreadPoolExecutor(2 * POOL_SIZE) as pool:
-            creations = [pool.submit(caller.create) for _ in range(2 * POOL_SIZE)]
+        with ThreadPoolExecutor(2 * WRITE_CONNECTIONS) as pool:
+            creations = [pool.submit(caller.create) for _ in range(2 * WRITE_CONNECTIONS)]
         assert {creation.result() for creation in creations} == {503}
         assert {caller.read(path) for path in READS} == {200}
 
     asyncio.run(lock_while(ask))
     assert caller.slowest < LONGEST_SECONDS
+
+
+def used(caller: Caller, metric: str, pool: str) -> float:
+    """What the metrics tell of a pool of connections to the live database."""
+    labels = f'{{environment="live",pool="{pool}"}}'
+    told = caller.service.ask("/metrics").text
+    return float(told.partition(f"portico_database_{metric}{labels} ")[2].partition("\n")[0])
+
+
+def test_slow_reads_that_wait_hold_up_nobody_else(caller: Caller) -> None:
+    searches = SLOW_CONNECTIONS + 2
+
+    async def lock_while(work: Callable[[], None]) -> None:
+        connection = await asyncpg.connect(caller.service.installation.variables["database_url"])
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE portico_live.product_words")
+            await asyncio.to_thread(work)
+        await connection.close()
+
+    def ask() -> None:
+        found.extend(pool.submit(caller.read, READS[-1]) for _ in range(searches))
+        until(lambda: used(caller, "waiting", "slow") == 2, "all slow connections in use")
+        key = caller.service.installation.key
+        assert {caller.read(path) for path in ("/v1/products/1", "/v1/products?status=draft")} == {
+            200
+        }
+        name = {"name": "Ada Lovelace"}
+        renamed = caller.service.ask("/v1/users/me", key=key)
+        path = f"/v1/users/{renamed.json['data']['id']}"
+        assert caller.service.ask(path, method="PATCH", body=name, key=key).status == 200
+        assert used(caller, "connections_in_use", "slow") == SLOW_CONNECTIONS
+
+    found: list[Future[int]] = []
+    with ThreadPoolExecutor(searches) as pool:
+        asyncio.run(lock_while(ask))
+    assert {one.result() for one in found} <= {200, 503}
+    assert used(caller, "wait_seconds_total", "slow") > 0
+
+
+def test_commits_that_wait_for_a_silent_standby_hold_up_no_read(
+    caller: Caller, postgres: PostgresServer
+) -> None:
+    async def wait_for(standbys: str) -> None:
+        connection = await asyncpg.connect(postgres.url)
+        await connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'")
+        await connection.execute("SELECT pg_reload_conf()")
+        await connection.close()
+
+    asyncio.run(wait_for("nobody"))
+    with ThreadPoolExecutor(2 * WRITE_CONNECTIONS) as pool:
+        creations = [pool.submit(caller.create) for _ in range(2 * WRITE_CONNECTIONS)]
+        until(lambda: used(caller, "waiting", "write") > 0, "all connections for writes in use")
+        assert {caller.read(path) for path in READS * POINT_CONNECTIONS} == {200}
+        assert used(caller, "connections_in_use", "write") == WRITE_CONNECTIONS
+        asyncio.run(wait_for(""))
+    assert {creation.result() for creation in creations} <= {201, 503}
 
 
 async def test_a_database_that_froze_can_be_closed(postgres: PostgresServer) -> None:

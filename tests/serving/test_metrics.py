@@ -29,7 +29,12 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
     }
     assert re.search(r'^portico_build_info\{version="\d+\.\d+\.\d+"\} 1\.0$', text, re.MULTILINE)
     assert 'portico_limiter_refusals_total{environment="live"} 0.0' in text
-    assert 'portico_database_waiting{environment="sandbox"} 0.0' in text
+    for pool in ("write", "slow"):
+        of_pool = f'{{environment="sandbox",pool="{pool}"}}'
+        assert f"portico_database_waiting{of_pool} 0.0" in text
+        assert f"portico_database_connections_in_use{of_pool} 0.0" in text
+        assert re.search(rf"^portico_database_wait_seconds_total{of_pool} \S+$", text, re.MULTILINE)
+    assert 'portico_database_listening{environment="live"} 1.0' in text
     assert 'portico_mails_waiting{environment="live"} 0.0' in text
     assert "portico_password_queue 0.0" in text
     jobs = {("", "metrics"), ("", "request_log"), ("live", "mirrors")}

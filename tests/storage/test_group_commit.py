@@ -249,7 +249,7 @@ async def test_whoever_goes_away_at_whatever_moment_nobody_else_notices(
             assert number not in held  # it never came to its commit
         else:
             assert isinstance(result, asyncio.CancelledError)
-    assert sqlite.waiting() == 0
+    assert sqlite.pools()["write"].waiting == 0
 
 
 async def test_a_caller_that_is_cancelled_while_waiting_leaves_the_writer_free(
@@ -353,4 +353,4 @@ async def test_snapshots_whose_callers_go_away_leave_no_state_behind(
     for _ in range(4):
         async with sqlite.snapshot() as reader:
             assert await reader.one("SELECT count(*) FROM numbers") == (1,)
-    assert sqlite.waiting() == 0
+    assert sqlite.pools()["write"].waiting == 0

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from portico.domain.errors import Unavailable
-from portico.storage.postgres import POOL_SIZE, PostgresDatabase
+from portico.storage.postgres import POINT_CONNECTIONS, WRITE_CONNECTIONS, PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer
 
 DROPPED = "search_path,jit,random_page_cost,enable_hashjoin,enable_mergejoin"
@@ -70,7 +70,7 @@ async def test_environments_keep_apart_whoever_had_the_session_before(
     await asyncio.gather(
         *(
             use(database, number, word)
-            for number in range(2 * POOL_SIZE)
+            for number in range(2 * WRITE_CONNECTIONS)
             for database, word in zip(environments, ("live", "sandbox"), strict=True)
         )
     )
@@ -109,5 +109,5 @@ async def test_a_pooler_that_keeps_no_prepared_statements_is_told(urls: tuple[st
     database = PostgresDatabase(urls[0], "portico_live")
     await database.open()
     with pytest.raises(Unavailable, match="keeps no prepared statements"):
-        await asyncio.gather(*(database.one("SELECT 1") for _ in range(100 * POOL_SIZE)))
+        await asyncio.gather(*(database.one("SELECT 1") for _ in range(100 * POINT_CONNECTIONS)))
     await database.close()

@@ -84,12 +84,7 @@ class Operations(Collector):
         for name, count in everyone.refusals.items():
             refusals.add_metric((name,), count)
         yield refusals
-        waiting = GaugeMetricFamily(
-            "portico_database_waiting", "Callers waiting for the database.", labels=("environment",)
-        )
-        for name, count in everyone.waiting.items():
-            waiting.add_metric((name,), count)
-        yield waiting
+        yield from _database(everyone)
         mails = GaugeMetricFamily(
             "portico_mails_waiting", "Mails that wait to be sent.", labels=("environment",)
         )
@@ -114,6 +109,32 @@ class Operations(Collector):
 
 def _get(path: str, handler: Handler, summary: str, access: Access = Access.ANYONE) -> Route:
     return Route(method="GET", path=path, handler=handler, access=access, summary=summary)
+
+
+def _database(everyone: Snapshot) -> Iterator[Metric]:
+    labels = ("environment", "pool")
+    busy = GaugeMetricFamily(
+        "portico_database_connections_in_use", "Connections that callers have.", labels=labels
+    )
+    waiting = GaugeMetricFamily(
+        "portico_database_waiting", "Callers waiting for a connection.", labels=labels
+    )
+    seconds = CounterMetricFamily(
+        "portico_database_wait_seconds", "For how long callers have waited for one.", labels=labels
+    )
+    for environment, pools in everyone.pools.items():
+        for pool, use in pools.items():
+            busy.add_metric((environment, pool), use.busy)
+            waiting.add_metric((environment, pool), use.waiting)
+            seconds.add_metric((environment, pool), use.seconds)
+    listening = GaugeMetricFamily(
+        "portico_database_listening",
+        "1 while every worker hears of others' changes.",
+        labels=("environment",),
+    )
+    for environment, hears in everyone.listening.items():
+        listening.add_metric((environment,), hears)
+    yield from (busy, waiting, seconds, listening)
 
 
 def _kept(everyone: Kept) -> Iterator[Metric]:

@@ -16,6 +16,7 @@ from portico.http.representations import Representations
 from portico.jobs.runner import Runs
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
+from portico.storage.database import PoolUse
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +56,10 @@ class Snapshot(msgspec.Struct):
     requests: list[Requests]
     refusals: dict[str, int]
     """Requests over a limit, by environment."""
-    waiting: dict[str, int]
-    """Callers that wait for the database, by environment."""
+    pools: dict[str, dict[str, PoolUse]]
+    """How groups of connections to the database are used, by environment and group."""
+    listening: dict[str, bool]
+    """Whether all workers hear of others' changes, by environment."""
     hashing: int
     """Passwords that are hashed or wait for it."""
     jobs: list[Runs]
@@ -84,7 +87,8 @@ def snapshot(
     return Snapshot(
         requests,
         {env.name: measure.refusals.get(env.name, 0) for env in environments},
-        {env.name: env.db.waiting() for env in environments},
+        {env.name: dict(env.db.pools()) for env in environments},
+        {env.name: env.db.listening() for env in environments},
         passwords.waiting,
         [*jobs],
         {env.name: env.waiting_mails for env in environments},
@@ -94,7 +98,7 @@ def snapshot(
 
 def total(snapshots: Iterable[Snapshot]) -> Snapshot:
     """The sum of snapshots."""
-    result = Snapshot([], {}, {}, 0, [], {})
+    result = Snapshot([], {}, {}, {}, 0, [], {})
     requests: dict[tuple[str, ...], Requests] = {}
     jobs: dict[tuple[str, str], Runs] = {}
     for one in snapshots:
@@ -103,8 +107,12 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
             requests[mine.labels] = mine if known is None else _added(known, mine)
         for name, count in one.refusals.items():
             result.refusals[name] = result.refusals.get(name, 0) + count
-        for name, count in one.waiting.items():
-            result.waiting[name] = result.waiting.get(name, 0) + count
+        for name, pools in one.pools.items():
+            sums = result.pools.setdefault(name, {})
+            for pool, use in pools.items():
+                sums[pool] = sums[pool].beside(use) if pool in sums else use
+        for name, listening in one.listening.items():
+            result.listening[name] = result.listening.get(name, True) and listening
         for runs in one.jobs:
             earlier = jobs.get((runs.environment, runs.job))
             jobs[runs.environment, runs.job] = runs if earlier is None else earlier.beside(runs)
@@ -133,9 +141,15 @@ class SharedMetrics:
 
     def earlier(self) -> Snapshot:
         """What this worker's predecessor had counted; its queues and what it kept are gone."""
-        found = self._read(self._own) or Snapshot([], {}, {}, 0, [], {})
+        found = self._read(self._own) or Snapshot([], {}, {}, {}, 0, [], {})
+        pools = {
+            name: {pool: PoolUse(seconds=use.seconds) for pool, use in pools.items()}
+            for name, pools in found.pools.items()
+        }
         kept = msgspec.structs.replace(found.kept, size=0)
-        return msgspec.structs.replace(found, waiting={}, hashing=0, mails={}, kept=kept)
+        return msgspec.structs.replace(
+            found, pools=pools, listening={}, hashing=0, mails={}, kept=kept
+        )
 
     def others(self) -> list[Snapshot]:
         """The other workers' snapshots, as old as the last `keep` of each."""

@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from enum import IntEnum
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from portico.storage.bell import Bell
 from portico.storage.parts import Part
 
@@ -42,6 +44,21 @@ class Contended(Exception):
 
 class Undo(Exception):
     """Raised inside a transaction that is to be undone, though nothing failed."""
+
+
+class PoolUse(msgspec.Struct, frozen=True, array_like=True):
+    """How callers use a group of connections: how many have one, how many wait for one, and how
+    many seconds all of them have waited since the start."""
+
+    busy: int = 0
+    waiting: int = 0
+    seconds: float = 0.0
+
+    def beside(self, other: "PoolUse") -> "PoolUse":
+        """Both together."""
+        return PoolUse(
+            self.busy + other.busy, self.waiting + other.waiting, self.seconds + other.seconds
+        )
 
 
 class Reader(Protocol):
@@ -116,8 +133,12 @@ class Database(Reader, Protocol):
         """
         ...
 
-    def waiting(self) -> int:
-        """How many callers wait for the engine now, for the metrics."""
+    def pools(self) -> Mapping[str, PoolUse]:
+        """How each group of connections is used, by its name, for the metrics."""
+        ...
+
+    def listening(self) -> bool:
+        """Whether what other processes commit is heard of now, for the metrics."""
         ...
 
     async def open(self) -> None:

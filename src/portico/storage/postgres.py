@@ -1,34 +1,37 @@
-"""PostgreSQL 14 and newer: a pool of prepared connections, one schema for each environment."""
+"""PostgreSQL 14 and newer: pools of prepared connections, one schema for each environment."""
 
 import asyncio
-import re
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
 
 from portico.domain.errors import Unavailable
 from portico.storage.bell import Bell
-from portico.storage.database import (
-    NOTHING,
-    Contended,
-    Engine,
-    Params,
-    Reader,
-    Row,
-    UniqueViolation,
-)
+from portico.storage.database import Engine, PoolUse, Reader
 from portico.storage.parts import Part
 from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts
+from portico.storage.postgres_pool import Pool, Reads
+from portico.storage.postgres_statements import (
+    LOST,
+    NOT_PREPARED,
+    OUTAGES,
+    REFUSED_PREPARED,
+    Statements,
+    faults,
+)
 
 OLDEST_SERVER = 140000
-POOL_SIZE = 8
-STATEMENT_SECONDS = 10.0
-SCRIPT_SECONDS = 3600.0
-"""A migration may build an index of many rows."""
+POINT_CONNECTIONS = 4
+WRITE_CONNECTIONS = 6
+SLOW_CONNECTIONS = 4
+SLOW_PATIENCE_SECONDS = 5.0
+"""How long a slow read may wait for others: where it is one of several for an answer, those before
+it shall not have been in vain."""
 
+STATEMENT_SECONDS = 10.0
 LISTEN_RETRY_SECONDS = 1.0
 BEAT_SECONDS = 0.5
 """How often a server is asked whether it is there."""
@@ -39,50 +42,9 @@ SILENT_SECONDS = 0.75
 RINGS = ("events", "webhooks")
 """The tables for whose notices the bell rings; those of all others tell of credentials."""
 
-_NAME = re.compile(r"(?<!:):([a-z_]+)")
-
-_OUTAGES = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the server has just ended the connection
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.ObjectInUseError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.PostgresSystemError,
-)
-
-# Of a pooler that gives each transaction another session, and knows of no statements in them.
-_NOT_PREPARED = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
-NOT_PREPARED = (
-    "The pooler before the database keeps no prepared statements: its max_prepared_statements must"
-    " be set, or prepared_statements be off."
-)
-
-_LOST = (
-    OSError,  # TimeoutError is one
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-)
-"""After these nobody knows what became of a commit."""
-
 UNKNOWN = (
     "The database was lost while it stored this, and whether it did is unknown. A repeat with the"
     " same Idempotency-Key is safe."
-)
-
-# What a row refers to was there when it was read, so somebody has just deleted it.
-_GOT_IN_THE_WAY = (
-    asyncpg.SerializationError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.ForeignKeyViolationError,
 )
 
 # Every statement here reads a page or a count. The planner guesses a tenth of the table for a
@@ -97,83 +59,6 @@ _PLANNER = {
 
 _LOCK = "SELECT pg_advisory_xact_lock(7041775)"
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
-
-_translations: dict[str, tuple[str, tuple[str, ...]]] = {}
-
-
-def _positional(sql: str) -> tuple[str, tuple[str, ...]]:
-    """`:name` parameters as PostgreSQL's `$1`, and their names in that order; worked out once."""
-    known = _translations.get(sql)
-    if known is None:
-        names: list[str] = []
-
-        def number(match: re.Match[str]) -> str:
-            if match[1] not in names:
-                names.append(match[1])
-            return f"${names.index(match[1]) + 1}"
-
-        known = _translations[sql] = (_NAME.sub(number, sql), tuple(names))
-    return known
-
-
-def _call(sql: str, params: Params) -> tuple[str, Sequence[object]]:
-    text, names = _positional(sql)
-    return text, [params[name] for name in names]
-
-
-@contextmanager
-def _faults() -> Iterator[None]:
-    try:
-        yield
-    except asyncpg.UniqueViolationError as error:
-        raise UniqueViolation from error
-    except _GOT_IN_THE_WAY as error:
-        raise Contended from error
-    except asyncpg.DiskFullError as error:
-        raise Unavailable(
-            "The database's disk is full; nothing was changed.", retry_after=30, why="full"
-        ) from error
-    except asyncpg.ReadOnlySQLTransactionError as error:
-        raise Unavailable(
-            "The database takes no writes; nothing was changed.", retry_after=2, why="read_only"
-        ) from error
-    except _NOT_PREPARED as error:
-        raise Unavailable(NOT_PREPARED, retry_after=2) from error
-    except _OUTAGES as error:
-        raise Unavailable("The database is busy or out of reach.", retry_after=2) from error
-
-
-class _Statements:
-    """Statements on one connection, inside a transaction."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
-        text, values = _call(sql, params)
-        row: Row | None = await self._connection.fetchrow(text, *values)
-        return row
-
-    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
-        text, values = _call(sql, params)
-        return list(await self._connection.fetch(text, *values))
-
-    async def run(self, sql: str, params: Params = NOTHING) -> None:
-        text, values = _call(sql, params)
-        await self._connection.execute(text, *values)
-
-    async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
-        text, names = _positional(sql)
-        await self._connection.executemany(text, [[row[name] for name in names] for row in rows])
-
-    async def script(self, sql: str) -> None:
-        await self._connection.execute(sql, timeout=SCRIPT_SECONDS)
-
-    def touch(self, *parts: Part) -> None:
-        """Nobody is told: see `version_of`."""
-
-    def touch_all(self) -> None:
-        """As above."""
 
 
 class PostgresDatabase:
@@ -194,32 +79,33 @@ class PostgresDatabase:
             options["statement_cache_size"] = 0
         self._hosts = Hosts(url, settings, options)
         self._direct = Hosts(listen_url, settings, options) if listen_url else self._hosts
-        local = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-        self._settings = f"SELECT {', '.join(local)}"
         self._place = _place(url)
         self._schema = schema
         self._changes = 0
         self._listening = False
-        self._waiting = 0
         self._listener: asyncio.Task[None] | None = None
         self.bell = Bell()
-        self.slow = self
+        local = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+        once = f"SELECT {', '.join(local)}"
+        self._writes = Pool(self._hosts, once, WRITE_CONNECTIONS, CONNECT_SECONDS)
+        point = Pool(self._hosts, once, POINT_CONNECTIONS, CONNECT_SECONDS)
+        slow = Pool(self._hosts, once, SLOW_CONNECTIONS, SLOW_PATIENCE_SECONDS)
+        self._pools = {"point": point, "write": self._writes, "slow": slow}
+        point_reads = Reads(point)
+        self.one, self.all = point_reads.one, point_reads.all
+        self.slow = self._slow = Reads(slow)
 
     async def open(self) -> None:
         try:
-            self._pool = await asyncpg.create_pool(
-                connect=self._hosts.connect,
-                min_size=0,  # else the pool itself tries to reach a server that is away, and logs
-                max_size=POOL_SIZE,
-                reset=_keep,
-            )
-            async with self._connection() as connection:
+            for pool in self._pools.values():
+                await pool.open()
+            async with self._pools["point"].connection() as connection:
                 version = await connection.fetchval("SELECT current_setting('server_version_num')")
             if self._direct is not self._hosts:
                 (await self._direct.connect()).terminate()
-        except _NOT_PREPARED as error:
+        except REFUSED_PREPARED as error:
             raise Unavailable(NOT_PREPARED) from error
-        except (*_OUTAGES, asyncpg.PostgresError, ValueError) as error:
+        except (*OUTAGES, asyncpg.PostgresError, ValueError) as error:
             raise Unavailable(f"{self._place} cannot be used: {_reason(error)}.") from error
         if int(version) < OLDEST_SERVER:
             raise Unavailable(f"{self._place} is too old: Portico needs version 14 or newer.")
@@ -237,40 +123,27 @@ class PostgresDatabase:
     async def close(self) -> None:
         if self._listener is not None:
             self._listener.cancel()
-        with suppress(*_OUTAGES):  # whoever does not answer is left without a farewell
+        with suppress(*OUTAGES):  # whoever does not answer is left without a farewell
             async with asyncio.timeout(CONNECT_SECONDS):
-                await self._pool.close()
+                await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
-    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
-        text, values = _call(sql, params)
-        with _faults():
-            async with self._connection() as connection:
-                row: Row | None = await connection.fetchrow(text, *values)
-        return row
-
-    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
-        text, values = _call(sql, params)
-        with _faults():
-            async with self._connection() as connection:
-                return list(await connection.fetch(text, *values))
+    def snapshot(self) -> AbstractAsyncContextManager[Reader]:
+        return self._slow.snapshot()
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[_Statements]:
-        with _faults():
-            async with self._connection(isolation="repeatable_read", readonly=True) as connection:
-                yield _Statements(connection)
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[_Statements]:
+    async def transaction(self) -> AsyncIterator[Statements]:
         committing = False
         try:
-            with _faults():
-                async with self._connection(isolation="read_committed") as connection:
-                    yield _Statements(connection)
+            with faults():
+                async with self._writes.connection(isolation="read_committed") as connection:
+                    yield Statements(connection)
                     committing = True
         except Unavailable as error:
-            if committing and isinstance(error.__cause__, _LOST):
+            if committing and isinstance(error.__cause__, LOST):
                 raise Unavailable(UNKNOWN, retry_after=2) from error
+            if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
+                for pool in self._pools.values():  # another server may take writes by now
+                    await pool.expire()
             raise
         finally:
             if committing:
@@ -287,35 +160,11 @@ class PostgresDatabase:
         # A notice of another host's commit may come after whoever committed was answered.
         return None
 
-    def waiting(self) -> int:
-        return self._waiting
+    def pools(self) -> Mapping[str, PoolUse]:
+        return {name: pool.use() for name, pool in self._pools.items()}
 
-    @asynccontextmanager
-    async def _connection(self, **begin: Any) -> AsyncIterator[Any]:
-        """A connection, in a transaction with these options where there are any. It has the
-        settings of the session, in any case."""
-        self._waiting += 1
-        try:
-            connection = await self._pool.acquire(timeout=CONNECT_SECONDS)
-        finally:
-            self._waiting -= 1
-        try:
-            if self._hosts.keeps_sessions and not begin:
-                yield connection
-            else:
-                async with connection.transaction(**begin):
-                    if not self._hosts.keeps_sessions:
-                        await connection.execute(self._settings)
-                    yield connection
-        except asyncpg.InternalClientError:
-            connection.terminate()  # whatever state it is in, it must not come back
-            raise
-        except asyncpg.ReadOnlySQLTransactionError:
-            connection.terminate()  # another server may take writes by now
-            await self._pool.expire_connections()
-            raise
-        finally:
-            await self._pool.release(connection)
+    def listening(self) -> bool:
+        return self._listening
 
     def _heard(self, _connection: object, _pid: int, _channel: str, of: object) -> None:
         if of in RINGS:
@@ -330,7 +179,7 @@ class PostgresDatabase:
         while True:
             try:
                 connection = await self._direct.connect()
-            except (*_OUTAGES, asyncpg.PostgresError) as error:
+            except (*OUTAGES, asyncpg.PostgresError) as error:
                 if silent and isinstance(error, TimeoutError):
                     self._hosts.leave()
                 await asyncio.sleep(LISTEN_RETRY_SECONDS)
@@ -365,7 +214,7 @@ class PostgresDatabase:
                     await connection.execute("SELECT 1")
         except TimeoutError:
             return True
-        except _OUTAGES:
+        except OUTAGES:
             pass
         finally:
             self._listening = False
@@ -388,7 +237,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error).partition("\n")[0].rstrip(".")
-
-
-async def _keep(_connection: object) -> None:
-    """Leaves a connection as it is: nothing here changes a session's settings."""

@@ -9,7 +9,7 @@ is answered before the commit that holds their write is on disk.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -22,6 +22,7 @@ from portico.storage.database import (
     NOTHING,
     Engine,
     Params,
+    PoolUse,
     Reader,
     Row,
     Undo,
@@ -100,6 +101,7 @@ class SqliteDatabase:
         self._path = path
         self._lock = asyncio.Lock()
         self._waiting = 0
+        self._waited = 0.0
         self._group: _Group | None = None
         self._orphan: asyncio.Future[None] | None = None
         self._version: int | None = None
@@ -199,8 +201,12 @@ class SqliteDatabase:
     def _expire(self) -> None:
         self._version = None
 
-    def waiting(self) -> int:
-        return self._waiting + self._slow.waiting
+    def pools(self) -> Mapping[str, PoolUse]:
+        write = PoolUse(int(self._lock.locked()), self._waiting, self._waited)
+        return {"write": write, "slow": self._slow.use()}
+
+    def listening(self) -> bool:
+        return True
 
     def snapshot(self) -> AbstractAsyncContextManager[Reader]:
         return self._slow.snapshot()
@@ -237,13 +243,16 @@ class SqliteDatabase:
 
     async def _join(self) -> _Group:
         """Takes the writer, opening a group where none is gathering."""
-        deadline = asyncio.get_running_loop().time() + BUSY_SECONDS
+        time = asyncio.get_running_loop().time
+        begun = time()
+        deadline = begun + BUSY_SECONDS
         self._waiting += 1
         try:
             async with asyncio.timeout_at(deadline):
                 await self._lock.acquire()
         except BaseException as error:
             self._waiting -= 1
+            self._waited += time() - begun
             if self._group is not None and not self._lock.locked():
                 # The last member counted on this caller to commit the group.
                 self._orphan = asyncio.ensure_future(self._take_over())
@@ -251,6 +260,7 @@ class SqliteDatabase:
                 raise translated(apsw.BusyError()) from error
             raise
         self._waiting -= 1
+        self._waited += time() - begun
         if self._group is not None:
             return self._group
         try:

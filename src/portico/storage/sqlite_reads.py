@@ -1,14 +1,16 @@
 """Reads of a SQLite file that may take long: in a few threads, on connections of their own."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Lock
 
 import apsw
 
-from portico.storage.database import NOTHING, Params, Row
+from portico.storage.database import NOTHING, Params, PoolUse, Row
 from portico.storage.sqlite_connection import OUTAGES, connect, translated
 
 READER_THREADS = 2
@@ -25,7 +27,9 @@ class SlowReads:
         self._connections: list[apsw.Connection] = []
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="sqlite-read")
         self._snapshots = asyncio.Semaphore(READER_THREADS)
-        self.waiting = 0
+        self._unfinished = 0
+        self._waited = 0.0
+        self._adding = Lock()
 
     def borrow(self) -> apsw.Connection:
         """A connection that nobody uses; runs in a thread."""
@@ -42,19 +46,32 @@ class SlowReads:
 
     async def run(self, job: Future[list[Row]]) -> list[Row]:
         """The result of a job of `submit`."""
-        self.waiting += 1
+        self._unfinished += 1
         try:
             return await asyncio.wrap_future(job)
         except OUTAGES as error:
             raise translated(error) from error
         finally:
-            self.waiting -= 1
+            self._unfinished -= 1
 
     def submit(
         self, read: Callable[[str, Params], list[Row]], sql: str, params: Params
     ) -> Future[list[Row]]:
         """Begins a read in a thread."""
-        return self._threads.submit(read, sql, params)
+        asked = time.monotonic()
+
+        def work() -> list[Row]:
+            waited = time.monotonic() - asked
+            with self._adding:
+                self._waited += waited
+            return read(sql, params)
+
+        return self._threads.submit(work)
+
+    def use(self) -> PoolUse:
+        """What callers do now."""
+        busy = min(self._unfinished, READER_THREADS)
+        return PoolUse(busy, self._unfinished - busy, self._waited)
 
     def _read(self, sql: str, params: Params) -> list[Row]:
         connection = self.borrow()

@@ -1,0 +1,135 @@
+"""Statements on a connection of asyncpg's, and what their errors mean."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import asyncpg
+
+from portico.domain.errors import Unavailable
+from portico.storage.database import NOTHING, Contended, Params, Row, UniqueViolation
+from portico.storage.parts import Part
+
+SCRIPT_SECONDS = 3600.0
+"""A migration may build an index of many rows."""
+
+_NAME = re.compile(r"(?<!:):([a-z_]+)")
+
+OUTAGES = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server has just ended the connection
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.ObjectInUseError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.PostgresSystemError,
+)
+
+# Of a pooler that gives each transaction another session, and knows of no statements in them.
+REFUSED_PREPARED = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
+NOT_PREPARED = (
+    "The pooler before the database keeps no prepared statements: its max_prepared_statements must"
+    " be set, or prepared_statements be off."
+)
+
+LOST = (
+    OSError,  # TimeoutError is one
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+)
+"""After these nobody knows what became of a commit."""
+
+# What a row refers to was there when it was read, so somebody has just deleted it.
+_GOT_IN_THE_WAY = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.ForeignKeyViolationError,
+)
+
+_translations: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+
+def _positional(sql: str) -> tuple[str, tuple[str, ...]]:
+    """`:name` parameters as PostgreSQL's `$1`, and their names in that order; worked out once."""
+    known = _translations.get(sql)
+    if known is None:
+        names: list[str] = []
+
+        def number(match: re.Match[str]) -> str:
+            if match[1] not in names:
+                names.append(match[1])
+            return f"${names.index(match[1]) + 1}"
+
+        known = _translations[sql] = (_NAME.sub(number, sql), tuple(names))
+    return known
+
+
+def call(sql: str, params: Params) -> tuple[str, Sequence[object]]:
+    """A statement as asyncpg wants it, and its values."""
+    text, names = _positional(sql)
+    return text, [params[name] for name in names]
+
+
+@contextmanager
+def faults() -> Iterator[None]:
+    """Raises what `Database` promises in the place of asyncpg's errors."""
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        raise UniqueViolation from error
+    except _GOT_IN_THE_WAY as error:
+        raise Contended from error
+    except asyncpg.DiskFullError as error:
+        raise Unavailable(
+            "The database's disk is full; nothing was changed.", retry_after=30, why="full"
+        ) from error
+    except asyncpg.ReadOnlySQLTransactionError as error:
+        raise Unavailable(
+            "The database takes no writes; nothing was changed.", retry_after=2, why="read_only"
+        ) from error
+    except REFUSED_PREPARED as error:
+        raise Unavailable(NOT_PREPARED, retry_after=2) from error
+    except OUTAGES as error:
+        raise Unavailable("The database is busy or out of reach.", retry_after=2) from error
+
+
+class Statements:
+    """Statements on one connection, inside a transaction."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        text, values = call(sql, params)
+        row: Row | None = await self._connection.fetchrow(text, *values)
+        return row
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        text, values = call(sql, params)
+        return list(await self._connection.fetch(text, *values))
+
+    async def run(self, sql: str, params: Params = NOTHING) -> None:
+        text, values = call(sql, params)
+        await self._connection.execute(text, *values)
+
+    async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
+        text, names = _positional(sql)
+        await self._connection.executemany(text, [[row[name] for name in names] for row in rows])
+
+    async def script(self, sql: str) -> None:
+        await self._connection.execute(sql, timeout=SCRIPT_SECONDS)
+
+    def touch(self, *parts: Part) -> None:
+        """Nobody is told: see `version_of`."""
+
+    def touch_all(self) -> None:
+        """As above."""

@@ -1,0 +1,119 @@
+"""Connections for point reads, for writes and for slow reads: nobody waits for another group's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from portico.storage.postgres import (
+    POINT_CONNECTIONS,
+    SLOW_CONNECTIONS,
+    WRITE_CONNECTIONS,
+    PostgresDatabase,
+)
+from servers import PostgresServer
+
+WAITING = 3
+WAIT = "SELECT pg_advisory_xact_lock_shared(1)"
+"""Waits for as long as another connection holds the lock."""
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.fresh_database()
+
+
+@pytest.fixture
+async def database(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresDatabase]:
+    """An open one, whose callers have more time than a busy machine needs."""
+    monkeypatch.setattr("portico.storage.postgres.STATEMENT_SECONDS", 60.0)
+    monkeypatch.setattr("portico.storage.postgres.SLOW_PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("portico.storage.postgres.CONNECT_SECONDS", 60.0)
+    database = PostgresDatabase(url, "public")
+    await database.open()
+    yield database
+    await database.close()
+
+
+async def point(database: PostgresDatabase, sql: str) -> None:
+    await database.one(sql)
+    await database.all(sql)
+
+
+async def slow(database: PostgresDatabase, sql: str) -> None:
+    async with database.snapshot() as reader:
+        await reader.one(sql)
+    await database.slow.all(sql)
+
+
+async def write(database: PostgresDatabase, sql: str) -> None:
+    async with database.transaction() as tx:
+        await tx.one(sql)
+
+
+Ask = Callable[[PostgresDatabase, str], Coroutine[object, object, None]]
+GROUPS: dict[str, tuple[Ask, int]] = {
+    "point": (point, POINT_CONNECTIONS),
+    "slow": (slow, SLOW_CONNECTIONS),
+    "write": (write, WRITE_CONNECTIONS),
+}
+
+
+def in_use(database: PostgresDatabase) -> dict[str, tuple[int, int]]:
+    """How many have a connection of each group, and how many wait for one."""
+    return {name: (use.busy, use.waiting) for name, use in database.pools().items()}
+
+
+@asynccontextmanager
+async def stuck(url: str, database: PostgresDatabase, group: str) -> AsyncIterator[None]:
+    """Every connection of a group waits meanwhile, and callers wait for one."""
+    ask, size = GROUPS[group]
+    administrator = await asyncpg.connect(url)
+    await administrator.execute("SELECT pg_advisory_lock(1)")
+    callers = [asyncio.create_task(ask(database, WAIT)) for _ in range(size + WAITING)]
+    async with asyncio.timeout(20):
+        while in_use(database)[group] != (size, WAITING):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    yield
+    await administrator.close()
+    await asyncio.gather(*callers)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+async def test_who_waits_in_one_group_holds_up_no_other(
+    url: str, database: PostgresDatabase, group: str
+) -> None:
+    async with stuck(url, database, group), asyncio.timeout(20):
+        for other in GROUPS.keys() - {group}:
+            ask, size = GROUPS[other]
+            await asyncio.gather(*(ask(database, "SELECT 1") for _ in range(2 * size)))
+        assert in_use(database)[group] == (GROUPS[group][1], WAITING)
+    assert set(in_use(database).values()) == {(0, 0)}
+    assert database.pools()[group].seconds > 0
+
+
+async def test_no_more_connections_are_opened_than_are_needed(database: PostgresDatabase) -> None:
+    async def connections() -> int:
+        row = await database.one(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        )
+        assert row
+        return int(row[0])
+
+    async with asyncio.timeout(20):
+        while not database.listening():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert await connections() == 2  # what asks, and the listener
+    for _ in range(10):
+        await asyncio.gather(*(ask(database, "SELECT 1") for ask, _ in GROUPS.values()))
+    assert await connections() == 4
+
+
+async def test_a_caller_that_goes_away_waits_no_more(url: str, database: PostgresDatabase) -> None:
+    async with stuck(url, database, "slow"):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await database.slow.one("SELECT 1")
+        assert in_use(database)["slow"] == (SLOW_CONNECTIONS, WAITING)
