@@ -25,9 +25,17 @@ LONGEST = (
 """What takes longest begins first, so that at the end no core waits for another."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts `LONGEST` before all others, which keep their order."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts `LONGEST` before all others, which keep their order, and leaves what concerns the
+    protocol alone to one engine."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    if config.option.long:
+        return
+    other = {
+        item for item in items if "postgres" in item.name and item.get_closest_marker("one_engine")
+    }
+    config.hook.pytest_deselected(items=list(other))
+    items[:] = [item for item in items if item not in other]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -47,7 +55,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--crash-rounds N`, `--cursor-events N` and `--long`."""
-    parser.addoption("--long", action="store_true", help="more of what tries cases at random")
+    more = "more of what tries cases at random, and every engine for what concerns the protocol"
+    parser.addoption("--long", action="store_true", help=more)
     parser.addoption(
         "--crash-rounds", type=int, default=3, metavar="N", help="how often to kill the server"
     )

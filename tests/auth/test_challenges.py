@@ -15,6 +15,8 @@ from signing_in import (
     tokens_of,
 )
 
+pytestmark = pytest.mark.one_engine
+
 INVALID = 'Bearer error="invalid_token"'
 TWICE = 'Bearer error="invalid_request"'
 

@@ -11,6 +11,8 @@ from portico.domain.audit import OPERATOR
 from portico.services.sign_out import end_session
 from signing_in import AUTH, COOKIE, PASSWORD, Visitor, cookie_of, login_of, session_of
 
+pytestmark = pytest.mark.one_engine
+
 IDLE = 1_800
 DAY = 86_400
 LAMP = {"name": "Lamp", "category": "light", "price": 1}

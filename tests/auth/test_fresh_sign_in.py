@@ -15,6 +15,8 @@ from portico.services.clients import Registered
 from portico.services.fresh_sign_in import PARAMETER, SECONDS
 from signing_in import AUTH, CALLBACK, PASSWORD, client_of, read
 
+pytestmark = pytest.mark.one_engine
+
 HERE = "https://localhost:8443"
 ORIGIN = {"origin": HERE}
 FRESH: list[dict[str, str]] = [

@@ -10,6 +10,8 @@ from portico.domain.users import User
 from portico.services.tokens import Pair
 from signing_in import AUTH, Visitor, client_of, login_of, session_of, somewhere, tokens_of
 
+pytestmark = pytest.mark.one_engine
+
 HOUR = 3_600
 WAYS = ["the access token", "the refresh token", "both"]
 

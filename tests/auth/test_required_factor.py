@@ -25,6 +25,8 @@ from portico.services.sessions import Browser
 from portico.services.sign_in import StepGone
 from signing_in import PASSWORD
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.fixture(params=["/auth/login", "/v1/sessions"])
 def way(api: Api, request: pytest.FixtureRequest) -> Way:

@@ -28,6 +28,8 @@ from signing_in import (
     tokens_of,
 )
 
+pytestmark = pytest.mark.one_engine
+
 NOW = NOON // 1000
 
 

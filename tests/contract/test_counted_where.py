@@ -19,6 +19,8 @@ from signing_in import (
     tokens_of,
 )
 
+pytestmark = pytest.mark.one_engine
+
 DASHBOARD = "https://localhost:8443/dashboard"
 HERE = "192.0.2.1"
 

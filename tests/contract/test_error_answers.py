@@ -12,6 +12,8 @@ from portico.domain import errors
 from portico.domain.errors import PorticoError
 from portico.http.problems import STATUS
 
+pytestmark = pytest.mark.one_engine
+
 JSON = {"content-type": "application/json"}
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
 

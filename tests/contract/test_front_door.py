@@ -8,6 +8,8 @@ import pytest
 
 from driving import Api, InProcess, refused, settings_for
 
+pytestmark = pytest.mark.one_engine
+
 HOSTS = {
     "PORTICO_BASE_URL": "https://api.test/v1",
     "PORTICO_SANDBOX_URL": "https://try.test/v1",

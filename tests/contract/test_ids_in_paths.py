@@ -26,6 +26,8 @@ from portico.http.throttle import Throttle
 from portico.services.credentials import Credentials
 from portico.services.products import create_product
 
+pytestmark = pytest.mark.one_engine
+
 COPY = "/shelves/{id}/lamps/{lamp_id}/copy"
 
 

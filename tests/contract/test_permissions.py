@@ -35,6 +35,8 @@ from signing_in import (
     tokens_of,
 )
 
+pytestmark = pytest.mark.one_engine
+
 HAVE = {role: set(scopes) for role, scopes in ROLE_SCOPES.items()}  # tests/domain has the table
 CALLERS = [*(("sqlite+memory", role) for role in HAVE), ("postgres+redis", "editor")]
 """Engines and roles. What a role may do is decided above the storage, so that one, of those who are

@@ -15,6 +15,8 @@ from portico.services.letters import LANGUAGES, Kind
 from portico.services.recovery import ask_reset
 from portico.services.suspension import suspend
 
+pytestmark = pytest.mark.one_engine
+
 HERE = By(Actor(address="192.0.2.7"))
 
 

@@ -13,6 +13,8 @@ from pages.visiting import Visitor as Browser
 from portico.domain.users import User
 from signing_in import PASSWORD, Visitor
 
+pytestmark = pytest.mark.one_engine
+
 FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0"
 HOME, AWAY, FARTHER = "192.0.2.1:1000", "198.51.100.2:1000", "203.0.113.3:1000"
 

@@ -14,6 +14,8 @@ from portico.domain.users import MAILS
 from portico.services.accounts import give_key, set_role
 from portico.services.recovery import ask_reset, reset_password
 
+pytestmark = pytest.mark.one_engine
+
 HERE = By(Actor(address="192.0.2.7"))
 
 

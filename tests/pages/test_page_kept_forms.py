@@ -19,6 +19,8 @@ from portico.pages.kept_forms import MAX_BYTES
 from portico.services.shown_once import FORM_WAITS, MAX_FORMS, keep_form
 from portico.services.sign_out import sign_out_everywhere
 
+pytestmark = pytest.mark.one_engine
+
 PRODUCT = {"name": "Lamp <b>", "category": "light", "price": "12.50", "currency": "EUR"}
 PRODUCT |= {"stock_quantity": "3", "status": "draft", "description": "Two\nlines"}
 BACK = "You are signed in again, and nothing was sent yet."

@@ -13,6 +13,8 @@ from pages.test_page_products import shop
 from pages.visiting import Visitor, signed_in
 from portico.storage.products import EXPORT_BATCH
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.fixture
 def environ(each_database: dict[str, str]) -> dict[str, str]:

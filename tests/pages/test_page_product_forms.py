@@ -14,6 +14,8 @@ from pages.visiting import Visitor, faults, signed_in
 from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
 from portico.storage.audit import AuditFilter
 
+pytestmark = pytest.mark.one_engine
+
 FIELDS = {
     "name": "Desk lamp",
     "category": "lighting",

@@ -26,6 +26,8 @@ from portico.services.imports import check_in_batches
 from portico.services.uploads import begin_storing, discard, path_of
 from portico.storage.audit import AuditFilter
 
+pytestmark = pytest.mark.one_engine
+
 GOOD = {"name": "Lamp", "category": "light", "price": 1}
 
 

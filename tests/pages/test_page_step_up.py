@@ -12,6 +12,8 @@ from pages.visiting import PASSWORD, Visitor, faults, said, signed_in
 from portico.pages.dashboard import ACCOUNT, SHOWING
 from portico.services.step_up import FRESH, WAITS
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.fixture
 def environ(each_database: dict[str, str]) -> dict[str, str]:
