@@ -107,10 +107,10 @@ async def test_a_certificate_for_another_host_is_not_enough(trusted: Authority) 
     assert server.received == []
 
 
-async def test_a_wrong_password_is_told_without_it(trusted: Authority) -> None:
+async def test_a_wrong_password_is_told_without_it_and_can_be_set_right(trusted: Authority) -> None:
     async with serving(MailServer(), starttls=trusted.context, password=True) as server:
         refused = await refusal(f"smtp://portico:hunter2@{ELSEWHERE}:{server.port}")
-    assert refused.lasting
+    assert not refused.lasting
     assert "535" in refused.reason
     assert "hunter2" not in refused.reason
     assert server.received == []
@@ -131,6 +131,17 @@ async def test_of_a_refusal_only_its_codes_are_told(answer: str, lasting: bool, 
     assert refused.lasting is lasting
     assert refused.reason == f"the mail server answered {told}"
     assert server.received == []
+
+
+async def test_what_a_server_refuses_before_it_hears_of_whom_is_no_fault_of_the_letter() -> None:
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"554 5.3.2 no mail today\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        refused = await refusal(f"smtp://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+    assert not refused.lasting
+    assert "554" in refused.reason
 
 
 async def test_nobody_listening_is_no_lasting_failure() -> None:

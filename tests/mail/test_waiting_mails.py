@@ -103,8 +103,11 @@ async def test_what_cannot_be_sent_for_a_day_is_logged_by_purpose_and_user_alone
         await sent(quiet)
         quiet.clock.now = (await quiet.live.mails.queue()).next_attempt_at or quiet.clock.now
     assert 22 * 3600_000 < quiet.clock() - begun < 24 * 3600_000
-    (line,) = [one.message for one in caplog.records if one.levelno >= logging.ERROR]
-    assert line == f"the mail 'verify' to user {user.id} was not sent: it is away"
+    warning, error = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert warning.message == f"the mail 'verify' to user {user.id} waits: it is away"
+    assert error.levelno == logging.ERROR
+    assert error.message == f"the mail 'verify' to user {user.id} was not sent: it is away"
     assert "example.com" not in caplog.text
     assert "token" not in caplog.text
 

@@ -25,6 +25,10 @@ AT_ONCE = 4
 PAUSES = (2, 15, 120, 600, 1800, 3600)
 """Seconds before the second attempt and each one after it, the last of them again and again."""
 
+TOLD_AT = 5
+"""The attempt, after 12 minutes, whose failure the log tells although others follow: what is wrong
+with how the mail server is asked would not be seen for a day."""
+
 KEPT = DAY
 """How long a mail is tried, in milliseconds."""
 
@@ -140,11 +144,14 @@ class SendMails:
         except Exception as error:  # noqa: BLE001 - nobody else would be told
             # Without its message, which may hold an address.
             reason = f"{type(error).__name__}\n{''.join(format_tb(error.__traceback__))}"
-        if reason is not None and again is None:
+        if reason is not None and (again is None or mail.attempts == TOLD_AT):
             # Neither to which address, nor what stood in it.
             purpose = waiting.purpose if waiting else "unknown"
             user = waiting.letter.user_id if waiting and waiting.letter else "unknown"
-            log.error("the mail %r to user %s was not sent: %s", purpose, user, reason)
+            if again is None:
+                log.error("the mail %r to user %s was not sent: %s", purpose, user, reason)
+            else:
+                log.warning("the mail %r to user %s waits: %s", purpose, user, reason)
         return again
 
     def _next(self, mail: Mail) -> int | None:

@@ -11,8 +11,10 @@ from urllib.parse import unquote, urlsplit
 
 from aiosmtplib import (
     SMTP,
+    SMTPDataError,
     SMTPException,
     SMTPNotSupported,
+    SMTPRecipientRefused,
     SMTPRecipientsRefused,
     SMTPResponseException,
 )
@@ -25,6 +27,9 @@ SECONDS = 20.0
 """How long it may take to hand a letter over, from connecting on."""
 
 GOODBYE_SECONDS = 1.0
+
+_OF_THE_LETTER = (SMTPRecipientRefused, SMTPDataError)
+"""What a server says of a letter; all else, as of a password, it says of how it is asked."""
 
 
 class SmtpOutlet:
@@ -99,7 +104,8 @@ def _undelivered(error: Exception) -> Undelivered:
     if isinstance(error, SMTPResponseException):
         enhanced = re.match(r"[245]\.\d{1,3}\.\d{1,3}\b", error.message)  # RFC 3463
         codes = f"{error.code} {enhanced[0]}" if enhanced else str(error.code)
-        return Undelivered(f"the mail server answered {codes}", lasting=error.code >= 500)
+        lasting = error.code >= 500 and isinstance(error, _OF_THE_LETTER)
+        return Undelivered(f"the mail server answered {codes}", lasting=lasting)
     if isinstance(error, SMTPNotSupported):
         return Undelivered("the mail server cannot reach such an address", lasting=True)
     if isinstance(error, TimeoutError):
