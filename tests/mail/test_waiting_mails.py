@@ -190,6 +190,22 @@ async def test_a_mail_whose_sender_died_comes_back(quiet: Api) -> None:
     assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
+async def test_what_a_process_was_taking_as_it_stopped_does_not_wait_for_another(
+    quiet: Api,
+) -> None:
+    quiet.live.outlet = outbox = Outbox()
+    await somebody(quiet)
+    job = SendMails(quiet.live)
+    run = asyncio.create_task(job.run())
+    taken = None
+    while taken is None:
+        await asyncio.sleep(0)
+        taken = await quiet.live.db.one("SELECT 1 FROM mails WHERE attempts = 1")
+    run.cancel()
+    await job.close()
+    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
+
+
 async def test_of_several_processes_one_sends_each_mail(quiet: Api) -> None:
     users = [await quiet.account() for _ in range(3 * AT_ONCE)]
     quiet.live.outlet = outbox = Outbox()

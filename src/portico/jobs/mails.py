@@ -58,6 +58,7 @@ class SendMails:
         self._env = env
         self._bell = env.mails_bell.listener()
         self._sending: set[asyncio.Task[None]] = set()
+        self._beginning: asyncio.Task[float] | None = None
         self._wait = 0.0
 
     async def run(self) -> None:
@@ -65,7 +66,9 @@ class SendMails:
         `Unavailable`, and then the next run does it."""
         await self._bell.wait(self._wait)
         self._wait = AGAIN_SECONDS
-        self._wait = await self._begin()
+        # Where this is ended, nothing stays claimed that nobody sends: `close` waits for it.
+        self._beginning = asyncio.create_task(self._begin())
+        self._wait = await asyncio.shield(self._beginning)
 
     async def flush(self) -> None:
         """Sends all that is due, and what comes of that; returns early after a few seconds."""
@@ -79,7 +82,11 @@ class SendMails:
             await self.close()
 
     async def close(self) -> None:
-        """Waits a little for what is being sent, which would else be sent twice; then ends it."""
+        """Waits a little for what is being taken, and for what is being sent, which would else be
+        sent twice; then ends it."""
+        if self._beginning is not None:
+            await asyncio.wait([self._beginning], timeout=CLOSE_SECONDS)
+            self._beginning.cancel()
         sending = set(self._sending)
         if sending:
             await asyncio.wait(sending, timeout=CLOSE_SECONDS)
