@@ -25,9 +25,16 @@ LONGEST = (
 """What takes longest begins first, so that at the end no core waits for another."""
 
 
+DRILLS = "tests/reliability/test_drills.py"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts `LONGEST` before all others, which keep their order, and leaves what concerns the
-    protocol alone to one engine."""
+    protocol alone to one engine, and drills to `--cluster`."""
+    if not config.option.cluster:
+        drills = [item for item in items if DRILLS in item.nodeid]
+        config.hook.pytest_deselected(items=drills)
+        items[:] = [item for item in items if item not in drills]
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     if config.option.long:
         return
@@ -54,9 +61,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--crash-rounds N`, `--cursor-events N` and `--long`."""
+    """`--crash-rounds N`, `--cursor-events N`, `--long` and `--cluster`."""
     more = "more of what tries cases at random, and every engine for what concerns the protocol"
     parser.addoption("--long", action="store_true", help=more)
+    parser.addoption("--cluster", action="store_true", help="drills on many hosts too")
     parser.addoption(
         "--crash-rounds", type=int, default=3, metavar="N", help="how often to kill the server"
     )

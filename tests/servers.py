@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -26,10 +26,12 @@ class Server:
     user: int | None = None
     """The account to run under and its group; None: the present one."""
     group: int | None = None
+    environment: Mapping[str, str] | None = None
+    """All of it; None: the present one."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -41,11 +43,12 @@ class Server:
                 stdout=output,
                 stderr=output,
                 cwd=self.directory,
+                env=self.environment,
                 user=self.user,
                 group=self.group,
             )
         deadline = time.monotonic() + READY_SECONDS
-        while not self._answers():
+        while not self.answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{self.name} does not start:\n{log.read_text()}")
             time.sleep(0.02)
@@ -61,21 +64,33 @@ class Server:
     def frozen(self) -> Iterator[None]:
         """The process and its children are there and do nothing: connections are accepted and
         never answered."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)  # first, so that it gets no more children
-        tree = [self._process.pid]
-        for children in Path("/proc").glob(f"{self._process.pid}/task/*/children"):
-            tree += map(int, children.read_text().split())
+        tree = self._processes()
+        _signal(tree, signal.SIGSTOP)  # parents first, so that they get no more children
+        tree = self._processes()
         try:
             _signal(tree, signal.SIGSTOP)
             yield
         finally:
             _signal(tree, signal.SIGCONT)
 
+    def _belongs_to_postgres(self) -> None:
+        """Has it run as somebody else where we are root, as whom PostgreSQL refuses to."""
+        if os.geteuid() == 0:
+            known = {entry.pw_name: entry for entry in pwd.getpwall()}
+            account = known.get("postgres") or known["nobody"]
+            self.user, self.group = account.pw_uid, account.pw_gid
+            os.chown(self.directory, self.user, self.group)
+
+    def _processes(self) -> list[int]:
+        """The process and its children."""
+        assert self._process is not None
+        return family(self._process.pid)
+
     def _command(self) -> list[str]:
         raise NotImplementedError
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it does what it is for."""
         raise NotImplementedError
 
 
@@ -102,7 +117,7 @@ class RedisServer(Server):
         options = {"--port": str(self.port), "--bind": "127.0.0.1", "--save": ""}
         return [program, *itertools.chain.from_iterable(options.items()), *self._options]
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
                 connection.sendall(b"PING\r\n")
@@ -112,14 +127,14 @@ class RedisServer(Server):
 
 
 class SentinelServer(RedisServer):
-    """A Sentinel that alone decides which of the servers around `primary` is the primary."""
+    """A Sentinel; `quorum` of them decide which of the servers around `primary` is the primary."""
 
-    def __init__(self, directory: Path, primary: RedisServer, name: str) -> None:
+    def __init__(self, directory: Path, primary: RedisServer, name: str, quorum: int = 1) -> None:
         super().__init__(directory, "--sentinel")
         self._file = directory / "sentinel.conf"  # which it writes itself
         self._file.write_text(
             f"port {self.port}\nbind 127.0.0.1\n"
-            f"sentinel monitor {name} 127.0.0.1 {primary.port} 1\n"
+            f"sentinel monitor {name} 127.0.0.1 {primary.port} {quorum}\n"
             f"sentinel down-after-milliseconds {name} 500\n"
         )
 
@@ -153,7 +168,7 @@ class PgBouncer(Server):
     def _command(self) -> list[str]:
         return [str(self._program), "pgbouncer.ini"]
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
             return True
         return False
@@ -168,15 +183,11 @@ class PostgresServer(Server):
     def __init__(self, directory: Path, *, fsync: bool, primary: "PostgresServer | None") -> None:
         """A standby of `primary`, where there is one."""
         super().__init__(directory)
-        self._binaries, version = _postgres_binaries()
+        self._binaries, version = postgres_binaries()
         self._fsync = fsync
         self.password: str = primary.password if primary else secrets.token_hex(16)
         self._numbers = itertools.count(1)
-        if os.geteuid() == 0:  # as whom PostgreSQL refuses to run
-            known = {entry.pw_name: entry for entry in pwd.getpwall()}
-            account = known.get("postgres") or known["nobody"]
-            self.user, self.group = account.pw_uid, account.pw_gid
-            os.chown(directory, self.user, self.group)
+        self._belongs_to_postgres()
         if primary:
             copy = ("-D", "data", "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
             self._run("pg_basebackup", *copy, port=primary.port)
@@ -214,7 +225,7 @@ class PostgresServer(Server):
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         return [str(self._binaries / "postgres"), "-D", "data", "-p", str(self.port), *options]
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         program = self._binaries / "pg_isready"
         asked = subprocess.run(
             [program, "-h", "127.0.0.1", "-p", str(self.port)], capture_output=True, check=False
@@ -288,6 +299,15 @@ def postgres_server(
             server.stop(signal.SIGQUIT)  # at once: nothing of it is kept
 
 
+def family(pid: int) -> list[int]:
+    """A process and its children."""
+    found = [pid]
+    for children in Path("/proc").glob(f"{pid}/task/*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, children.read_text().split())
+    return found
+
+
 def _signal(processes: Iterable[int], number: signal.Signals) -> None:
     """Sends a signal to those of the processes that are still there."""
     for process in processes:
@@ -295,7 +315,7 @@ def _signal(processes: Iterable[int], number: signal.Signals) -> None:
             os.kill(process, number)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that nobody listens on, nor on the one 10,000 above it, where nodes of a cluster talk:
     both below those that the system hands out by itself, so that a stopped server's port is still
     free when it starts again."""
@@ -307,7 +327,7 @@ def _free_port() -> int:
             return port
 
 
-def _postgres_binaries() -> tuple[Path, int]:
+def postgres_binaries() -> tuple[Path, int]:
     """The directory of the newest installed PostgreSQL, and its major version."""
     found = []
     on_path = shutil.which("postgres")

@@ -1,0 +1,1 @@
+"""Portico on many hosts, on one machine: what `script/cluster` starts, and what it drills."""

@@ -1,0 +1,202 @@
+"""What may fail, one after the other, under load, and a table of what came of it."""
+
+import asyncio
+import json
+import signal
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import asyncpg
+
+from cluster.hosts import Cluster, Say
+from cluster.load import Load, Tally
+from cluster.stores import PatroniServer, until
+from servers import Server
+
+QUIET_SECONDS = 2.0
+"""For how long there is load before something fails, and after all of it is mended."""
+AWAY_SECONDS = 4.0
+PROMOTION_SECONDS = 60.0
+
+
+class Drill:
+    """A cluster under load."""
+
+    def __init__(self, cluster: Cluster, load: Load) -> None:
+        self.cluster = cluster
+        self.load = load
+        self.tally = Tally()
+        self.promotion: float | None = None
+        """Seconds until a standby of PostgreSQL was the primary."""
+        self.written: float | None = None
+        """Seconds from then to a write that was acknowledged."""
+
+    def host_killed(self) -> None:
+        """A host of Portico is killed"""
+        killed(self.cluster.hosts[0])
+
+    def host_stopped(self) -> None:
+        """A host of Portico answers nothing"""
+        stopped(self.cluster.hosts[1])
+
+    def hosts_rolled(self) -> None:
+        """All hosts are stopped and started, one by one"""
+        for host in self.cluster.hosts:
+            host.stop(signal.SIGTERM)
+            host.start()
+            time.sleep(QUIET_SECONDS)  # until HAProxy has seen it
+
+    def primary_killed(self) -> None:
+        """PostgreSQL's primary is killed"""
+        standby = self.cluster.standby
+        begun = time.monotonic()
+        self.cluster.primary.kill_postgres()
+        self._is_promoted(standby, begun)
+
+    def primary_stopped(self) -> None:
+        """PostgreSQL's primary answers nothing"""
+        standby = self.cluster.standby
+        begun = time.monotonic()
+        with self.cluster.primary.frozen():
+            self._is_promoted(standby, begun)
+
+    def standby_killed(self) -> None:
+        """PostgreSQL's standby is killed"""
+        killed(self.cluster.standby)
+
+    def standby_stopped(self) -> None:
+        """PostgreSQL's standby answers nothing"""
+        stopped(self.cluster.standby)
+
+    def counters_killed(self) -> None:
+        """Redis' primary is killed"""
+        killed(self.cluster.counters.primary)
+
+    def counters_stopped(self) -> None:
+        """Redis' primary answers nothing"""
+        stopped(self.cluster.counters.primary)
+
+    def replica_killed(self) -> None:
+        """A replica of Redis is killed"""
+        killed(self.cluster.counters.replica)
+
+    def secrets_rotated(self) -> None:
+        """The signing key and an API key are rotated"""
+        held = self.load.credentials
+        held.append(self._signs_in())
+        time.sleep(QUIET_SECONDS)
+        self.cluster.hosts[0].run("signing-keys", "rotate")
+        told = self._post("/v1/api-keys/rotate", {}, self.cluster.key)
+        held += [told["data"]["key"], self._signs_in()]
+        time.sleep(QUIET_SECONDS)
+        del held[1:]
+
+    def _signs_in(self) -> str:
+        who = {"email": self.cluster.email, "password": self.cluster.password}
+        return str(self._post("/auth/login", who)["access_token"])
+
+    def _post(self, path: str, body: object, key: str | None = None) -> dict[str, dict[str, str]]:
+        sent = {"Content-Type": "application/json"}
+        sent |= {"Authorization": f"Bearer {key}"} if key else {}
+        request = urllib.request.Request(  # noqa: S310 - our own address
+            self.cluster.origin + path, json.dumps(body).encode(), sent
+        )
+        trusting = ssl.create_default_context(cafile=self.cluster.authority)
+        with urllib.request.urlopen(request, context=trusting) as answer:  # noqa: S310 - the same
+            found: dict[str, dict[str, str]] = json.load(answer)
+        return found
+
+    def _is_promoted(self, standby: PatroniServer, begun: float) -> None:
+        until(lambda: not asyncio.run(_recovers(standby.url)), "a promotion", PROMOTION_SECONDS)
+        promoted = time.monotonic()
+        self.promotion = promoted - begun
+        until(lambda: self.tally.writes.last > promoted, "a write", PROMOTION_SECONDS)
+        self.written = self.tally.writes.last - promoted
+        time.sleep(QUIET_SECONDS)
+
+
+DRILLS: dict[str, Callable[[Drill], None]] = {
+    name.replace("_", "-"): function
+    for name, function in vars(Drill).items()
+    if not name.startswith("_")
+}
+
+
+def killed(server: Server) -> None:
+    """It is killed, and started again."""
+    server.stop(signal.SIGKILL)
+    time.sleep(AWAY_SECONDS)
+    server.start()
+
+
+def stopped(server: Server) -> None:
+    """It answers nothing, and goes on."""
+    with server.frozen():
+        time.sleep(2 * AWAY_SECONDS)
+
+
+async def _recovers(url: str) -> bool:
+    with suppress(OSError, asyncpg.PostgresError, TimeoutError):
+        connection = await asyncpg.connect(url, timeout=1)
+        try:
+            return bool(await connection.fetchval("SELECT pg_is_in_recovery()"))
+        finally:
+            await connection.close()
+    return True
+
+
+def drill(cluster: Cluster, names: Sequence[str], say: Say) -> bool:
+    """Runs the drills, prints what came of each, and returns whether nothing was lost, stored twice
+    or failed."""
+    load = Load(cluster.origin, cluster.authority, [cluster.key])
+    done = []
+    for name in names:
+        function = DRILLS[name]
+        say(f"drill: {function.__doc__}")
+        one = Drill(cluster, load)
+        with load.calling() as one.tally:
+            time.sleep(QUIET_SECONDS)
+            function(one)
+            until(cluster.whole, "that all of it is back")
+            time.sleep(QUIET_SECONDS)
+        for what, times in one.tally.failed.items():
+            say(f"failed {times} times: {what}")
+        done.append((str(function.__doc__), one))
+    print(table(done))
+    return not any(one.tally.lost or one.tally.doubled or one.tally.failed for _, one in done)
+
+
+HEAD = (
+    "",
+    "requests",
+    "lost",
+    "twice",
+    "failed",
+    "503",
+    "no read for",
+    "no write for",
+    "slowest",
+    "promoted after",
+    "then a write after",
+)
+
+
+def table(done: Sequence[tuple[str, Drill]]) -> str:
+    """In Markdown, a row a drill; seconds."""
+    rows = [HEAD, ("---",) + ("---:",) * (len(HEAD) - 1)]
+    for what, one in done:
+        tally = one.tally
+        counted = (tally.served, tally.lost, tally.doubled, tally.failed.total(), tally.refused)
+        lasted = (tally.reads.seconds, tally.writes.seconds, tally.slowest)
+        after = (one.promotion, one.written)
+        rows.append(
+            (
+                what,
+                *(f"{number:,}" for number in counted),
+                *("" if seconds is None else f"{seconds:.1f} s" for seconds in (*lasted, *after)),
+            )
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
