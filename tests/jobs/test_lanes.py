@@ -9,11 +9,14 @@ import pytest
 
 from contract.test_webhooks import HOOK
 from driving import Api, Caller, settings_for
+from first_start import prepare
 from jobs.test_deliveries import FAULT, LAMP, WANTS_NO_MORE, became, deliveries, hook
 from portico.app import Portico
 from portico.contract.events import delivered
+from portico.domain.audit import OPERATOR
 from portico.domain.webhooks import DROPPED
 from portico.jobs.deliveries import AT_ONCE, Deliver
+from portico.services.webhooks import create_webhook
 from portico.storage.expiry import BATCH
 from receiving import OK, Receiver, receiving
 
@@ -199,6 +202,31 @@ async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(api: A
         (delivery,) = await deliveries(admin, made)
         assert delivery["status"] == "delivered"
         assert len(receiver.requests) == 1
+
+
+async def test_what_a_process_was_claiming_as_it_stopped_waits_for_no_claim_to_end(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    api = Api(settings_for(tmp_path, environ))
+    if not api.settings.database_url:
+        await prepare(api.settings, api.clock)
+    api.portico = portico = Portico(api.settings, clock=api.clock)
+    await portico.open()
+    values = {"url": HOOK["url"], "types": ("*",), "description": ""}
+    made = await create_webhook(api.live, values, OPERATOR)
+    async with api.live.db.transaction() as tx:
+        await api.live.deliveries.add(tx, api.clock(), [(made.webhook.id, 1, "product.created")])
+    deliver = Deliver(api.live, _sender(portico), delivered, "Portico", lambda: 0)
+    run = asyncio.create_task(deliver.run())
+    held = "SELECT 1 FROM deliveries WHERE next_attempt_at > :now"
+    now = {"now": api.clock()}
+    while await api.live.db.one(held, now) is None:
+        assert not run.done()
+        await asyncio.sleep(0)
+    run.cancel()
+    await deliver.close()
+    assert await api.live.db.one(held, now) is None
+    await portico.close()
 
 
 def _sender(portico: Portico) -> Any:

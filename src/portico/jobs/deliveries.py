@@ -176,6 +176,7 @@ class Deliver:
         self._bell = env.db.bell.listener()
         self._lanes: dict[int, _Lane] = {}
         self._done: list[_Ended] = []
+        self._claiming: asyncio.Task[float] | None = None
         self._recorder: asyncio.Task[None] | None = None
         self._behind = False
         """Whether what came of attempts could not be stored yet."""
@@ -201,14 +202,17 @@ class Deliver:
             await self._drop(webhook)
         if self._behind:  # what was sent would be claimed and sent again
             return
-        wait = await self._claim() if self._lanes else LOOK_SECONDS
+        self._claiming = asyncio.create_task(self._claim())  # which `close` waits for
+        wait = await asyncio.shield(self._claiming)
         self._wait = 0.0 if dropping else wait
 
     async def close(self) -> None:
         """Waits a little for what is being sent, which would else be sent twice; then ends it, and
         gives back what was claimed."""
-        lanes = list(self._lanes.values())
-        self._lanes.clear()
+        if self._claiming is not None:
+            await asyncio.wait([self._claiming], timeout=CLOSE_SECONDS)
+            self._claiming.cancel()
+        lanes, self._lanes = [*self._lanes.values()], {}
         claimed = [one for lane in lanes for one in lane.end()]
         sending = {task: one for lane in lanes for task, one in lane.sending.items()}
         if sending:
