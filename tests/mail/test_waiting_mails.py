@@ -131,7 +131,24 @@ async def test_a_mail_that_waited_for_a_day_is_not_sent_any_more(
     quiet.clock.advance(days=1)
     await sent(quiet)
     assert (outbox.tried, await waiting(quiet)) == ([], 0)
-    assert "was not sent: it has waited for a day" in caplog.text
+    assert "was not sent: it has waited too long" in caplog.text
+
+
+async def test_nobody_gets_a_link_that_has_ended_while_it_waited(
+    quiet: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = await quiet.account()
+    quiet.live.outlet = outbox = Outbox()
+    await ask_reset(quiet.live, user.email, STRANGER)
+    job = SendMails(quiet.live)
+    await job.run()
+    await job.close()
+    assert (outbox.tried, await waiting(quiet)) == ([], 1), "it is written"
+    quiet.clock.advance(seconds=3600)
+    await sent(quiet)
+    assert (outbox.tried, await waiting(quiet)) == ([], 0)
+    assert "'reset'" in caplog.text
+    assert "was not sent: it has waited too long" in caplog.text
 
 
 async def test_a_mail_that_cannot_be_read_here_is_left_to_others(quiet: Api) -> None:

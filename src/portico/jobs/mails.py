@@ -30,7 +30,7 @@ TOLD_AT = 5
 with how the mail server is asked would not be seen for a day."""
 
 KEPT = DAY
-"""How long a mail is tried, in milliseconds."""
+"""How long a mail is tried at most, in milliseconds."""
 
 CLAIM_SECONDS = 60
 """When a mail comes back whose process has died: an attempt takes less."""
@@ -132,22 +132,25 @@ class SendMails:
     async def _attempt(self, mail: Mail) -> int | None:
         """Writes or sends it; returns when the next attempt is due, None where there is none."""
         waiting = opened(self._env, mail.content)
+        end = mail.created_at + KEPT
+        if waiting is not None and waiting.until is not None:
+            end = min(end, waiting.until)
         reason, again = None, None
         try:
             # No server was there, or the database is one of the past that was restored.
-            if self._env.clock() >= mail.created_at + KEPT:
-                reason = "it has waited for a day"
+            if self._env.clock() >= end:
+                reason = "it has waited too long"
             elif waiting is None:
-                reason, again = "it cannot be read here", self._next(mail)
+                reason, again = "it cannot be read here", self._next(mail, end)
             elif waiting.ask is not None:
                 await _WRITERS[waiting.ask.purpose](self._env, waiting.ask)
             elif waiting.letter is not None:
                 await self._env.outlet.send(waiting.letter)
         except Undelivered as error:
             reason = error.reason
-            again = None if error.lasting else self._next(mail)
+            again = None if error.lasting else self._next(mail, end)
         except Unavailable as error:
-            reason, again = error.message, self._next(mail)
+            reason, again = error.message, self._next(mail, end)
         except Exception as error:  # noqa: BLE001 - nobody else would be told
             # Without its message, which may hold an address.
             reason = f"{type(error).__name__}\n{''.join(format_tb(error.__traceback__))}"
@@ -161,7 +164,7 @@ class SendMails:
                 log.warning("the mail %r to user %s waits: %s", purpose, user, reason)
         return again
 
-    def _next(self, mail: Mail) -> int | None:
+    def _next(self, mail: Mail, end: int) -> int | None:
         pause = PAUSES[min(mail.attempts, len(PAUSES)) - 1]
         at = self._env.clock() + pause * SECOND
-        return at if at < mail.created_at + KEPT else None
+        return at if at < end else None

@@ -39,11 +39,13 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """What waits: a letter, or what asks for one. `purpose` names it in the log."""
+    """What waits: a letter, or what asks for one. `purpose` names it in the log. `until` is when
+    the link ends that the letter brings (epoch milliseconds)."""
 
     purpose: str
     letter: Letter | None = None
     ask: Ask | None = None
+    until: int | None = None
 
 
 async def post(env: Environment, change: Change, waiting: Waiting) -> None:

@@ -260,7 +260,7 @@ async def _write(env: Environment, user: User, link: _Link, by: By, to: str | No
         brought = letter(
             env, link.purpose, reader(user, to), by=whoever(by), link=page, until=until
         )
-        await post(env, change, Waiting(link.purpose, brought))
+        await post(env, change, Waiting(link.purpose, brought, until=until))
 
     await env.change(by.alone, work)
 
