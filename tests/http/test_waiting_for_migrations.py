@@ -106,7 +106,7 @@ async def test_it_ends_where_a_newer_program_has_migrated(api: Api) -> None:
     await waiting.looked.wait()
     await migrated(api)
     async with api.live.db.transaction() as tx:
-        await tx.run("INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)")
+        await tx.run("INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1, NULL)")
     waiting.looks.release()
     with pytest.raises(MigrationError, match="newer Portico"):
         await starting

@@ -142,7 +142,7 @@ def test_a_damaged_database_is_found(installation: Installation) -> None:
 
 
 def test_a_newer_database_is_found(installation: Installation) -> None:
-    newer = "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)"
+    newer = "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1, NULL)"
     in_database(installation.data / "live.db", newer)
     problems = examined(installation)
     assert set(problems) == {"live database"}

@@ -70,7 +70,7 @@ def test_what_is_pending_is_told_and_nothing_is_changed(empty: Installation) -> 
 
 def test_a_newer_database_and_a_changed_migration_are_refused(installation: Installation) -> None:
     file = installation.data / "live.db"
-    in_database(file, "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)")
+    in_database(file, "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1, NULL)")
     code, line = installation.refused("migrate")
     assert (code, "newer Portico" in line) == (1, True)
     in_database(file, "DELETE FROM schema_migrations WHERE number = 9999")

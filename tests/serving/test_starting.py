@@ -54,7 +54,7 @@ def test_a_server_follows_one_that_was_killed(installation: Installation) -> Non
 
 
 def test_a_database_newer_than_the_program_is_left_alone(installation: Installation) -> None:
-    newer = "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1)"
+    newer = "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1, NULL)"
     in_database(installation.data / "sandbox.db", newer)
     before = (installation.data / "sandbox.db").read_bytes()
     code, line = installation.refused("serve")

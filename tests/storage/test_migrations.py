@@ -7,13 +7,19 @@ import msgspec
 import pytest
 
 from driving import NOON, FakeClock
-from portico.storage.database import Database
+from portico.storage.database import Database, Engine
 from portico.storage.migrate import Migration, MigrationError, migrate, pending, shipped
 
 CLOCK = FakeClock()
 FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); INSERT INTO one VALUES (1);")
 SECOND = Migration(2, "second", "CREATE TABLE two (b BIGINT); UPDATE one SET a = a + 1;")
 BROKEN = Migration(2, "broken", "UPDATE one SET a = 9; CREATE TABLE three (c BIGINT); SELECT nope;")
+
+IN_BATCHES = """-- in batches
+UPDATE one SET a = 7 WHERE b IN (SELECT b FROM one WHERE a = 0 LIMIT 2) RETURNING 1"""
+ZEROS = """
+ALTER TABLE one ADD COLUMN b BIGINT;
+INSERT INTO one VALUES (0, 1), (0, 2), (0, 3), (0, 4);"""
 
 Another = Callable[[], Database]
 
@@ -111,3 +117,81 @@ async def test_what_this_program_carries_is_numbered_without_gaps() -> None:
     for carried in by_engine:
         assert [one.number for one in carried] == list(range(1, len(carried) + 1))
     assert [one.name for one in by_engine[0]] == [one.name for one in by_engine[1]]
+
+
+def tomorrow(number: int, sql: str, compatible_from: int | None = None) -> Migration:
+    header = "" if compatible_from is None else f"-- compatible from: {compatible_from}\n"
+    return Migration(number, f"number_{number}", header + sql)
+
+
+async def test_a_newer_database_is_taken_by_a_program_that_all_that_is_newer_names(
+    empty: Database,
+) -> None:
+    second = tomorrow(2, SECOND.sql, compatible_from=1)
+    third = tomorrow(3, "CREATE TABLE three (c BIGINT);", compatible_from=2)
+    fourth = tomorrow(4, "CREATE TABLE four (d BIGINT);", compatible_from=1)
+    await migrate(empty, CLOCK, [FIRST, second, third, fourth])
+    before = await ledger(empty)
+    assert await migrate(empty, CLOCK, [FIRST, second, third]) == []
+    assert await migrate(empty, CLOCK, [FIRST, second]) == []
+    with pytest.raises(MigrationError, match=r"migration 3 \(number_3\).*cannot run"):
+        await migrate(empty, CLOCK, [FIRST])
+    assert await ledger(empty) == before
+
+
+async def test_a_ledger_without_the_column_gets_it_with_the_next_migration(empty: Database) -> None:
+    await migrate(empty, CLOCK, [FIRST])
+    async with empty.transaction() as tx:
+        await tx.script("ALTER TABLE schema_migrations DROP COLUMN compatible_from")
+    assert await migrate(empty, CLOCK, [FIRST]) == []
+    second = tomorrow(2, SECOND.sql, compatible_from=1)
+    assert await migrate(empty, CLOCK, [FIRST, second]) == [second]
+    assert await migrate(empty, CLOCK, [FIRST]) == []
+
+
+async def test_where_a_later_migration_is_broken_those_before_it_stay(empty: Database) -> None:
+    await migrate(empty, CLOCK, [FIRST])
+    third = tomorrow(3, BROKEN.sql)
+    with pytest.raises(Exception, match="nope"):
+        await migrate(empty, CLOCK, [FIRST, SECOND, third])
+    assert [row[0] for row in await ledger(empty)] == [1, 2]
+    assert await value(empty) == 2
+    assert await tables(empty) == {"schema_migrations", "one", "two"}
+
+
+async def test_batches_go_on_where_they_were_left(empty: Database) -> None:
+    before = [FIRST, tomorrow(2, ZEROS)]
+    await migrate(empty, CLOCK, before)
+    batches = tomorrow(3, IN_BATCHES)
+
+    async def stop(_seconds: float) -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await migrate(empty, CLOCK, [*before, batches], stop)
+    done = "SELECT count(*) FROM one WHERE a = 7"
+    assert [tuple(row) for row in await empty.all(done)] == [(2,)]
+    assert [row[0] for row in await ledger(empty)] == [1, 2]
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    assert await migrate(empty, CLOCK, [*before, batches], pause) == [batches]
+    assert [tuple(row) for row in await empty.all(done)] == [(4,)]
+    assert len(pauses) == 1, "between one batch and none"
+
+
+async def test_an_empty_database_gets_batches_and_indexes_with_all_else(empty: Database) -> None:
+    concurrently = {"sqlite": "", "postgres": "CONCURRENTLY "}[empty.engine]
+    index = f"-- concurrently\nCREATE INDEX {concurrently}one_by_a ON one (a);"
+    carried = [FIRST, tomorrow(2, ZEROS), tomorrow(3, IN_BATCHES), tomorrow(4, index)]
+    assert await migrate(empty, CLOCK, carried) == carried
+    assert [row[0] for row in await empty.all("SELECT a FROM one ORDER BY a")] == [1, 7, 7, 7, 7]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_every_migration_says_beside_whom_it_can_run(engine: Engine) -> None:
+    for one in shipped(engine)[28:]:
+        assert one.compatible_from is not None, one.name
+        assert one.compatible_from < one.number

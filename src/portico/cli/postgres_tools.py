@@ -40,7 +40,7 @@ def restore(url: str, source: Path) -> None:
     )
 
 
-def ledger(source: Path, schema: str) -> list[tuple[int, str, str]]:
+def ledger(source: Path, schema: str) -> list[tuple[int, str, str, int | None]]:
     """What was applied to one schema of what `dump` wrote, as `migrate.due` takes it; empty where
     it holds no Portico. Touches no database. Raises `CommandError`."""
     told = _run(
@@ -49,12 +49,20 @@ def ledger(source: Path, schema: str) -> list[tuple[int, str, str]]:
         os.environ,
     )
     rows = re.search(
-        r"^COPY \S+ \(number, name, checksum, applied_at\) FROM stdin;\n(.*?)^\\\.$",
+        r"^COPY \S+ \(number, name, checksum, applied_at(?:, compatible_from)?\) FROM stdin;\n"
+        r"(.*?)^\\\.$",
         told,
         re.MULTILINE | re.DOTALL,
     )
-    found = re.findall(r"^([0-9]{1,9})\t(\w+)\t(\w+)\t", rows[1] if rows else "", re.MULTILINE)
-    return [(int(number), name, checksum) for number, name, checksum in found]
+    found = re.findall(
+        r"^([0-9]{1,9})\t(\w+)\t(\w+)\t[^\t\n]*(?:\t([0-9]{1,9}))?",
+        rows[1] if rows else "",
+        re.MULTILINE,
+    )
+    return [
+        (int(number), name, checksum, int(compatible) if compatible else None)
+        for number, name, checksum, compatible in found
+    ]
 
 
 def check_version(program: str, server: int) -> None:

@@ -2,7 +2,9 @@
 
 from portico.storage.database import Transaction
 
-_INSERT = "INSERT INTO challenges VALUES (:hash, :session_id, :expires_at)"
+_INSERT = """
+INSERT INTO challenges (token_hash, session_id, expires_at)
+VALUES (:hash, :session_id, :expires_at)"""
 # Single use: of any number that come back at once exactly one finds the row.
 _TAKE = """
 DELETE FROM challenges

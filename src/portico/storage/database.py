@@ -149,6 +149,11 @@ class Database(Reader, Protocol):
         """Makes the place, where the engine needs one, for the first migration's tables."""
         ...
 
+    async def apart(self, tx: Transaction, sql: str) -> None:
+        """Runs one statement of a migration beside `tx` and outside of any transaction, for up to
+        an hour; in `tx` where the engine knows nothing else."""
+        ...
+
     async def close(self) -> None:
         """Closes every connection; what was committed stays."""
         ...

@@ -1,15 +1,43 @@
-"""Migrations: numbered SQL files, forward only, checksummed, in one transaction under a lock."""
+"""Migrations: numbered SQL files, forward only, checksummed, one process at a time.
 
-import hashlib
-from collections.abc import Iterable, Sequence
+A new database gets all of them in one transaction. One that may be in use gets each in one of its
+own, which keeps its locks for a moment and waits for them no longer than a second: all who come
+after it wait too.
+
+A file's header may have these lines, each of its own:
+
+    -- compatible from: 28    a process whose newest migration is 28, or a later one, may run beside
+    -- in batches             one statement, RETURNING a row for each that it changes, which is run
+                              again, each time in a transaction of its own, until it changes none
+    -- concurrently           PostgreSQL: each statement on its own, outside of any transaction
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 
+from portico.domain.errors import Unavailable
 from portico.domain.times import Clock
-from portico.storage.database import Database, Engine, Reader
+from portico.storage.database import Contended, Database, Engine, Reader, Transaction
+
+LOCK_ATTEMPTS = 120
+"""How often a migration that finds no lock within a second is tried."""
+
+LOCK_PAUSE_SECONDS = 4.0
+"""Between two attempts, for whoever waited behind the last."""
+
+BREATH_SECONDS = 0.05
+"""Between two batches, for whoever else writes, and between two looks at another process's."""
+
+_COMPATIBLE = re.compile(r"^-- compatible from: ([0-9]+)$", re.MULTILINE)
+_IN_BATCHES = re.compile(r"^-- in batches$", re.MULTILINE)
+_CONCURRENTLY = re.compile(r"^-- concurrently$", re.MULTILINE)
 
 
 class MigrationError(Exception):
@@ -26,27 +54,53 @@ class Migration(msgspec.Struct, frozen=True):
     @property
     def checksum(self) -> str:
         """SHA-256 of the file's text, in hexadecimal."""
-        return hashlib.sha256(self.sql.encode()).hexdigest()
+        return sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def compatible_from(self) -> int | None:
+        """The newest migration that a process must know at least to run beside this one; None where
+        none that does not know it may."""
+        found = _COMPATIBLE.search(self.sql)
+        return int(found[1]) if found else None
 
 
-# Several workers may start at once. SQLite's write transaction is exclusive by itself.
-_LOCK = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(7041776)"}
+# Whoever waited for the lock would hold a snapshot, for whose end an index waits that is built
+# concurrently. SQLite's write transaction is exclusive by itself.
+_ALONE = {
+    "sqlite": "SELECT true",
+    "postgres": "SELECT pg_try_advisory_xact_lock(7041776)"
+    " FROM set_config('lock_timeout', '1s', true)",
+}
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     number BIGINT PRIMARY KEY,
     name TEXT NOT NULL,
     checksum TEXT NOT NULL,
-    applied_at BIGINT NOT NULL
+    applied_at BIGINT NOT NULL,
+    compatible_from BIGINT
 )"""
-_HAS_LEDGER = {
-    "sqlite": "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations'",
-    "postgres": "SELECT 1 FROM pg_tables"
-    " WHERE schemaname = current_schema() AND tablename = 'schema_migrations'",
+_ADD_COLUMN = "ALTER TABLE schema_migrations ADD COLUMN compatible_from BIGINT"
+LEDGER_COLUMNS = {
+    "sqlite": "SELECT name FROM pragma_table_info('schema_migrations')",
+    "postgres": "SELECT column_name FROM information_schema.columns"
+    " WHERE table_schema = current_schema() AND table_name = 'schema_migrations'",
 }
-APPLIED = "SELECT number, name, checksum FROM schema_migrations ORDER BY number"
-"""What the ledger says was applied: rows as `due` takes them."""
+"""The names of the ledger's columns, one a row; none where there is no ledger."""
 
-_RECORD = "INSERT INTO schema_migrations VALUES (:number, :name, :checksum, :now)"
+_RECORD = """
+INSERT INTO schema_migrations (number, name, checksum, applied_at, compatible_from)
+VALUES (:number, :name, :checksum, :now, :compatible_from)"""
+
+
+def applied_of(columns: Iterable[Sequence[Any]]) -> str | None:
+    """The statement for what a ledger with these columns says was applied: rows as `due` takes
+    them. None where there is no ledger."""
+    names = {row[0] for row in columns}
+    compatible = "compatible_from" if "compatible_from" in names else "NULL"
+    statement = (
+        f"SELECT number, name, checksum, {compatible} FROM schema_migrations ORDER BY number"
+    )
+    return statement if names else None
 
 
 @cache
@@ -65,22 +119,54 @@ async def pending(db: Database) -> list[Migration]:
 
 
 async def migrate(
-    db: Database, clock: Clock, carried: Sequence[Migration] | None = None
+    db: Database,
+    clock: Clock,
+    carried: Sequence[Migration] | None = None,
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> list[Migration]:
     """Brings the database up to this program and returns what it applied.
 
-    `carried` are another program's migrations, in place of this one's. Raises `MigrationError`
-    when the database is newer than the program, or when a migration that was applied is not the
-    one that the program carries.
+    `carried` are another program's migrations, in place of this one's; `wait` waits for so many
+    seconds. Raises `MigrationError` when the database is newer than the program and not compatible
+    with it, or when a migration that was applied is not the one that the program carries; and
+    `Unavailable`, where others hold a lock for ten minutes too.
     """
     await db.prepare()
+    carried = shipped(db.engine) if carried is None else carried
+    applied: list[Migration] = []
+    refused = 0
+    while await _pending(db, db.engine, carried):
+        try:
+            done = await _step(db, clock, carried)
+        except (Contended, Unavailable) as error:
+            refused += 1
+            is_locked = isinstance(error, Contended) or error.why == "locked"
+            if not is_locked or refused == LOCK_ATTEMPTS:
+                raise
+            await wait(LOCK_PAUSE_SECONDS)
+            continue
+        applied += done
+        if not done:
+            await wait(BREATH_SECONDS)
+    return applied
+
+
+async def _step(db: Database, clock: Clock, carried: Sequence[Migration]) -> list[Migration]:
+    """Applies all to a new database, and the next to any other; returns what is through with, which
+    is nothing after a batch, or while another process migrates."""
     async with db.transaction() as tx:
-        await tx.one(_LOCK[db.engine])
-        pending = await _pending(tx, db.engine, shipped(db.engine) if carried is None else carried)
-        if pending:
-            await tx.script(_LEDGER)
-        for migration in pending:
-            await tx.script(migration.sql)
+        alone = await tx.one(_ALONE[db.engine])
+        due = await _pending(tx, db.engine, carried) if alone and alone[0] else []
+        if not due:
+            return []
+        is_new = len(due) == len(carried)
+        columns = [row[0] for row in await tx.all(LEDGER_COLUMNS[db.engine])]
+        is_old = columns and "compatible_from" not in columns
+        await tx.script(_ADD_COLUMN if is_old else _LEDGER)
+        due = due if is_new else due[:1]
+        for migration in due:
+            if not await _is_through(db, tx, migration, is_new=is_new):
+                return []
             await tx.run(
                 _RECORD,
                 {
@@ -88,28 +174,51 @@ async def migrate(
                     "name": migration.name,
                     "checksum": migration.checksum,
                     "now": clock(),
+                    "compatible_from": migration.compatible_from,
                 },
             )
-    return pending
+    return due
+
+
+async def _is_through(db: Database, tx: Transaction, migration: Migration, *, is_new: bool) -> bool:
+    """Applies a migration, or a batch of it to a database that is not new; False where there may be
+    more batches."""
+    sql = migration.sql
+    if _IN_BATCHES.search(sql):
+        while await tx.all(sql):
+            if not is_new:
+                return False
+    elif not _CONCURRENTLY.search(sql):
+        await tx.script(sql)
+    elif is_new:
+        await tx.script(sql.replace(" CONCURRENTLY", ""))
+    else:
+        for statement in filter(str.strip, sql.split(";")):
+            await db.apart(tx, statement)
+    return True
 
 
 async def _pending(reader: Reader, engine: Engine, carried: Sequence[Migration]) -> list[Migration]:
-    applied = await reader.all(APPLIED) if await reader.one(_HAS_LEDGER[engine]) else []
-    return due(applied, carried)
+    statement = applied_of(await reader.all(LEDGER_COLUMNS[engine]))
+    return due(await reader.all(statement) if statement else [], carried)
 
 
 def due(applied: Iterable[Sequence[Any]], carried: Sequence[Migration]) -> list[Migration]:
     """Those of the migrations `carried` that the rows `applied` of a ledger do not name.
 
-    Raises `MigrationError` for a row that none of them is.
+    Raises `MigrationError` for a row that none of them is, unless it says that it is compatible.
     """
     known = {migration.number: migration for migration in carried}
+    newest = max(known, default=0)
     done = set()
-    for number, name, checksum in applied:
+    for number, name, checksum, compatible_from in applied:
         if number not in known:
+            if compatible_from is not None and newest >= compatible_from:
+                continue
             raise MigrationError(
                 f"The database has migration {number} ({name}), which this program does not know: "
-                "it was written by a newer Portico. Start that version, or restore a backup."
+                "it was written by a newer Portico, beside which this one cannot run. "
+                "Start that version, or restore a backup."
             )
         if known[number].checksum != checksum:
             raise MigrationError(

@@ -10,7 +10,7 @@ import asyncpg
 
 from portico.domain.errors import Unavailable
 from portico.storage.bell import Bell
-from portico.storage.database import Engine, PoolUse, Reader
+from portico.storage.database import Engine, PoolUse, Reader, Transaction
 from portico.storage.parts import Part
 from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts
 from portico.storage.postgres_pool import Pool, Reads
@@ -19,6 +19,7 @@ from portico.storage.postgres_statements import (
     NOT_PREPARED,
     OUTAGES,
     REFUSED_PREPARED,
+    SCRIPT_SECONDS,
     Statements,
     faults,
 )
@@ -119,6 +120,17 @@ class PostgresDatabase:
             await tx.one(_LOCK)
             if await tx.one(_HAS_SCHEMA, {"schema": self._schema}) is None:
                 await tx.script(f'CREATE SCHEMA "{self._schema}"')
+
+    async def apart(self, tx: Transaction, sql: str) -> None:
+        await tx.script(
+            "SELECT 1"
+        )  # else its last snapshot stays, for whose end an index would wait
+        with faults():
+            connection = await self._direct.connect()
+            try:
+                await connection.execute(sql, timeout=SCRIPT_SECONDS)
+            finally:
+                connection.terminate()
 
     async def close(self) -> None:
         if self._listener is not None:

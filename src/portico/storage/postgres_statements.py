@@ -99,7 +99,8 @@ def faults() -> Iterator[None]:
     except REFUSED_PREPARED as error:
         raise Unavailable(NOT_PREPARED, retry_after=2) from error
     except OUTAGES as error:
-        raise Unavailable("The database is busy or out of reach.", retry_after=2) from error
+        why = "locked" if isinstance(error, asyncpg.LockNotAvailableError) else "silent"
+        raise Unavailable("The database is busy or out of reach.", 2, why) from error
 
 
 class Statements:

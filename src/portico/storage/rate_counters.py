@@ -9,7 +9,8 @@ Counter = tuple[str, int, int, int, int]
 
 _ALL = "SELECT caller, minute, minute_count, day, day_count FROM rate_counters WHERE day >= :day"
 _SAVE = """
-INSERT INTO rate_counters VALUES (:caller, :minute, :minute_count, :day, :day_count)
+INSERT INTO rate_counters (caller, minute, minute_count, day, day_count)
+VALUES (:caller, :minute, :minute_count, :day, :day_count)
 ON CONFLICT (caller) DO UPDATE SET minute = excluded.minute,
     minute_count = excluded.minute_count, day = excluded.day, day_count = excluded.day_count"""
 

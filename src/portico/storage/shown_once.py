@@ -2,7 +2,9 @@
 
 from portico.storage.database import Transaction
 
-_INSERT = "INSERT INTO shown_once VALUES (:hash, :user_id, :page, :expires_at)"
+_INSERT = """
+INSERT INTO shown_once (token_hash, user_id, page, expires_at)
+VALUES (:hash, :user_id, :page, :expires_at)"""
 # Single use: of concurrent visits, whatever process serves them, exactly one finds the row.
 _TAKE = """
 DELETE FROM shown_once WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now

@@ -25,6 +25,7 @@ from portico.storage.database import (
     PoolUse,
     Reader,
     Row,
+    Transaction,
     Undo,
     UniqueViolation,
 )
@@ -133,6 +134,9 @@ class SqliteDatabase:
 
     async def prepare(self) -> None:
         """The file is place enough."""
+
+    async def apart(self, tx: Transaction, sql: str) -> None:
+        await tx.script(sql)
 
     async def close(self) -> None:
         if self._watch is not None:

@@ -5,12 +5,9 @@ from typing import Any
 
 import apsw
 
-from portico.storage.migrate import APPLIED
+from portico.storage.migrate import LEDGER_COLUMNS, applied_of
 
 BUSY_MILLISECONDS = 5000
-
-
-_HAS_LEDGER = "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations' AND type = 'table'"
 
 
 class FileError(Exception):
@@ -67,9 +64,8 @@ def ledger(path: Path) -> list[tuple[Any, ...]]:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(BUSY_MILLISECONDS)
-            if not connection.execute(_HAS_LEDGER).fetchall():
-                return []
-            return connection.execute(APPLIED).fetchall()
+            applied = applied_of(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
+            return connection.execute(applied).fetchall() if applied else []
         finally:
             connection.close()
     except apsw.Error as error:

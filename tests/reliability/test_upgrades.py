@@ -1,0 +1,214 @@
+"""While a newer release migrates, an older one serves beside it: nothing fails, nothing stalls.
+
+The older release is this program. The newer one is this program with migrations of tomorrow.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from driving import Api, Caller, FakeClock, settings_for
+from portico.engines import LIVE, database
+from portico.storage.database import Database
+from portico.storage.migrate import Migration, MigrationError, migrate, shipped
+from servers import PostgresServer
+
+PRODUCTS = 2_000
+STALL_SECONDS = 2.0
+
+_FILL = {
+    "sqlite": "WITH RECURSIVE numbers (n) AS"
+    " (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :many)",
+    "postgres": "WITH numbers AS (SELECT n FROM generate_series(1, :many) AS n)",
+}
+_PRODUCTS = """
+INSERT INTO products (name, description, category, price, currency, stock_quantity, status, images,
+    metadata, created_at, updated_at)
+SELECT 'Lamp', '', 'light', 10000, 'USD', 0, 'active', '[]', '{}', n, n FROM numbers"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def older(
+    request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path
+) -> AsyncIterator[Api]:
+    """The older release, with products, on a database that nobody else has."""
+    url = {"PORTICO_DATABASE_URL": postgres.fresh_database()} if "post" in request.param else {}
+    api = Api(settings_for(tmp_path, url))
+    await api.start()
+    async with api.live.db.transaction() as tx:
+        await tx.run(_FILL[request.param] + _PRODUCTS, {"many": PRODUCTS})
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+@pytest.fixture
+async def other(older: Api) -> AsyncIterator[Database]:
+    """The live database as the newer release has it."""
+    other = database(older.settings, LIVE)
+    await other.open()
+    yield other
+    await other.close()
+
+
+def of_tomorrow(
+    db: Database, *texts: str, header: str = "-- compatible from: {newest}\n"
+) -> list[Migration]:
+    """What this program carries, and further migrations with this header."""
+    carried = shipped(db.engine)
+    newest = carried[-1].number
+    added = [
+        Migration(newest + n, "of_tomorrow", header.format(newest=newest) + text)
+        for n, text in enumerate(texts, 1)
+    ]
+    return [*carried, *added]
+
+
+def expanding(db: Database) -> list[Migration]:
+    """A column that is filled in batches, and an index of it."""
+    concurrently = {"sqlite": "", "postgres": "CONCURRENTLY "}[db.engine]
+    return of_tomorrow(
+        db,
+        "ALTER TABLE products ADD COLUMN weight INTEGER NOT NULL DEFAULT 0;",
+        """-- in batches
+UPDATE products SET weight = 5 WHERE id IN (
+    SELECT id FROM products WHERE weight = 0 AND name = 'Lamp' ORDER BY id LIMIT 200
+) RETURNING 1""",
+        f"""-- concurrently
+DROP INDEX {concurrently}IF EXISTS products_by_weight;
+CREATE INDEX {concurrently}products_by_weight ON products (weight, id);
+""",
+    )
+
+
+class Load:
+    """What clients of the older release do all the time, and what came of it."""
+
+    def __init__(self, api: Api, caller: Caller) -> None:
+        self._api = api
+        self._caller = caller
+        self._numbers = itertools.count()
+        self.faults: list[str] = []
+        self.longest = 0.0
+        self.answered = 0
+
+    @asynccontextmanager
+    async def going_on(self) -> AsyncIterator[None]:
+        """Several clients read, make and change products meanwhile."""
+        clients = [
+            asyncio.create_task(self._repeat(what))
+            for what in (self._read, self._write, self._change)
+        ]
+        try:
+            yield
+            await self.more(len(clients))
+        finally:
+            for client in clients:
+                client.cancel()
+            await asyncio.gather(*clients, return_exceptions=True)
+        assert self.faults == []
+        assert self.longest < STALL_SECONDS
+
+    async def more(self, many: int) -> None:
+        """Returns once so many more requests were answered."""
+        enough = self.answered + many
+        async with asyncio.timeout(20):
+            while self.answered < enough:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+
+    async def _repeat(self, what: Callable[[], Awaitable[httpx.Response]]) -> None:
+        while True:
+            began = time.monotonic()
+            answer = await what()
+            self.longest = max(self.longest, time.monotonic() - began)
+            self.answered += 1
+            if answer.status_code not in (200, 201):
+                self.faults.append(answer.text)
+            await asyncio.sleep(0.002)
+
+    async def _read(self) -> httpx.Response:
+        number = next(self._numbers)
+        return await self._caller.get(
+            f"/products?page={1 + number % 50}" if number % 2 else f"/products/{1 + number % 99}"
+        )
+
+    async def _write(self) -> httpx.Response:
+        return await self._caller.post(
+            "/products", json={"name": "Chair", "category": "light", "price": 1, "currency": "USD"}
+        )
+
+    async def _change(self) -> httpx.Response:
+        number = next(self._numbers)
+        return await self._caller.patch(
+            f"/products/{1 + number % PRODUCTS}",
+            json={"name": "Chair", "category": "light", "price": number, "currency": "USD"},
+        )
+
+
+async def test_an_older_release_serves_and_comes_back_while_a_newer_one_migrates(
+    older: Api, other: Database
+) -> None:
+    load = Load(older, await older.caller())
+    carried = expanding(other)
+    applied: list[Migration] = []
+    async with load.going_on():
+        await load.more(20)  # with statements that are prepared
+        for known in range(len(carried) - 2, len(carried) + 1):
+            applied += await migrate(other, older.clock, carried[:known])
+            again = Api(older.settings)
+            await again.start()
+            await again.stop()
+    assert applied == carried[-3:]
+    left = "SELECT count(*) FROM products WHERE name = 'Lamp' AND weight = 0"
+    assert [tuple(row) for row in await other.all(left)] == [(0,)]
+    assert await migrate(other, older.clock, carried) == []
+
+
+async def test_an_older_release_refuses_to_start_where_a_migration_says_nothing_of_it(
+    older: Api, other: Database
+) -> None:
+    load = Load(older, await older.caller())
+    carried = of_tomorrow(other, "CREATE TABLE tomorrow (a BIGINT);", header="")
+    async with load.going_on():
+        assert await migrate(other, older.clock, carried) == carried[-1:]
+        again = Api(older.settings)
+        with pytest.raises(
+            MigrationError, match=r"of_tomorrow.*newer Portico, beside which this one cannot run"
+        ):
+            await again.start()
+        await again.portico.close()
+
+
+async def test_a_migration_that_finds_a_table_in_use_holds_up_nobody_for_long(
+    older: Api, other: Database
+) -> None:
+    if other.engine == "sqlite":
+        pytest.skip("no reader holds up a writer there")
+    load = Load(older, await older.caller())
+    carried = of_tomorrow(other, "ALTER TABLE products ADD COLUMN weight INTEGER;")
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+        assert (await other.all("SELECT count(*) FROM schema_migrations"))[0][0] == len(carried) - 1
+        release.set()
+        await holding
+
+    async def hold() -> None:
+        async with older.live.db.transaction() as tx:
+            await tx.run("LOCK TABLE products IN ACCESS SHARE MODE")
+            held.set()
+            await release.wait()
+
+    held, release = asyncio.Event(), asyncio.Event()
+    holding = asyncio.create_task(hold())
+    await held.wait()
+    async with load.going_on():
+        assert await migrate(other, FakeClock(), carried, pause) == carried[-1:]
+    assert paused == [4.0]
