@@ -22,6 +22,7 @@ from bench import (
     kept,
     latency,
     signing_in,
+    stores,
     throughput,
     views,
     webhooks,
@@ -51,6 +52,7 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "cursor": events.cursor,
     "library": client_library.library,
     "view": views.view,
+    "stores": stores.stores,
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 OPEN_FILES = 8192

@@ -93,7 +93,12 @@ class Running:
 
     def cpu_seconds(self) -> float:
         """Processor time that the process and all its descendants have used so far."""
-        return sum(_cpu_seconds(pid) for pid in _tree(self.process.pid))
+        return cpu_seconds(self.process.pid)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process and all its descendants have used so far."""
+    return sum(_cpu_seconds(one) for one in _tree(pid))
 
 
 def _tree(pid: int) -> list[int]:
@@ -113,8 +118,12 @@ def _resident_kib(pid: int) -> int:
 
 
 def _cpu_seconds(pid: int) -> float:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        return 0.0
     # The name, which may hold spaces, ends at the last bracket; user and system time follow.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -1,0 +1,189 @@
+"""A row of what capacity is reckoned with: what a request costs Portico, PostgreSQL and Redis, and
+how many bytes a row of each kind takes with its indexes."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import asyncpg
+from bench import catalog, portico, postgres
+from bench.load import Request, wrk
+from bench.servers import BenchError, Running, cpu_seconds, free_port, on_server_cpu, stop
+from bench.workshop import Workshop
+from valkey import Valkey
+from valkey.exceptions import ValkeyError
+
+PRODUCTS = 10_000
+ACCOUNTS = 400
+KEYS = 1_000
+WRITES = 500
+CALLERS = 5_000
+START_TRIES = 500
+
+TABLES = {
+    "product": ("products", "product_words"),
+    "account": ("users",),
+    "key": ("api_keys",),
+    "event": ("events",),
+    "audit entry": ("audit",),
+    "kept answer": ("idempotency_keys",),
+}
+"""What a row of each kind is in the database; it is counted in the first table."""
+
+REQUESTS = {
+    "GET": Request(portico.PRODUCT, high=PRODUCTS),
+    "list": Request(portico.FIRST_PAGE),
+    "POST": Request(portico.PRODUCTS, "POST", catalog.new_product(), high=10**8, digits=9),
+}
+
+
+def stores(shop: Workshop) -> None:
+    """One worker with PostgreSQL and Redis, plain as behind a proxy."""
+    with postgres.cluster(shop.directory.parent) as url, _redis(shop) as counters:
+        shop.say(f"portico products import, {PRODUCTS:,} products, PostgreSQL")
+        data = portico.prepare(
+            shop.fresh("portico-stores"), shop.catalogue(PRODUCTS), PRODUCTS, url
+        )
+        address = f"redis://127.0.0.1:{counters.get_connection_kwargs()['port']}/0"
+        data = replace(data, environment={**data.environment, "PORTICO_VALKEY_URL": address})
+        with portico.serving(data, shop.log, tls_on=False) as server:
+            shop.say("stores: accounts, keys, writes")
+            _fill(server)
+            _note_rows(shop, url)
+            _note_requests(shop, server, url, counters)
+            _note_callers(shop, server, counters)
+
+
+def _note_requests(shop: Workshop, server: Running, url: str, counters: Any) -> None:
+    postmaster, redis = asyncio.run(_postmaster(url)), int(counters.info("server")["process_id"])
+    parties: dict[str, Callable[[], float]] = {
+        "Portico": server.cpu_seconds,
+        "PostgreSQL": partial(cpu_seconds, postmaster),
+        "Redis": partial(cpu_seconds, redis),
+    }
+    for name, request in REQUESTS.items():
+        wrk(server.address, request, 1, seed=0)
+        log = asyncio.run(_written(url))
+        used = {party: -told() for party, told in parties.items()}
+        sample = wrk(server.address, request, shop.report.seconds, seed=1)
+        if sample.void:
+            raise BenchError(f"{name}: {sample.refused} refused, {sample.broken} broken")
+        for party, told in parties.items():
+            cost = (used[party] + told()) * 1e6 / sample.requests
+            shop.note("stores", f"{name}: {party}", cost, "µs")
+        if request.method == "POST":
+            log = asyncio.run(_written(url)) - log
+            shop.note("stores", f"{name}: write-ahead log", log / sample.requests, "B")
+        else:
+            sent = len(server.address.get(request.path.replace("{N}", "1"))[1])
+            shop.note("stores", f"{name}: answer", sent, "B")
+
+
+def _note_rows(shop: Workshop, url: str) -> None:
+    for kind, size in asyncio.run(_bytes_a_row(url)).items():
+        shop.note("stores", f"{kind}: row and indexes", size, "B")
+
+
+def _note_callers(shop: Workshop, server: Running, counters: Any) -> None:
+    """A caller is counted by minute and by day; a stranger's address is counted like an account."""
+    before = counters.info("memory")["used_memory"]
+    connection = server.address.connect()
+    for number in range(CALLERS):
+        address = f"198.{18 + number // 65_536}.{number // 256 % 256}.{number % 256}"
+        sent = {"X-Forwarded-Proto": "https", "X-Forwarded-For": address}
+        connection.request("GET", portico.FIRST_PAGE, headers=sent)
+        connection.getresponse().read()
+    connection.close()
+    used = counters.info("memory")["used_memory"] - before
+    shop.note("stores", "caller: Redis", used / CALLERS, "B")
+
+
+def _fill(server: Running) -> None:
+    """Makes accounts, keys, and writes with an `Idempotency-Key`."""
+    connection = server.address.connect()
+
+    def post(path: str, body: object, **headers: str) -> None:
+        sent = {**server.address.headers, "Content-Type": "application/json", **headers}
+        connection.request("POST", path, json.dumps(body), sent)
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status != 201:
+            raise BenchError(f"POST {path}: {answer.status} {said[:300]!r}")
+
+    for number in range(ACCOUNTS):
+        person = {"name": f"Person {number}", "email": f"person-{number}@example.com"}
+        post("/v1/users", {**person, "password": secrets.token_urlsafe()})
+    for number in range(KEYS):
+        post("/v1/api-keys", {"name": f"Key {number}", "type": "live"})
+    product = json.loads(catalog.new_product())
+    for number in range(WRITES):
+        key = {"Idempotency-Key": secrets.token_hex(16)}
+        post(portico.PRODUCTS, {**product, "name": f"Kept {number}"}, **key)
+    connection.close()
+
+
+async def _bytes_a_row(url: str) -> dict[str, float]:
+    connection = await asyncpg.connect(url)
+    await connection.execute("SET search_path TO portico_live")
+    found = {}
+    for kind, tables in TABLES.items():
+        sizes = [
+            await connection.fetchval("SELECT pg_total_relation_size($1::text::regclass)", table)
+            for table in tables
+        ]
+        rows = await connection.fetchval(f"SELECT count(*) FROM {tables[0]}")  # noqa: S608 - ours
+        found[kind] = sum(sizes) / rows
+    await connection.close()
+    return found
+
+
+async def _written(url: str) -> int:
+    """How many bytes of write-ahead log there have been."""
+    connection = await asyncpg.connect(url)
+    told: int = await connection.fetchval(
+        "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+    )
+    await connection.close()
+    return told
+
+
+async def _postmaster(url: str) -> int:
+    """The process that is the parent of all of PostgreSQL's."""
+    connection = await asyncpg.connect(url)
+    told: str = await connection.fetchval("SELECT pg_read_file('postmaster.pid')")
+    await connection.close()
+    return int(told.split()[0])
+
+
+@contextlib.contextmanager
+def _redis(shop: Workshop) -> Iterator[Any]:
+    """A client of a Redis or Valkey of the benchmark's own, on the server's core."""
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None:
+        raise BenchError("there is no redis-server here: apt-get install redis-server")
+    port = free_port()
+    argv = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir"]
+    process = subprocess.Popen(
+        on_server_cpu([*argv, str(shop.directory)]),
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    client: Any = Valkey(port=port, decode_responses=True)
+    try:
+        for _ in range(START_TRIES):
+            with contextlib.suppress(ValkeyError):
+                client.ping()
+                break
+            time.sleep(0.01)
+        yield client
+    finally:
+        client.close()
+        stop(process)
