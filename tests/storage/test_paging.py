@@ -9,6 +9,7 @@ from driving import NOON
 from portico.storage.database import Database, Params
 from portico.storage.listing import DEEP, Listing, Order
 from portico.storage.table import Table
+from portico.storage.users import Users
 from storage.recording import recorded
 
 COUNT = 3 * DEEP + 7
@@ -111,6 +112,33 @@ async def test_every_page_is_that_of_a_plain_list(
     for number, _, role in filled[2]:
         if number in moved:
             await give_role(database, {number}, role)
+
+
+WALKED = {
+    ("created_at", None): "users_by_created_at",
+    ("email_key", None): "sqlite_autoindex_users_1",
+    ("name_key", None): "users_by_name",
+    ("created_at", "editor"): "users_by_role_and_time",
+    ("email_key", "editor"): "users_by_role_and_email",
+    ("name_key", "editor"): "users_by_role_and_name",
+}
+
+
+async def test_a_page_of_users_is_found_in_the_index_of_its_order(
+    filled: tuple[Database, Listing[Item], list[Row]],
+) -> None:
+    database, _, _ = filled
+    if database.engine == "postgres":  # its planner knows how many there are
+        return
+    asked = recorded(database)
+    database.all = asked.all  # type: ignore[method-assign]  # a page may be read at once
+    users = Users(database)
+    for (column, role), index in WALKED.items():
+        order = Order(column, descending=False)
+        page = await users.page(role=role, order=order, offset=0, limit=5)
+        for offset, behind in ((0, None), (DEEP + 1, None), (0, page.next)):
+            await users.page(role=role, order=order, offset=offset, limit=5, behind=behind)
+            assert f"INDEX {index}" in await asked.plan()
 
 
 async def test_each_list_remembers_its_own_length(
