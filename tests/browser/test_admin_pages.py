@@ -124,6 +124,13 @@ async def test_the_audit_log_is_filtered_and_paged(
             assert action == "user.changed"
         await page.get_by_role("link", name="Newest").click()
         await expect(rows).to_have_count(25)
+        until = page.get_by_label("To (UTC)")
+        await until.click()
+        if script:
+            await expect(until).to_have_attribute("type", "date")
+        await until.fill("2020-01-31")
+        await page.get_by_role("button", name="Filter").click()
+        await expect(page.get_by_text("0 entries")).to_be_visible()
 
 
 async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, boss: Person) -> None:
