@@ -208,6 +208,19 @@ async def test_a_second_directory_shares_the_secret_or_refuses_to_start(
     await other.close()
 
 
+async def test_nobody_rotates_what_they_cannot_open(api: Api, visitor: Visitor) -> None:
+    before = await published(visitor)
+    (api.settings.data / SECRET_FILE).rename(api.settings.data / "elsewhere")
+    command = Portico(api.settings, clock=api.clock)
+    await command.connect()
+    for at_once in (False, True):
+        with pytest.raises(Unavailable, match="another secret"):
+            await command.live.signer.rotate(OPERATOR, at_once=at_once)
+    await command.close()
+    (api.settings.data / "elsewhere").rename(api.settings.data / SECRET_FILE)
+    assert await published(visitor) == before
+
+
 async def test_a_host_whose_clock_is_behind_makes_no_second_first_key(
     api: Api, visitor: Visitor
 ) -> None:

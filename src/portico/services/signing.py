@@ -78,11 +78,7 @@ class Signer:
         if self._signing() is not None:
             return True
         if self._rows and self._wiring.is_shared:
-            raise Unavailable(
-                "The database was made with another secret than this host has: give it that of the"
-                " others by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY, such"
-                " as a copy of secret.key in the first host's data directory."
-            )
+            raise _another_secret()
         return False
 
     def sign(self, claims: dict[str, Any], now: int) -> str:
@@ -124,10 +120,12 @@ class Signer:
         """Makes the next key and lets the present ones run out.
 
         With `at_once` it signs now and what the others signed fails now: for a key that leaked.
-        Raises `Unavailable` as `ready`.
+        Raises `Unavailable` where the present ones are under another secret: a server that has it
+        could not sign by the next one.
         """
         await self._refresh()
-        self._opens()
+        if self._rows and self._signing() is None:
+            raise _another_secret()
         pair = self._generate()
 
         async def work(change: Change) -> SigningKey:
@@ -190,6 +188,14 @@ class Signer:
             pem = self._vault.open(row.private_key, row.kid)
             self._private[row.kid] = None if pem is None else _private_key(pem)
         return self._private[row.kid]
+
+
+def _another_secret() -> Unavailable:
+    return Unavailable(
+        "The database was made with another secret than this host has: give it that of the others"
+        " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY, such as a copy of"
+        " secret.key in the first host's data directory."
+    )
 
 
 def _private_key(pem: bytes) -> RSAKey:
