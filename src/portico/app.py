@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from portico.contract.audit import rows as audit_rows
 from portico.contract.events import delivered, published
 from portico.domain.errors import Unavailable
 from portico.domain.networks import Destinations
@@ -26,6 +27,7 @@ from portico.http.representations import Representations
 from portico.http.routing import Mount, Router
 from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
+from portico.jobs.audit import RemoveAudit
 from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mails import SendMails
@@ -133,6 +135,8 @@ class Portico:
             is_shared=settings.database_url is not None or is_given(settings),
             uploads=settings.data / "uploads" / name,
             events_days=settings.events_days,
+            audit_days=settings.audit_days,
+            audit_archive=settings.audit_archive,
             require_second_factor=settings.require_second_factor,
             has_mail_server=settings.smtp_url is not None,
             sign_up=settings.sign_up,
@@ -287,6 +291,8 @@ class Server:
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "requests", STORE_PERIOD, store.run, last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
+            removing = RemoveAudit(env, self._process, partial(audit_rows, "ndjson"))
+            yield Job(env.name, "audit", TIDY_PERIOD, removing.run)
             yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
             yield Job(env.name, "uploads", 0, TakeUploads(env, self._portico.live).run)

@@ -69,6 +69,8 @@ def environment(api: Api, database: Database) -> Environment:
         is_shared=False,
         uploads=api.live.uploads_directory,
         events_days=30,
+        audit_days=None,
+        audit_archive=None,
         has_mail_server=False,
         sign_up=False,
         sign_up_domains=(),

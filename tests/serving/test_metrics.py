@@ -45,6 +45,7 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
         "imports",
         "mails",
         "reminders",
+        "audit",
         "requests",
         "streams",
         "tidy",

@@ -45,3 +45,8 @@ def day(text: str) -> int:
     except ValueError:
         raise BrokenRule("must be a date such as 2027-01-31") from None
     return (begins - _EPOCH) // timedelta(milliseconds=1)
+
+
+def date(number: int) -> str:
+    """The day of this number since the epoch, such as 2027-01-31."""
+    return (_EPOCH + timedelta(days=number)).date().isoformat()

@@ -33,6 +33,8 @@ class Environment(Stores):
         self.destinations = wiring.destinations
         self.uploads_directory = wiring.uploads
         self.events_days = wiring.events_days
+        self.audit_days = wiring.audit_days
+        self.audit_archive = wiring.audit_archive
         self.require_second_factor = wiring.require_second_factor
         self.has_mail_server = wiring.has_mail_server
         self.sign_up = wiring.sign_up

@@ -61,6 +61,10 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     uploads: Path
     """The directory of files on their way in."""
     events_days: int
+    audit_days: int | None
+    """After how many days entries of the audit log are removed; None: none is."""
+    audit_archive: Path | None
+    """Where they are exported before."""
     require_second_factor: str
     """Who must have a second factor: `off` (nobody), `admins` or `all`."""
     has_mail_server: bool

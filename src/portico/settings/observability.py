@@ -1,17 +1,37 @@
 """What the operator sees of it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from portico.domain.networks import Network
-from portico.settings.declaring import Group, declared
-from portico.settings.values import networks, one_of, switch
+from portico.settings.declaring import Group, SettingError, Sources, declared, named
+from portico.settings.values import networks, one_of, switch, whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Observability(Group):
     """Logs and metrics."""
 
+    audit_days: Annotated[
+        int | None,
+        declared(
+            None,
+            whole(1, 36_500),
+            "days after which entries of the audit log are removed, by whole days of UTC; unset:"
+            " none is",
+            kind=int,
+        ),
+    ]
+    audit_archive: Annotated[
+        Path | None,
+        declared(
+            None,
+            Path,
+            "directory into which a day's entries are exported before they are removed; unset:"
+            " they are not",
+        ),
+    ]
     metrics_allow: Annotated[
         tuple[Network, ...],
         declared(
@@ -32,3 +52,11 @@ class Observability(Group):
     log_requests: Annotated[
         bool, declared("on", switch, "`on` or `off`: one line for each request", kind=bool)
     ]
+
+    def check(self, sources: Sources) -> None:
+        """See `Group`."""
+        if self.audit_archive is not None and self.audit_days is None:
+            raise SettingError(
+                f"{named('audit_archive', sources)} takes what audit_days removes, and that is not"
+                " set: set audit_days (PORTICO_AUDIT_DAYS)"
+            )

@@ -1,6 +1,8 @@
-"""The audit log: written with what it tells of, in the same transaction, and never changed."""
+"""The audit log: written with what it tells of, in the same transaction, never changed, and removed
+by age alone."""
 
 from collections.abc import AsyncIterator
+from itertools import takewhile
 
 import msgspec
 
@@ -8,12 +10,23 @@ from portico.domain.audit import Actor, Entry
 from portico.domain.caller import Principal
 from portico.domain.events.base import Event
 from portico.storage.database import Database, Engine, Transaction
+from portico.storage.expiry import BATCH
 from portico.storage.live_credentials import HOLDS, held
 from portico.storage.table import Table
 
 AUDIT = Table("audit", Entry)
 
 EXPORT_BATCH = 1_000
+
+_OLDEST = f"SELECT {AUDIT.columns} FROM audit WHERE id > :after ORDER BY id LIMIT :limit"
+_RELEASED = "SELECT up_to FROM audit_removed"
+_RELEASE = """
+INSERT INTO audit_removed (one, up_to) VALUES (1, :up_to)
+ON CONFLICT (one) DO UPDATE SET up_to = excluded.up_to"""
+_REMOVE = """
+DELETE FROM audit WHERE id IN (
+    SELECT id FROM audit WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit)
+RETURNING id"""
 
 # In one statement with the line, so that a caller is asked for as late as can be, without a further
 # round trip.
@@ -152,3 +165,23 @@ class Audit:
     async def actions(self) -> list[str]:
         """Every action that an entry tells of, in order."""
         return [str(row[0]) for row in await self._db.slow.all(_ACTIONS)]
+
+    async def oldest(self, after: int, before: int, limit: int) -> list[Entry]:
+        """The first entries past the entry `after`, up to one that is not older than `before`."""
+        rows = await self._db.slow.all(_OLDEST, {"after": after, "limit": limit})
+        return list(takewhile(lambda entry: entry.at < before, AUDIT.read_all(rows)))
+
+    async def released(self) -> int:
+        """Up to which entry the log may be removed, 0 for none."""
+        row = await self._db.one(_RELEASED)
+        return row[0] if row else 0
+
+    async def release(self, tx: Transaction, up_to: int) -> None:
+        """Lets all entries up to this one be removed; for others the database refuses it."""
+        await tx.run(_RELEASE, {"up_to": up_to})
+
+    async def remove(self, tx: Transaction, after: int, up_to: int) -> int:
+        """Removes a few released entries past the entry `after`; returns the last of them, 0 where
+        none is left."""
+        values = {"after": after, "up_to": up_to, "limit": BATCH}
+        return max((row[0] for row in await tx.all(_REMOVE, values)), default=0)

@@ -1,0 +1,136 @@
+"""Removing old entries of the audit log, once they are in the archive, where there is one.
+
+A day's entries go into a file, which is whole and on disk before they are released; what is
+released is removed, a few rows at a time. So whoever is killed in between leaves a file that is
+written once more with the same content, or entries that are removed without another file.
+"""
+
+import asyncio
+import gzip
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from portico.domain.audit import Entry
+from portico.domain.errors import Unavailable
+from portico.domain.times import DAY, date
+from portico.jobs.lease import Lease
+from portico.jobs.runner import Wait
+from portico.services.environment import Environment
+from portico.storage.audit import EXPORT_BATCH
+
+BREATH_SECONDS = 0.01
+"""Between two batches, for whoever else writes."""
+
+Lines = Callable[[Iterable[Entry]], bytes]
+"""Entries as they are exported, a line each."""
+
+
+class RemoveAudit:
+    """One environment's old entries, removed by one process at a time."""
+
+    def __init__(
+        self, env: Environment, holder: str, lines: Lines, wait: Wait = asyncio.sleep
+    ) -> None:
+        """`holder` is a name that no other process has."""
+        self._env = env
+        self._lease = Lease(env, "audit", holder)
+        self._lines = lines
+        self._wait = wait
+
+    async def run(self) -> None:
+        """Removes all entries of days that are `audit_days` past. Raises `Unavailable`; what is
+        left then goes the next time."""
+        env = self._env
+        if env.audit_days is None:
+            return
+        before = (env.clock() // DAY - env.audit_days) * DAY
+        if not await env.audit.oldest(0, before, 1):
+            return
+        async with self._lease.held() as mine:
+            while mine:
+                released = await env.audit.released()
+                mine = await self._remove(released) and await self._release(released, before)
+
+    async def _remove(self, up_to: int) -> bool:
+        """Removes what is released; tells whether the lease was kept."""
+        last = 0
+        while True:
+            async with self._env.db.transaction() as tx:
+                if not await self._lease.renewed(tx):
+                    return False
+                last = await self._env.audit.remove(tx, last, up_to)
+            if not last:
+                return True
+            await self._wait(BREATH_SECONDS)
+
+    async def _release(self, released: int, before: int) -> bool:
+        """Releases the next day's entries once they are in the archive; False where none is old
+        enough, or another process has the lease."""
+        env = self._env
+        first = await env.audit.oldest(released, before, 1)
+        if not first:
+            return False
+        try:
+            last = await self._archived(released, first[0])
+        except OSError as error:
+            raise Unavailable(
+                f"The audit archive {env.audit_archive} cannot be written: {error.strerror}."
+            ) from error
+        async with env.db.transaction() as tx:
+            if mine := await self._lease.renewed(tx):
+                await env.audit.release(tx, last)
+        return mine
+
+    async def _archived(self, released: int, first: Entry) -> int:
+        """The last entry of the day of the `first`, all of which are on disk now."""
+        day = first.at // DAY
+        file = None
+        if self._env.audit_archive is not None:
+            file = await asyncio.to_thread(_File, self._env.audit_archive)
+        last = released
+        try:
+            while batch := await self._env.audit.oldest(last, (day + 1) * DAY, EXPORT_BATCH):
+                last = batch[-1].id
+                if file is not None:
+                    await asyncio.to_thread(file.write, self._lines(batch))
+            if file is not None:
+                name = f"{self._env.name}-{date(day)}-{first.id}-{last}.jsonl.gz"
+                await asyncio.to_thread(file.keep, name)
+        finally:
+            if file is not None:
+                await asyncio.to_thread(file.close)
+        return last
+
+
+class _File:
+    """A file that appears in a directory once it is whole and on disk."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._directory = directory
+        number, name = tempfile.mkstemp(".part", "audit-", directory)
+        self._part = Path(name)
+        self._file = os.fdopen(number, "wb")
+        self._packed = gzip.GzipFile("", "wb", fileobj=self._file, mtime=0)
+
+    def write(self, content: bytes) -> None:
+        self._packed.write(content)
+
+    def keep(self, name: str) -> None:
+        """Gives the file its name, in the place of one that has it."""
+        self._packed.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._part.rename(self._directory / name)
+        directory = os.open(self._directory, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def close(self) -> None:
+        """Leaves no file that was not kept."""
+        self._file.close()
+        self._part.unlink(missing_ok=True)

@@ -1,0 +1,160 @@
+"""Old entries of the audit log go into the archive, and only then out of the database."""
+
+import asyncio
+import gzip
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from driving import NOON, Api
+from jobs.conftest import Waiting
+from portico.contract.audit import entry_out, rows
+from portico.domain.audit import Entry
+from portico.domain.errors import Unavailable
+from portico.domain.times import DAY
+from portico.jobs.audit import BREATH_SECONDS, RemoveAudit
+from portico.storage.expiry import BATCH
+
+TODAY = NOON // DAY * DAY + 100 * DAY
+OLD = 2 * BATCH + 50
+LINES = partial(rows, "ndjson")
+
+
+async def at_once(_seconds: float) -> None:
+    """Lets no time pass."""
+
+
+@pytest.fixture
+async def archive(api: Api, tmp_path: Path) -> Path:
+    """Where entries older than thirty days go: many of one day, three of the next."""
+    api.clock.advance(days=100)
+    api.live.audit_days = 30
+    await RemoveAudit(api.live, "this", LINES, at_once).run()  # what the start has left
+    api.live.audit_archive = tmp_path / "archive"
+    bound = TODAY - 30 * DAY
+    ages = [bound - 2 * DAY] * OLD + [bound - 1] * 3 + [bound, TODAY]
+    async with api.live.db.transaction() as tx:
+        await tx.run_many(
+            "INSERT INTO audit (at, action, credential, details)"
+            " VALUES (:at, 'sign_out', 'none', '{}')",
+            [{"at": at} for at in ages],
+        )
+    return tmp_path / "archive"
+
+
+async def kept(api: Api) -> list[Entry]:
+    return list(reversed(await api.live.audit.page(limit=9 * BATCH)))
+
+
+def archived(archive: Path) -> dict[str, list[bytes]]:
+    """The lines of each file, by its name."""
+    return {
+        file.name: gzip.decompress(file.read_bytes()).splitlines()
+        for file in sorted(archive.glob("*"))
+    }
+
+
+def exported(entries: Iterable[Entry]) -> list[bytes]:
+    return [msgspec.json.encode(entry_out(entry)) for entry in entries]
+
+
+async def test_each_day_goes_into_a_file_and_then_out_of_the_log(api: Api, archive: Path) -> None:
+    before = await kept(api)
+    first, second, rest = before[:OLD], before[OLD : OLD + 3], before[OLD + 3 :]
+    await RemoveAudit(api.live, "this", LINES, at_once).run()
+    assert archived(archive) == {
+        f"live-2026-05-22-{first[0].id}-{first[-1].id}.jsonl.gz": exported(first),
+        f"live-2026-05-23-{second[0].id}-{second[-1].id}.jsonl.gz": exported(second),
+    }
+    assert await kept(api) == rest
+    await RemoveAudit(api.live, "this", LINES, at_once).run()
+    assert len(archived(archive)) == 2
+    assert await kept(api) == rest
+    for one in ("DELETE FROM audit", "UPDATE audit SET at = 0"):
+        with pytest.raises(Exception, match="append-only"):
+            async with api.live.db.transaction() as tx:
+                await tx.run(one)
+
+
+async def test_whoever_is_killed_amid_the_removal_is_followed_without_another_file(
+    api: Api, archive: Path, waiting: Waiting
+) -> None:
+    before = await kept(api)
+    removing = asyncio.create_task(RemoveAudit(api.live, "this", LINES, waiting).run())
+    seconds, _ = await waiting.next()
+    assert seconds == BREATH_SECONDS
+    assert await kept(api) == before[BATCH:], "a batch at a time"
+    removing.cancel()
+    await asyncio.gather(removing, return_exceptions=True)
+    whole = archived(archive)
+    assert list(whole.values()) == [exported(before[:OLD])]
+    await RemoveAudit(api.live, "another", LINES, at_once).run()
+    assert [*archived(archive).values()] == [
+        exported(before[:OLD]),
+        exported(before[OLD : OLD + 3]),
+    ]
+    assert await kept(api) == before[OLD + 3 :]
+
+
+async def test_whoever_is_killed_amid_the_export_has_removed_nothing(
+    api: Api, archive: Path
+) -> None:
+    before = await kept(api)
+
+    def killed(_entries: Iterable[Entry]) -> bytes:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await RemoveAudit(api.live, "this", killed, at_once).run()
+    assert archived(archive) == {}
+    assert await kept(api) == before
+
+
+async def test_what_was_exported_and_not_released_is_exported_again_as_it_was(
+    api: Api, archive: Path
+) -> None:
+    if api.live.db.engine == "postgres":
+        pytest.skip("the same, and its tables are shared with other tests")
+    async with api.live.db.transaction() as tx:
+        await tx.script(
+            "CREATE TRIGGER broken BEFORE INSERT ON audit_removed"
+            " BEGIN SELECT raise(ABORT, 'broken'); END"
+        )
+    before = await kept(api)
+    with pytest.raises(Exception, match="broken"):
+        await RemoveAudit(api.live, "this", LINES, at_once).run()
+    ((name, content),) = archived(archive).items()
+    assert await kept(api) == before
+    async with api.live.db.transaction() as tx:
+        await tx.script("DROP TRIGGER broken")
+    await RemoveAudit(api.live, "another", LINES, at_once).run()
+    assert archived(archive)[name] == content
+    assert len(archived(archive)) == 2
+    assert await kept(api) == before[OLD + 3 :]
+
+
+@pytest.mark.usefixtures("archive")
+async def test_where_the_archive_cannot_be_written_nothing_is_removed(api: Api) -> None:
+    api.live.audit_archive = Path(__file__)
+    before = await kept(api)
+    with pytest.raises(Unavailable, match=r"The audit archive .*\.py cannot be written: "):
+        await RemoveAudit(api.live, "this", LINES, at_once).run()
+    assert await kept(api) == before
+
+
+async def test_without_an_archive_they_go_and_without_a_bound_they_stay(
+    api: Api, archive: Path
+) -> None:
+    api.live.audit_archive = None
+    before = await kept(api)
+    await RemoveAudit(api.sandbox, "this", LINES, at_once).run()
+    days, api.live.audit_days = api.live.audit_days, None
+    await RemoveAudit(api.live, "this", LINES, at_once).run()
+    assert await kept(api) == before
+    api.live.audit_days = days
+    await RemoveAudit(api.live, "this", LINES, at_once).run()
+    assert await kept(api) == before[OLD + 3 :]
+    assert archived(archive) == {}
