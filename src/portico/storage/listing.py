@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from portico.storage.database import Database, Params, Row
+from portico.storage.database import Database, Engine, Params, Row
 from portico.storage.table import Table
 
 T = TypeVar("T")
@@ -66,12 +66,19 @@ class Order(msgspec.Struct, frozen=True):
             return f"{table}id {way}"
         return f"{table}{self.column} {way}, {table}id {way}"
 
-    def behind(self) -> str:
-        """The condition on rows that come after the place of `bounds`."""
+    def behind(self, table: str, where: str, engine: Engine) -> tuple[str, str]:
+        """From where the rows that come after the place of `bounds` are taken, and the condition
+        on them."""
         way = "<" if self.descending else ">"
         if self.column == "id":
-            return f"id {way} :place_id"
-        return f"({self.column}, id) {way} (:place_value, :place_id)"
+            return table, f"{where} AND id {way} :place_id"
+        if engine == "postgres":
+            return table, f"{where} AND ({self.column}, id) {way} (:place_value, :place_id)"
+        # SQLite would find them by the column alone, and pass all that are equal in it. It merges
+        # the two without sorting, since both are ordered here.
+        rows = f"SELECT {self.column}, id FROM {table} WHERE {where} AND {self.column}"
+        both = f"{rows} = :place_value AND id {way} :place_id UNION ALL {rows} {way} :place_value"
+        return f"({both} ORDER BY {self.clause()} LIMIT :limit)", "TRUE"
 
     def bounds(self, place: Place) -> Params:
         """The values of `behind`."""
@@ -275,13 +282,15 @@ class Listing(Generic[R]):
     def _anywhere(
         self, where: str, order: Order, kept: str | None, *, far: bool, behind: bool = False
     ) -> str:
-        counts = self._counts(where, kept)
+        counts, source = self._counts(where, kept), self._table.name
+        if behind:
+            source, where = order.behind(source, where, self._db.engine)
         return self._page(
             _PAGE,
             order,
             counts=counts,
-            source=self._table.name,
-            where=f"{where} AND {order.behind()}" if behind else where,
+            source=source,
+            where=where,
             walk=order.clause(backwards=far),
             limit=_FAR_LIMIT.format(counts=counts) if far else ":limit",
             offset=_FAR_OFFSET.format(counts=counts) if far else ":offset",
@@ -290,14 +299,17 @@ class Listing(Generic[R]):
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
     def _recent(self, where: str, order: Order, kept: str | None, *, behind: bool) -> str:
         table = self._table.name
-        near = _SOON_WHERE if behind else _RECENT_WHERE
-        fitting = f"{where} AND {order.behind()}" if behind else where
+        near, counts = _RECENT_WHERE, self._counts(where, kept)
+        source = _PLAIN[self._db.engine].format(table=table)
+        if behind:
+            near = _SOON_WHERE
+            source, where = order.behind(source, where, self._db.engine)
         return self._page(
             _PAGE,
             order,
-            counts=self._counts(where, kept),
-            source=_PLAIN[self._db.engine].format(table=table),
-            where=near.format(where=fitting, table=table, recent=RECENT),
+            counts=counts,
+            source=source,
+            where=near.format(where=where, table=table, recent=RECENT),
         )
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
