@@ -243,11 +243,13 @@ def test_nothing_to_back_up_is_said(tmp_path: Path, postgres: PostgresServer) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_backup_holds_the_secret_that_a_setting_gives(tmp_path: Path) -> None:
+def test_a_backup_holds_the_secret_that_a_setting_gives_or_is_not_made(tmp_path: Path) -> None:
     empty = Installation(tmp_path).having(secret_key="ab" * 32)
     empty.told("init")
     assert not (empty.data / "secret.key").exists()
     archive = tmp_path / "backup.tar"
+    code, line = Installation(tmp_path).refused("backup", str(archive))
+    assert (code, "secret is not here" in line, archive.exists()) == (1, True, False)
     empty.told("backup", str(archive))
     elsewhere = Installation(tmp_path / "elsewhere")
     elsewhere.directory.mkdir()

@@ -96,15 +96,20 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     (work / "tls").mkdir()
     for path in (*(settings.data / "tls").glob("*.pem"), *(settings.data / "tls").glob("*.key")):
         shutil.copy2(path, work / "tls" / path.name)
+    if settings.database_url is not None:
+        _check_program(settings, "pg_dump")
     secret = found_secret(settings)
-    if secret is not None:
-        (work / SECRET).touch(mode=0o600)
-        (work / SECRET).write_bytes(secret + b"\n")
+    if secret is None:
+        raise CommandError(
+            "The installation's secret is not here, and without it a backup is not whole: give it"
+            " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY."
+        )
+    (work / SECRET).touch(mode=0o600)
+    (work / SECRET).write_bytes(secret + b"\n")
     if settings.database_url is None:
         for environment in ENVIRONMENTS:
             copy(database_file(settings, environment), work / f"{environment}.db")
     else:
-        _check_program(settings, "pg_dump")
         schemas = [database_schema(environment) for environment in ENVIRONMENTS]
         postgres_tools.dump(
             settings.database_listen_url or settings.database_url, schemas, work / DUMP
