@@ -9,6 +9,7 @@ from portico.settings import SettingError, Settings
 from portico.state.memory import MemoryLimiter
 from portico.state.protocol import Limiter
 from portico.storage.database import Database
+from portico.storage.positions import LIFE_SECONDS, Positions
 from portico.storage.sqlite import SqliteDatabase
 
 LIVE = "live"
@@ -25,9 +26,25 @@ def database(settings: Settings, environment: str) -> Database:
             settings.database_url,
             database_schema(environment),
             listen_url=settings.database_listen_url,
+            read_url=settings.database_read_url,
+            positions=_positions(settings, environment),
             prepared=settings.prepared_statements,
         )
     return SqliteDatabase(database_file(settings, environment))
+
+
+def _positions(settings: Settings, environment: str) -> Positions | None:
+    """Where hosts tell each other of the last writes of their callers; None: there is no other."""
+    if settings.database_read_url and settings.valkey_url:
+        try:
+            from portico.state.valkey_positions import ValkeyPositions
+
+            return ValkeyPositions(
+                settings.valkey_url, environment, settings.key_prefix, LIFE_SECONDS
+            )
+        except ValueError as error:
+            raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
+    return None
 
 
 def database_file(settings: Settings, environment: str) -> Path:

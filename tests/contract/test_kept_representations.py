@@ -4,7 +4,7 @@ from those that are made anew, but by the metrics.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from portico.domain.requests import Sums
 from portico.domain.times import HOUR
 from portico.jobs.store_requests import StoreRequests
 from portico.services import sandbox
-from portico.storage.database import NOTHING, Params, Reader, Row
+from portico.storage.database import NOTHING, Params, Reader, Row, T
 from portico.storage.requests import HOURS, RequestFilter
 
 LISTS = ("/products", "/products?category=light", "/products?search=lamp")
@@ -278,10 +278,8 @@ async def test_what_was_read_before_a_commit_is_not_kept_after_it(api: Api) -> N
     read, go_on = asyncio.Event(), asyncio.Event()
     snapshot = api.live.db.snapshot
 
-    @asynccontextmanager
-    async def late() -> AsyncIterator[Reader]:
-        async with snapshot() as reader:
-            yield Late(reader, read, go_on)
+    async def late(work: Callable[[Reader], Awaitable[T]]) -> T:
+        return await snapshot(lambda reader: work(Late(reader, read, go_on)))
 
     api.live.db.snapshot = late  # type: ignore[method-assign]
     path = "/products?search=lamp"

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from documents import ROOT
 from operating import Installation, until
+from servers import PostgresServer
 
 METRIC = re.compile(r"\b(portico_\w+)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
@@ -48,8 +49,11 @@ def told_by(installation: Installation) -> dict[str, set[tuple[str, str]]]:
     return told
 
 
-def test_every_metric_and_label_that_is_asked_for_exists(installation: Installation) -> None:
-    told = told_by(installation)
+def test_every_metric_and_label_that_is_asked_for_exists(
+    installation: Installation, postgres: PostgresServer
+) -> None:
+    url = postgres.fresh_database()
+    told = told_by(installation.having(database_url=url, database_read_url=url))
     labels = {metric: {label for label, _ in found} for metric, found in told.items()}
     expressions = list(asked())
     assert len(expressions) > 20

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from portico.domain.errors import Unavailable
-from portico.storage.database import UniqueViolation
+from portico.storage.database import Reader, UniqueViolation
 from portico.storage.sqlite import AT_ONCE, GROUP_LIMIT, SqliteDatabase
 from portico.storage.sqlite_connection import connect
 
@@ -307,17 +307,19 @@ async def test_a_snapshot_sees_one_state_and_gives_its_connection_back(
 ) -> None:
     count = "SELECT count(*) FROM numbers"
     for number in range(5):
-        async with sqlite.snapshot() as reader:
+
+        async def look(reader: Reader, number: int = number) -> None:
             assert await reader.one(count) == (number,)
             await add(sqlite, number)
             assert await reader.one(count) == (number,)
             assert await sqlite.slow.one(count) == (number + 1,)
 
+        await sqlite.snapshot(look)
+
 
 async def test_snapshots_use_the_same_few_connections(sqlite: SqliteDatabase) -> None:
     async def look() -> int:
-        async with sqlite.snapshot() as reader:
-            await reader.one("SELECT count(*) FROM numbers")
+        await sqlite.snapshot(lambda reader: reader.one("SELECT count(*) FROM numbers"))
         return 0
 
     await gathered(*(look() for _ in range(20)))
@@ -338,19 +340,17 @@ async def test_snapshots_whose_callers_go_away_leave_no_state_behind(
         " SELECT count(*) FROM n"
     )
 
-    async def read() -> int:
-        async with sqlite.snapshot() as reader:
-            await reader.one(slow)
-            await reader.one(slow)
-        return 0
+    async def read(reader: Reader) -> None:
+        await reader.one(slow)
+        await reader.one(slow)
 
-    tasks = [asyncio.create_task(read()) for _ in range(8)]
+    tasks = [asyncio.create_task(sqlite.snapshot(read)) for _ in range(8)]
     for task in tasks:
         await asyncio.sleep(0.005)
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await add(sqlite, 1)
     for _ in range(4):
-        async with sqlite.snapshot() as reader:
-            assert await reader.one("SELECT count(*) FROM numbers") == (1,)
+        seen = await sqlite.snapshot(lambda reader: reader.one("SELECT count(*) FROM numbers"))
+        assert seen == (1,)
     assert sqlite.pools()["write"].waiting == 0

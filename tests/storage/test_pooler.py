@@ -60,8 +60,8 @@ async def test_environments_keep_apart_whoever_had_the_session_before(
             await tx.run("INSERT INTO words VALUES (:number, :word)", row)
         found = await database.all("SELECT word FROM words WHERE number = :number", row)
         assert [tuple(one) for one in found] == [(word,)]
-        async with database.snapshot() as reader:
-            assert await reader.one("SELECT count(*) FROM words WHERE word <> :word", row) == (0,)
+        others = "SELECT count(*) FROM words WHERE word <> :word"
+        assert await database.snapshot(lambda reader: reader.one(others, row)) == (0,)
         assert await database.one("SELECT current_setting('jit')") == ("off",)
 
     for database in environments:

@@ -43,8 +43,7 @@ async def point(database: PostgresDatabase, sql: str) -> None:
 
 
 async def slow(database: PostgresDatabase, sql: str) -> None:
-    async with database.snapshot() as reader:
-        await reader.one(sql)
+    await database.snapshot(lambda reader: reader.one(sql))
     await database.slow.all(sql)
 
 

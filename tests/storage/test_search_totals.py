@@ -1,11 +1,10 @@
 """What was counted of one version of the products is never told of another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 
 from portico.domain.search import tokens
-from portico.storage.database import NOTHING, Database, Params, Reader, Row
+from portico.storage.database import NOTHING, Database, Params, Reader, Row, T
 from portico.storage.products import ProductFilter, Products
 from storage.lamp import LAMP
 
@@ -65,11 +64,9 @@ async def test_a_search_that_began_before_a_change_counts_for_none_that_begins_a
     pauses: list[Pause] = [earlier, later]
     snapshot = database.snapshot
 
-    @asynccontextmanager
-    async def paused() -> AsyncIterator[Reader]:
+    async def paused(work: Callable[[Reader], Awaitable[T]]) -> T:
         pause = pauses.pop(0) if pauses else nothing
-        async with snapshot() as reader:
-            yield Pausing(reader, pause)
+        return await snapshot(lambda reader: work(Pausing(reader, pause)))
 
     database.snapshot = paused  # type: ignore[method-assign]
 

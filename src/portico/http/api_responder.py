@@ -25,6 +25,7 @@ from portico.http.problems import problem
 from portico.http.representations import Representation, Representations
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
+from portico.storage.database import acting_for
 
 
 class ApiResponder:
@@ -106,6 +107,7 @@ class ApiResponder:
             await self._throttle.address(request)
             raise
         request.caller = caller
+        acting_for.set(caller.user_id)
         never_refused = (
             endpoint is not None and endpoint.never_refused and caller.credential == "session"
         )

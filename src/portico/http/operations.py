@@ -135,6 +135,21 @@ def _database(everyone: Snapshot) -> Iterator[Metric]:
     for environment, hears in everyone.listening.items():
         listening.add_metric((environment,), hears)
     yield from (busy, waiting, seconds, listening)
+    labels = ("environment", "replica")
+    used = GaugeMetricFamily(
+        "portico_database_replica_used", "1 while every worker reads there.", labels=labels
+    )
+    lag = GaugeMetricFamily(
+        "portico_database_replica_lag_seconds",
+        "For how long a replica has lacked something.",
+        labels=labels,
+    )
+    for environment, replicas in everyone.replicas.items():
+        for address, state in replicas.items():
+            used.add_metric((environment, address), state.word == "ok")
+            lag.add_metric((environment, address), state.lag)
+    if used.samples:  # else there are none anywhere
+        yield from (used, lag)
 
 
 def _kept(everyone: Kept) -> Iterator[Metric]:

@@ -24,6 +24,9 @@ PROBE_SECONDS = 1.0
 
 OK, SILENT, FAILING, BEHIND = "ok", "silent", "failing", "behind"
 
+PRIMARY = "primary"
+"""Of a host among the replicas that takes the writes for now."""
+
 log = logging.getLogger(__name__)
 
 
@@ -70,6 +73,7 @@ class Readiness:
         """Whether the process is about to stop, so that nobody sends it anything new."""
         self.is_behind = False
         """Whether the databases wait for migrations; nothing is written to them then."""
+        self._environments = environments
         self._probes = {
             "database": [Probe(partial(_write, env, process)) for env in environments],
             "limiter": [Probe(env.limiter.probe) for env in environments],
@@ -82,6 +86,10 @@ class Readiness:
             store: BEHIND if store in behind else await _worst(probes)
             for store, probes in self._probes.items()
         }
+        replicas = [state for env in self._environments for state in env.db.replicas().values()]
+        if replicas:
+            wrong = (state.word for state in replicas if state.word not in (OK, PRIMARY))
+            states["database_read"] = next(wrong, OK)
         ready = not (self.leaving or self.is_behind)
         body = encode({"ready": ready, "stores": states})
         if not ready:

@@ -16,7 +16,7 @@ from portico.http.representations import Representations
 from portico.jobs.runner import Runs
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
-from portico.storage.database import PoolUse
+from portico.storage.database import PoolUse, ReplicaState
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,8 @@ class Snapshot(msgspec.Struct):
     """How groups of connections to the database are used, by environment and group."""
     listening: dict[str, bool]
     """Whether all workers hear of others' changes, by environment."""
+    replicas: dict[str, dict[str, ReplicaState]]
+    """How replicas are that answer reads, by environment and address."""
     hashing: int
     """Passwords that are hashed or wait for it."""
     jobs: list[Runs]
@@ -89,6 +91,7 @@ def snapshot(
         {env.name: measure.refusals.get(env.name, 0) for env in environments},
         {env.name: dict(env.db.pools()) for env in environments},
         {env.name: env.db.listening() for env in environments},
+        {env.name: dict(env.db.replicas()) for env in environments},
         passwords.waiting,
         [*jobs],
         {env.name: env.waiting_mails for env in environments},
@@ -98,7 +101,7 @@ def snapshot(
 
 def total(snapshots: Iterable[Snapshot]) -> Snapshot:
     """The sum of snapshots."""
-    result = Snapshot([], {}, {}, {}, 0, [], {})
+    result = Snapshot([], {}, {}, {}, {}, 0, [], {})
     requests: dict[tuple[str, ...], Requests] = {}
     jobs: dict[tuple[str, str], Runs] = {}
     for one in snapshots:
@@ -113,6 +116,10 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
                 sums[pool] = sums[pool].beside(use) if pool in sums else use
         for name, listening in one.listening.items():
             result.listening[name] = result.listening.get(name, True) and listening
+        for name, replicas in one.replicas.items():
+            worst = result.replicas.setdefault(name, {})
+            for address, state in replicas.items():
+                worst[address] = worst[address].beside(state) if address in worst else state
         for runs in one.jobs:
             earlier = jobs.get((runs.environment, runs.job))
             jobs[runs.environment, runs.job] = runs if earlier is None else earlier.beside(runs)
@@ -141,14 +148,14 @@ class SharedMetrics:
 
     def earlier(self) -> Snapshot:
         """What this worker's predecessor had counted; its queues and what it kept are gone."""
-        found = self._read(self._own) or Snapshot([], {}, {}, {}, 0, [], {})
+        found = self._read(self._own) or Snapshot([], {}, {}, {}, {}, 0, [], {})
         pools = {
             name: {pool: PoolUse(seconds=use.seconds) for pool, use in pools.items()}
             for name, pools in found.pools.items()
         }
         kept = msgspec.structs.replace(found.kept, size=0)
         return msgspec.structs.replace(
-            found, pools=pools, listening={}, hashing=0, mails={}, kept=kept
+            found, pools=pools, listening={}, replicas={}, hashing=0, mails={}, kept=kept
         )
 
     def others(self) -> list[Snapshot]:

@@ -24,7 +24,7 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.imports import SMALL, check_in_batches, in_turns, store_in_batches
 from portico.services.uploads import path_of
-from portico.storage.database import Transaction
+from portico.storage.database import Transaction, acting_for
 
 LOOK_SECONDS = 0.5
 """How often is looked for what nobody rang for: what another process took in, or has left."""
@@ -60,6 +60,7 @@ class TakeUploads:
         self._clear({one.token for one in uploads if one.state in WAITING})
         for upload in uploads:
             if upload.under_way and path_of(self._env, upload).exists():
+                acting_for.set(upload.account_id)  # who lists the products next
                 await self._take(upload)
 
     def _clear(self, known: set[str]) -> None:

@@ -39,6 +39,7 @@ from portico.pages.site import (
     sender_of,
 )
 from portico.state.callers import ACCOUNT_PAGES
+from portico.storage.database import acting_for
 
 LOOKING = Plan("looking at pages", 300, 20_000)
 """What everybody may look at and send, so that looking at one's use does not use it up."""
@@ -91,6 +92,7 @@ class PageResponder:
         await self._count(request, caller, endpoint)
         if caller is not None:
             request.caller = caller
+            acting_for.set(caller.user_id)
         if endpoint is None:
             raise nowhere(request, place)
         if not endpoint.public:
@@ -116,6 +118,7 @@ class PageResponder:
                 return await self._sign_in_first(request, place, endpoint, cookie, form)
             require(caller, endpoint.scope, request.method)
             request.caller = caller
+            acting_for.set(caller.user_id)
             page = place.methods.get("GET")
             is_own = sender_of(form, self._accounts) == caller.user_id
             if page is not None and is_own and not is_of_session(form, cookie):

@@ -54,6 +54,16 @@ class Stores(Group):
             secret=True,
         ),
     ]
+    database_read_url: Annotated[
+        str | None,
+        declared(
+            None,
+            store_url("postgresql", "postgres"),
+            "standbys of `database_url`, each by its own address: `@h2:5432,h3:5432/database`; they"
+            " answer lists, searches, exports and the audit log, no older than a second",
+            secret=True,
+        ),
+    ]
     prepared_statements: Annotated[
         bool,
         declared(

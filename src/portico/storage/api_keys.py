@@ -3,7 +3,7 @@
 from portico.domain.api_keys import ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.users import Owner
-from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
+from portico.storage.database import LOCKED, Database, Rank, Reader, Row, Transaction
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
 from portico.storage.table import Form, Table, cuts
 from portico.storage.users import OWNERS, pattern
@@ -124,10 +124,13 @@ class ApiKeys:
             "limit": limit + 1,
             "offset": min(offset, FARTHEST),
         }
-        async with self._db.snapshot() as reader:
+
+        async def read(reader: Reader) -> Page[ApiKey]:
             count = await reader.one(_COUNT, {"user_id": user_id})
             rows = await reader.all(_PAGE, values)
-        return page_by_id(API_KEYS.read_all(rows), limit, count[0] if count else 0)
+            return page_by_id(API_KEYS.read_all(rows), limit, count[0] if count else 0)
+
+        return await self._db.snapshot(read)
 
     async def search(
         self,

@@ -137,8 +137,11 @@ class Audit:
         self, chosen: AuditFilter = EVERYTHING, *, before: int | None = None, limit: int
     ) -> list[Entry]:
         """The newest entries that are older than the entry `before`."""
-        slow = self._db.slow
-        place = None if before is None else await slow.one(_PLACE, {"before": before})
+        slow = self._db.shown.slow
+        place = None
+        if before is not None:  # which a replica that is asked now may not have yet
+            asked = {"before": before}
+            place = await slow.one(_PLACE, asked) or await self._db.slow.one(_PLACE, asked)
         kind, target_id = chosen.target or (None, None)
         values = {
             "user_id": chosen.user_id,
@@ -164,7 +167,7 @@ class Audit:
 
     async def actions(self) -> list[str]:
         """Every action that an entry tells of, in order."""
-        return [str(row[0]) for row in await self._db.slow.all(_ACTIONS)]
+        return [str(row[0]) for row in await self._db.shown.slow.all(_ACTIONS)]
 
     async def oldest(self, after: int, before: int, limit: int) -> list[Entry]:
         """The first entries past the entry `after`, up to one that is not older than `before`."""

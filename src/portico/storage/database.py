@@ -4,10 +4,11 @@ SQL is literal and written once for both engines, with `:name` parameters. The e
 are `sqlite` and `postgres`; only `app` chooses between them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from enum import IntEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -18,7 +19,12 @@ Params = Mapping[str, object]
 Row = Sequence[Any]
 Engine = Literal["sqlite", "postgres"]
 
+T = TypeVar("T")
+
 NOTHING: Params = {}
+
+acting_for: ContextVar[int | None] = ContextVar("acting_for", default=None)
+"""The account for which the present task reads and writes, if any: it must see its own writes."""
 
 LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
 """Ends a SELECT in a transaction that changes what it read: nobody else does so in between.
@@ -61,6 +67,20 @@ class PoolUse(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
+class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
+    """Whether a replica answers reads: `ok`, `primary` where it is none for now, or a word for why
+    it is left out; and for how many seconds it has lacked what the primary has."""
+
+    word: str
+    lag: float
+
+    def beside(self, other: "ReplicaState") -> "ReplicaState":
+        """The worse of what two processes have found."""
+        return ReplicaState(
+            other.word if self.word == "ok" else self.word, max(self.lag, other.lag)
+        )
+
+
 class Reader(Protocol):
     """Reads the last committed state. Every method raises `errors.Unavailable` when the engine
     does not answer in time."""
@@ -99,19 +119,28 @@ class Transaction(Reader, Protocol):
         ...
 
 
-class Database(Reader, Protocol):
-    """One environment's durable truth."""
+class Reads(Reader, Protocol):
+    """Reads, short ones and slow ones."""
 
     engine: Engine
-    bell: Bell
-    """Rings when there may be new events: whoever commits some rings it, and so does the engine
-    for other processes."""
     slow: Reader
     """For reads that may take longer than a millisecond: they make no other request wait."""
 
-    def snapshot(self) -> AbstractAsyncContextManager[Reader]:
-        """Slow reads that all see one state, whatever is committed in between."""
+    async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
+        """What `work` makes of slow reads that all see one state, whatever is committed in between.
+        It may run twice."""
         ...
+
+
+class Database(Reads, Protocol):
+    """One environment's durable truth."""
+
+    shown: Reads
+    """Reads for what callers are shown, which decide and change nothing: they may be of a second
+    ago, but for what the account of `acting_for` was told is stored."""
+    bell: Bell
+    """Rings when there may be new events: whoever commits some rings it, and so does the engine
+    for other processes."""
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A write transaction. Leaving it without an exception means the commit is on disk.
@@ -139,6 +168,10 @@ class Database(Reader, Protocol):
 
     def listening(self) -> bool:
         """Whether what other processes commit is heard of now, for the metrics."""
+        ...
+
+    def replicas(self) -> Mapping[str, ReplicaState]:
+        """How the replicas are that answer reads, by their addresses."""
         ...
 
     async def open(self) -> None:

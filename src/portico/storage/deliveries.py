@@ -6,7 +6,7 @@ from string import ascii_lowercase
 import msgspec
 
 from portico.domain.webhooks import DROPPED, Delivery, Webhook
-from portico.storage.database import Database, Engine, Transaction
+from portico.storage.database import Database, Engine, Reader, Transaction
 from portico.storage.expiry import BATCH, last_expired
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
 from portico.storage.table import Table
@@ -115,10 +115,13 @@ class Deliveries:
             "limit": limit + 1,
             "offset": min(offset, FARTHEST),
         }
-        async with self._db.snapshot() as reader:
+
+        async def read(reader: Reader) -> Page[Delivery]:
             rows = await reader.all(_PAGE, values)
             count = await reader.one(_COUNT, {"webhook_id": webhook_id})
-        return page_by_id(DELIVERIES.read_all(rows), limit, count[0] if count else 0)
+            return page_by_id(DELIVERIES.read_all(rows), limit, count[0] if count else 0)
+
+        return await self._db.snapshot(read)
 
     async def latest(self, webhook_id: int, before: int | None, limit: int) -> list[Delivery]:
         """A webhook's newest deliveries, of those with an id below `before`."""

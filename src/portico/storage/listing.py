@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from portico.storage.database import Database, Engine, Params, Row
+from portico.storage.database import Engine, Params, Reads, Row
 from portico.storage.table import Table
 
 T = TypeVar("T")
@@ -87,9 +87,17 @@ class Order(msgspec.Struct, frozen=True):
         return {"place_value": place[0], "place_id": place[1]}
 
 
+VERSION: dict[Engine, str] = {
+    "sqlite": "coalesce(sum(version), 0)",
+    "postgres": "CAST(coalesce(sum(version), 0) * 2"
+    " + CAST(pg_is_in_recovery() AS INTEGER) AS BIGINT)",
+}
+"""The version of a list, of its `list_counts`. Commits become visible on a replica in another order
+than on the primary, so no version of the one is one of the other."""
+
 _COUNTS = """
 SELECT CAST(coalesce(sum(CASE WHEN {kept} THEN total END), 0) AS BIGINT) AS total,
-    CAST(coalesce(sum(version), 0) AS BIGINT) AS version
+    {version} AS version
 FROM list_counts WHERE list = '{table}'"""
 
 # With a total that only counting tells.
@@ -153,7 +161,7 @@ def page_by_id(rows: list[R], limit: int, total: int) -> Page[R]:
 class Listing(Generic[R]):
     """The pages of one table."""
 
-    def __init__(self, db: Database, table: Table[R], *, in_blocks: bool = False) -> None:
+    def __init__(self, db: Reads, table: Table[R], *, in_blocks: bool = False) -> None:
         """`in_blocks`: whether `list_blocks` counts the table, whose lists are then those of the
         highest ids first."""
         self._db = db
@@ -271,7 +279,7 @@ class Listing(Generic[R]):
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
     def _near(self, where: str, order: Order, kept: str) -> str:
         return _NEAR.format(
-            counts=_COUNTS.format(kept=kept, table=self._table.name),
+            counts=self._kept(kept),
             columns=self._table.of("item"),
             table=self._table.name,
             where=where,
@@ -337,10 +345,14 @@ class Listing(Generic[R]):
         """Total and version of a list, as a SELECT; without `kept` the total is counted."""
         if kept is None:
             return self._count(where)
-        return _COUNTS.format(kept=kept, table=self._table.name)
+        return self._kept(kept)
+
+    def _kept(self, kept: str) -> str:
+        version = VERSION[self._db.engine]
+        return _COUNTS.format(kept=kept, table=self._table.name, version=version)
 
     def _count(self, where: str) -> str:
-        counts = _COUNTS.format(kept="TRUE", table=self._table.name)
+        counts = self._kept("TRUE")
         return _COUNTED.format(table=self._table.name, where=where, counts=counts)
 
     def _items(self, rows: list[Row]) -> list[R]:

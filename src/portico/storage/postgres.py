@@ -3,17 +3,19 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
 
 from portico.domain.errors import Unavailable
 from portico.storage.bell import Bell
-from portico.storage.database import Engine, PoolUse, Reader, Transaction
+from portico.storage.database import Engine, PoolUse, Reader, Reads, ReplicaState, Transaction
 from portico.storage.parts import Part
-from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts
-from portico.storage.postgres_pool import Pool, Reads
+from portico.storage.positions import MemoryPositions, Positions
+from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts, each_host
+from portico.storage.postgres_pool import Pool, PoolReads
+from portico.storage.postgres_replicas import POSITION, Replicas, ReplicatedReads
 from portico.storage.postgres_statements import (
     LOST,
     NOT_PREPARED,
@@ -69,11 +71,18 @@ class PostgresDatabase:
     slow: Reader
 
     def __init__(
-        self, url: str, schema: str, *, listen_url: str | None = None, prepared: bool = True
+        self,
+        url: str,
+        schema: str,
+        *,
+        listen_url: str | None = None,
+        read_url: str | None = None,
+        positions: Positions | None = None,
+        prepared: bool = True,
     ) -> None:
         """`url` is a `postgresql://` address, `schema` a plain lower-case name. `listen_url` leads
-        to the servers themselves where `url` is that of a pooler; `prepared` is whether to keep
-        prepared statements."""
+        to the servers themselves where `url` is that of a pooler, and `read_url` to standbys;
+        `positions` are those of all hosts. `prepared` is whether to keep prepared statements."""
         settings = {"search_path": schema, **_PLANNER}
         options: dict[str, Any] = {"command_timeout": STATEMENT_SECONDS}
         if not prepared:
@@ -92,9 +101,18 @@ class PostgresDatabase:
         point = Pool(self._hosts, once, POINT_CONNECTIONS, CONNECT_SECONDS)
         slow = Pool(self._hosts, once, SLOW_CONNECTIONS, SLOW_PATIENCE_SECONDS)
         self._pools = {"point": point, "write": self._writes, "slow": slow}
-        point_reads = Reads(point)
-        self.one, self.all = point_reads.one, point_reads.all
-        self.slow = self._slow = Reads(slow)
+        self._point = PoolReads(point)
+        self.one, self.all = self._point.one, self._point.all
+        slow_reads = PoolReads(slow)
+        self.slow = slow_reads
+        self.snapshot = slow_reads.snapshot
+        self.shown: Reads = self
+        self._replicas: Replicas | None = None
+        if read_url:
+            known = positions or MemoryPositions()
+            self._replicas = Replicas(each_host(read_url), settings, options, once, known)
+            slowly = ReplicatedReads(self._replicas, lambda one: one.slow, slow_reads)
+            self.shown = ReplicatedReads(self._replicas, lambda one: one.short, self._point, slowly)
 
     async def open(self) -> None:
         try:
@@ -113,6 +131,8 @@ class PostgresDatabase:
         if self._direct is not self._hosts and not self._direct.keeps_sessions:
             raise Unavailable("database_listen_url leads to a pooler: name PostgreSQL itself.")
         self._listener = asyncio.ensure_future(self._listen())
+        if self._replicas is not None:
+            await self._replicas.open()
 
     async def prepare(self) -> None:
         """Creates the schema, once, however many processes start."""
@@ -137,10 +157,9 @@ class PostgresDatabase:
             self._listener.cancel()
         with suppress(*OUTAGES):  # whoever does not answer is left without a farewell
             async with asyncio.timeout(CONNECT_SECONDS):
+                if self._replicas is not None:
+                    await self._replicas.close()
                 await asyncio.gather(*(pool.close() for pool in self._pools.values()))
-
-    def snapshot(self) -> AbstractAsyncContextManager[Reader]:
-        return self._slow.snapshot()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Statements]:
@@ -160,6 +179,8 @@ class PostgresDatabase:
         finally:
             if committing:
                 self._changes += 1
+        if self._replicas is not None:
+            await self._replicas.stored(self._point)
 
     def version(self) -> int:
         # Notices arrive within milliseconds; the second's tick bounds a notice that got lost, and
@@ -173,7 +194,11 @@ class PostgresDatabase:
         return None
 
     def pools(self) -> Mapping[str, PoolUse]:
-        return {name: pool.use() for name, pool in self._pools.items()}
+        here = {name: pool.use() for name, pool in self._pools.items()}
+        return here if self._replicas is None else here | self._replicas.pools()
+
+    def replicas(self) -> Mapping[str, ReplicaState]:
+        return {} if self._replicas is None else self._replicas.states()
 
     def listening(self) -> bool:
         return self._listening
@@ -223,7 +248,7 @@ class PostgresDatabase:
                     async with asyncio.timeout(BEAT_SECONDS):
                         await gone.wait()
                 async with asyncio.timeout(SILENT_SECONDS):
-                    await connection.execute("SELECT 1")
+                    await self._beat(connection)
         except TimeoutError:
             return True
         except OUTAGES:
@@ -232,6 +257,14 @@ class PostgresDatabase:
             self._listening = False
             connection.terminate()
         return False
+
+    async def _beat(self, connection: Any) -> None:
+        """Asks the server whether it is there, and how far it is where replicas follow it."""
+        if self._replicas is None:
+            await connection.execute("SELECT 1")
+        else:
+            asked = self._replicas.log.begin()
+            self._replicas.log.note(asked, *await connection.fetchrow(POSITION))
 
 
 def _place(url: str) -> str:

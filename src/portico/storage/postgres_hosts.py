@@ -23,6 +23,13 @@ SELECT CASE WHEN pg_is_in_recovery() THEN 0
     current_setting('search_path')"""
 
 
+def each_host(url: str) -> list[str]:
+    """The addresses of the hosts that stand in one, with commas between them."""
+    parts = urlsplit(url)
+    user, at, places = parts.netloc.rpartition("@")
+    return [parts._replace(netloc=f"{user}{at}{place}").geturl() for place in places.split(",")]
+
+
 class NotPrimary(OSError):
     """A server answers, and is not the one that takes writes."""
 
@@ -33,11 +40,7 @@ class Hosts:
     def __init__(self, url: str, settings: Mapping[str, str], options: Mapping[str, Any]) -> None:
         """`url` is a `postgresql://` address with commas between its hosts. `settings` are those of
         every session, its `search_path` among them; `options` those of asyncpg."""
-        parts = urlsplit(url)
-        user, at, places = parts.netloc.rpartition("@")
-        self._urls = [
-            parts._replace(netloc=f"{user}{at}{place}").geturl() for place in places.split(",")
-        ]
+        self._urls = each_host(url)
         self._settings = dict(settings)
         self._options = dict(options)
         self._timeline = 0

@@ -1,13 +1,13 @@
 """A bounded group of connections to PostgreSQL, for callers of one kind, and reads over it."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 
-from portico.storage.database import NOTHING, Params, PoolUse, Row
+from portico.storage.database import NOTHING, Params, PoolUse, Reader, Row, T
 from portico.storage.postgres_hosts import Hosts
 from portico.storage.postgres_statements import Statements, call, faults
 
@@ -16,12 +16,21 @@ class Pool:
     """At most so many connections, opened as they are needed: whoever waits for one of them waits
     for nobody who uses another pool."""
 
-    def __init__(self, hosts: Hosts, settings: str, size: int, patience: float) -> None:
+    def __init__(
+        self,
+        hosts: Hosts,
+        settings: str,
+        size: int,
+        patience: float,
+        check: Callable[[Any], Awaitable[None]] | None = None,
+    ) -> None:
         """`settings` is the statement that gives a transaction the session's settings. Whoever
-        gets no connection within `patience`, in seconds, gets an error."""
+        gets no connection within `patience`, in seconds, gets an error. `check` raises where a
+        connection is not to be used now."""
         self._hosts = hosts
         self._size = size
         self._patience = patience
+        self._check = check
         self._settings = settings
         self._busy = 0
         self._waiting = 0
@@ -54,6 +63,8 @@ class Pool:
         settings of the session, in any case."""
         connection = await self._acquire()
         try:
+            if self._check is not None:
+                await self._check(connection)
             if self._hosts.keeps_sessions and not begin:
                 yield connection
             else:
@@ -80,7 +91,7 @@ class Pool:
         return connection
 
 
-class Reads:
+class PoolReads:
     """Reads by the connections of one pool, as a `Reader`."""
 
     def __init__(self, pool: Pool) -> None:
@@ -99,12 +110,11 @@ class Reads:
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(text, *values))
 
-    @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Statements]:
-        """Reads that all see one state."""
+    async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
+        """What `work` makes of reads that all see one state."""
         with faults():
             async with self._pool.connection(isolation="repeatable_read", readonly=True) as one:
-                yield Statements(one)
+                return await work(Statements(one))
 
 
 async def _keep(_connection: object) -> None:

@@ -12,8 +12,8 @@ from functools import partial
 
 from portico.domain.products import Product
 from portico.domain.search import tokens
-from portico.storage.database import Database, Params, Reader, Row, Transaction
-from portico.storage.listing import NEWEST, Beginning, Page, Place
+from portico.storage.database import Params, Reader, Reads, Row, Transaction
+from portico.storage.listing import NEWEST, VERSION, Beginning, Page, Place
 from portico.storage.table import Table
 
 Totals = dict[object, int]
@@ -24,9 +24,7 @@ _CACHED_TOTALS = 1_000
 _RARE = 5_000
 """Up to so many matches PostgreSQL sorts them all; its planner would walk the primary key."""
 
-_VERSION = (
-    "SELECT CAST(coalesce(sum(version), 0) AS BIGINT) FROM list_counts WHERE list = 'products'"
-)
+_VERSION = "SELECT {version} FROM list_counts WHERE list = 'products'"
 _MATCH = {
     "sqlite": "product_words MATCH :query",
     "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
@@ -73,7 +71,7 @@ def _counted(query: str, further: str | None, params: Params) -> object:
 class ProductSearch:
     """The word index of one environment's products."""
 
-    def __init__(self, db: Database, listed: Table[Product]) -> None:
+    def __init__(self, db: Reads, listed: Table[Product]) -> None:
         """`listed` are the columns that a page has."""
         self._db = db
         self._engine = db.engine
@@ -137,13 +135,14 @@ class ProductSearch:
         `further` is a condition on `products` with its values in `params`, or None.
         """
         within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
-        rows: list[Row] = []
-        found_in: list[int] = []
-        tier_behind, below = map(int, behind or (0, NEWEST))
-        skip, before = 0 if behind else offset, 0
-        # One more tells whether there is a next page, where counts do not.
-        wanted = limit + 1 if behind else limit
-        async with self._db.snapshot() as reader:
+
+        async def read(reader: Reader) -> Page[Product]:
+            rows: list[Row] = []
+            found_in: list[int] = []
+            tier_behind, below = map(int, behind or (0, NEWEST))
+            skip, before = 0 if behind else offset, 0
+            # One more tells whether there is a next page, where counts do not.
+            wanted = limit + 1 if behind else limit
             count = partial(self._count, reader, await self._follow(reader))
             total = await count(within[-1], further, params)
             for tier, (query, reached) in enumerate(zip(tiers, within, strict=True)):
@@ -165,10 +164,12 @@ class ProductSearch:
                 rows += await reader.all(self._select(further, rare=rare), {**params, **bounds})
                 found_in += [tier] * (len(rows) - len(found_in))
                 skip = 0
-        products = self._listed.read_all(rows[:limit])
-        more = len(rows) > limit if behind else rows and offset + len(rows) < total
-        last = len(products) - 1
-        return Page(products, total, (found_in[last], products[last].id) if more else None)
+            products = self._listed.read_all(rows[:limit])
+            more = len(rows) > limit if behind else rows and offset + len(rows) < total
+            last = len(products) - 1
+            return Page(products, total, (found_in[last], products[last].id) if more else None)
+
+        return await self._db.snapshot(read)
 
     async def beginning(
         self, words: list[str], status: str | None, further: str | None, params: Params, limit: int
@@ -179,8 +180,9 @@ class ProductSearch:
             page = await self.page(words, status, further, params, offset=0, limit=limit)
             return Beginning(page.rows, page.total)
         within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
-        rows: list[Row] = []
-        async with self._db.snapshot() as reader:
+
+        async def read(reader: Reader) -> Beginning[Product]:
+            rows: list[Row] = []
             totals = await self._follow(reader)
             total = totals.get(_counted(within[-1], further, params))
             for query in tiers:
@@ -190,7 +192,10 @@ class ProductSearch:
                     rows += await reader.all(
                         self._select(further, rare=False), {**params, **bounds}
                     )
-        return Beginning(self._listed.read_all(rows), len(rows) if len(rows) < limit else total)
+            counted = len(rows) if len(rows) < limit else total
+            return Beginning(self._listed.read_all(rows), counted)
+
+        return await self._db.snapshot(read)
 
     async def ids_after(
         self, words: list[str], status: str | None, further: str | None, params: Params
@@ -209,7 +214,7 @@ class ProductSearch:
     async def _follow(self, reader: Reader) -> Totals:
         """What was counted of the version of the products that `reader` sees; that of another one
         is forgotten."""
-        row = await reader.one(_VERSION)
+        row = await reader.one(_VERSION.format(version=VERSION[self._engine]))
         if row is None or self._totals_version != row[0] or len(self._totals) >= _CACHED_TOTALS:
             self._totals = {}
             self._totals_version = row[0] if row else -1

@@ -136,8 +136,8 @@ class Products:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._listing = Listing(db, LISTED, in_blocks=True)
-        self._search = ProductSearch(db, LISTED)
+        self._listing = Listing(db.shown, LISTED, in_blocks=True)
+        self._search = ProductSearch(db.shown, LISTED)
 
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
         """The product with this id, if any; with `tx`, nobody else changes it until that ends."""
@@ -204,7 +204,7 @@ class Products:
 
     async def categories(self, most: int) -> list[str]:
         """The categories that there are, in alphabetical order: the first ones, `most` at most."""
-        return [row[0] for row in await self._db.all(_CATEGORIES, {"most": most})]
+        return [row[0] for row in await self._db.shown.all(_CATEGORIES, {"most": most})]
 
     async def batches(
         self, chosen: ProductFilter = EVERY, words: Sequence[str] = ()
@@ -224,7 +224,7 @@ class Products:
             found = await self.several(ids)
             return [found[product_id] for product_id in ids if product_id in found]
         plain = "" if chosen.by_status_alone else _PLAIN[self._db.engine]
-        rows = await self._db.slow.all(
+        rows = await self._db.shown.slow.all(
             f"SELECT {PRODUCTS.columns} FROM products{plain} WHERE {where} AND id > :after"
             " ORDER BY id LIMIT :limit",
             params,

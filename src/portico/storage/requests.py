@@ -185,7 +185,8 @@ class Requests:
     async def summary(self, span: Span, chosen: RequestFilter, now: int) -> Summary:
         """The requests of a span that a filter leaves. By account they are told of everybody
         alone."""
-        async with self._db.snapshot() as reader:
+
+        async def read(reader: Reader) -> Summary:
             sums = _Sums(reader, span, now)
             of_all = chosen.user_id == EVERYBODY
             return Summary(
@@ -195,6 +196,8 @@ class Requests:
                 await sums.keys(chosen.wheres(but="key_id")),
                 await sums.accounts(chosen.wheres()) if of_all else [],
             )
+
+        return await self._db.snapshot(read)
 
     async def latest_failed(self, chosen: RequestFilter) -> Sequence[NamedFailure]:
         """The latest failed requests that a filter leaves, the newest first."""

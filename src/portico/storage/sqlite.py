@@ -9,9 +9,9 @@ is answered before the commit that holds their write is on disk.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import apsw
@@ -24,7 +24,10 @@ from portico.storage.database import (
     Params,
     PoolUse,
     Reader,
+    Reads,
+    ReplicaState,
     Row,
+    T,
     Transaction,
     Undo,
     UniqueViolation,
@@ -112,6 +115,7 @@ class SqliteDatabase:
         self._commit_job: Future[object] | None = None
         self._watch: asyncio.Task[None] | None = None
         self.bell = Bell()
+        self.shown: Reads = self
 
     async def open(self) -> None:
         self._call_soon = asyncio.get_running_loop().call_soon
@@ -212,8 +216,12 @@ class SqliteDatabase:
     def listening(self) -> bool:
         return True
 
-    def snapshot(self) -> AbstractAsyncContextManager[Reader]:
-        return self._slow.snapshot()
+    def replicas(self) -> Mapping[str, ReplicaState]:
+        return {}
+
+    async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
+        async with self._slow.snapshot() as reader:
+            return await work(reader)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Writes]:

@@ -73,7 +73,7 @@ class Users:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._listing = Listing(db, USERS)
+        self._listing = Listing(db.shown, USERS)
 
     async def get(self, user_id: int, tx: Transaction | None = None) -> User | None:
         """The user with this id, if any; with `tx`, nobody else changes it until that ends."""
@@ -130,7 +130,7 @@ class Users:
     async def search(self, text: str, *, role: str | None, offset: int, limit: int) -> Page[User]:
         """One page of the users whose name or e-mail holds this text in any case, newest first; the
         total is 0 beyond the last page."""
-        rows = await self._db.slow.all(
+        rows = await self._db.shown.slow.all(
             _SEARCH,
             {
                 "pattern": pattern(text),

@@ -1,0 +1,55 @@
+"""The positions of `storage.positions` in Valkey or Redis."""
+
+import asyncio
+from typing import Any
+
+from valkey.exceptions import ValkeyError
+
+from portico.domain.errors import Unavailable
+from portico.state.valkey_client import Command, store
+
+ANSWER_SECONDS = 1.0
+
+_NOTE = """
+local before = tonumber(redis.call('GET', KEYS[1]) or 0)
+local position = math.max(before, tonumber(ARGV[1]))
+redis.call('SET', KEYS[1], string.format('%.0f', position), 'PX', ARGV[2])
+return 1
+"""
+
+
+class ValkeyPositions:
+    """One environment's positions in a Valkey or Redis server, or a cluster."""
+
+    def __init__(self, url: str, environment: str, prefix: str, life: float) -> None:
+        """As `state.valkey.ValkeyLimiter`; `life` is for how many seconds a position is kept."""
+        self._store = store(url)
+        self._life = int(life * 1000)
+        self._slot = f"{prefix}:{{{environment}:written"
+
+    async def note(self, caller: int, position: int) -> None:
+        """See `Positions`."""
+        key = self._key(caller)
+        await self._ask(key, ("EVAL", _NOTE, 1, key, position, self._life))
+
+    async def of(self, caller: int) -> int:
+        """See `Positions`."""
+        key = self._key(caller)
+        return int(await self._ask(key, ("GET", key)) or 0)
+
+    async def close(self) -> None:
+        """See `Positions`."""
+        await self._store.close()
+
+    def _key(self, caller: int) -> str:
+        return f"{self._slot}:{caller}}}"
+
+    async def _ask(self, key: str, command: Command) -> Any:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                (answer,) = await self._store.send(key, [command])
+            if isinstance(answer, Exception):
+                raise answer
+        except (ValkeyError, OSError) as error:
+            raise Unavailable("The store of positions does not answer.") from error
+        return answer

@@ -1,0 +1,304 @@
+"""Reads of what callers are shown, by standbys that follow their primary closely.
+
+A standby answers a read if it has replayed what the primary's log held a second ago, on the same
+timeline, and what the log held when the caller's last change was stored. It is asked that on the
+connection that reads, at each read. Nobody waits for a standby: one that is behind, silent or gone
+is passed over, and what fails there is read once more from the primary.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from portico.domain.errors import Unavailable
+from portico.storage.database import (
+    NOTHING,
+    Contended,
+    Engine,
+    Params,
+    PoolUse,
+    Reader,
+    ReplicaState,
+    Row,
+    acting_for,
+)
+from portico.storage.positions import Positions
+from portico.storage.postgres_hosts import Hosts
+from portico.storage.postgres_pool import Pool, PoolReads
+from portico.storage.postgres_statements import OUTAGES
+
+T = TypeVar("T")
+
+LAG_SECONDS = 1.0
+"""How much older than the primary's what a replica shows may be."""
+
+PATIENCE_SECONDS = 0.5
+"""How long a replica may take for a connection, and to say how far it is."""
+
+LONG_SECONDS = 5.0
+"""After how long a read that is given up is not tried once more."""
+
+BEAT_SECONDS = 0.5
+SILENT_SECONDS = 0.75
+SHORT_CONNECTIONS = 4
+SLOW_CONNECTIONS = 4
+REMEMBERED = 120
+"""For how many beats it is known how far the primary was."""
+
+OK, PRIMARY, BEHIND, SILENT, FAILING = "ok", "primary", "behind", "silent", "failing"
+
+POSITION = """
+SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint,
+    pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"""
+"""The primary's timeline, and how far its log is, in bytes."""
+
+# A standby's own files tell its timeline to everybody; other views tell it to administrators.
+_REPLAYED = """
+SELECT CASE WHEN pg_is_in_recovery()
+        THEN greatest(checkpoint.timeline_id, recovery.min_recovery_end_timeline)::bigint
+        ELSE 0 END,
+    coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0'), 0)::bigint
+FROM pg_control_checkpoint() AS checkpoint, pg_control_recovery() AS recovery"""
+
+
+class Behind(Exception):
+    """A replica lacks what whoever reads must see."""
+
+
+class Log:
+    """How far the primary's log was, and when."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int, int]] = deque(maxlen=REMEMBERED)
+
+    def begin(self) -> float:
+        """When the primary is asked, for `note`."""
+        return self._clock()
+
+    def note(self, asked: float, timeline: int, position: int) -> None:
+        """What the primary answered to `POSITION`."""
+        self._seen.append((asked, timeline, position))
+
+    def least(self) -> tuple[int, int]:
+        """The timeline, and how far a replica is at least that shows nothing older than
+        `LAG_SECONDS`. Raises `Behind` where that is not known."""
+        since = self._clock() - LAG_SECONDS
+        recent = [
+            (timeline, position) for asked, timeline, position in self._seen if asked >= since
+        ]
+        if not recent:
+            raise Behind
+        return next(one for one in recent if one[0] == recent[-1][0])
+
+    def lag(self, position: int) -> float:
+        """For how many seconds there has been something behind a position."""
+        now = self._clock()
+        return next((now - asked for asked, _, reached in self._seen if reached > position), 0.0)
+
+
+class Replica:
+    """One standby, its connections, and whether it is fit to read from."""
+
+    def __init__(
+        self,
+        url: str,
+        settings: Mapping[str, str],
+        options: Mapping[str, Any],
+        once: str,
+        log: Log,
+        positions: Positions,
+    ) -> None:
+        """`url` names one host; the others are those of `Hosts`, `Pool` and `Replicas`."""
+        parts = urlsplit(url)
+        self.name = f"{parts.hostname}:{parts.port or 5432}"
+        self._hosts = Hosts(url, settings, options)
+        self._log = log
+        self._positions = positions
+        self._position = 0
+        self._word = SILENT
+        self._watcher: asyncio.Task[None] | None = None
+        self.short = Pool(self._hosts, once, SHORT_CONNECTIONS, PATIENCE_SECONDS, self._check)
+        self.slow = Pool(self._hosts, once, SLOW_CONNECTIONS, PATIENCE_SECONDS, self._check)
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether to ask it, as far as is known."""
+        return self._word == OK
+
+    @property
+    def state(self) -> ReplicaState:
+        """How it was found last."""
+        return ReplicaState(self._word, self._log.lag(self._position))
+
+    async def open(self) -> None:
+        """Connects to nothing yet: a standby that is away keeps nobody from starting."""
+        await self.short.open()
+        await self.slow.open()
+        self._watcher = asyncio.ensure_future(self._watch())
+
+    async def close(self) -> None:
+        """Ends all connections, at once: what is read there is not waited for."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self._hosts.leave()
+        await asyncio.gather(self.short.close(), self.slow.close())
+
+    async def _check(self, connection: Any) -> None:
+        """Raises `Behind` where whoever reads now must not do so by this connection."""
+        timeline, position = self._log.least()
+        if (reader := acting_for.get()) is not None:
+            position = max(position, await self._positions.of(reader))
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                reached = await connection.fetchrow(_REPLAYED)
+        except TimeoutError:
+            connection.terminate()
+            raise
+        if reached[0] != timeline or reached[1] < position:
+            raise Behind
+
+    async def _watch(self) -> None:
+        """Sees how it is, for as long as the process lasts."""
+        while True:
+            try:
+                connection = await self._hosts.connect()
+            except (*OUTAGES, asyncpg.PostgresError, ValueError):
+                self._word = SILENT
+            else:
+                self._word = await self._follow(connection)
+                self._hosts.leave()  # who waits for an answer there reads it elsewhere
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def _follow(self, connection: Any) -> str:
+        """Asks how far it is until it does not say so: a word for why."""
+        try:
+            while True:
+                async with asyncio.timeout(SILENT_SECONDS):
+                    timeline, self._position = await connection.fetchrow(_REPLAYED)
+                self._word = self._judge(timeline)
+                await asyncio.sleep(BEAT_SECONDS)
+        except OUTAGES:
+            return SILENT
+        except asyncpg.PostgresError:
+            return FAILING
+
+    def _judge(self, timeline: int) -> str:
+        if not timeline:
+            return PRIMARY
+        try:
+            wanted, position = self._log.least()
+        except Behind:
+            return BEHIND
+        return OK if timeline == wanted and self._position >= position else BEHIND
+
+
+class Replicas:
+    """The standbys that `database_read_url` names."""
+
+    def __init__(
+        self,
+        urls: Iterable[str],
+        settings: Mapping[str, str],
+        options: Mapping[str, Any],
+        once: str,
+        positions: Positions,
+    ) -> None:
+        """Each of `urls` names one host; the next three are those of `Hosts` and `Pool`."""
+        self.log = Log()
+        self._positions = positions
+        self._all = deque(
+            Replica(url, settings, options, once, self.log, positions) for url in urls
+        )
+
+    async def open(self) -> None:
+        """Begins to look how they are."""
+        for replica in self._all:
+            await replica.open()
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await asyncio.gather(*(replica.close() for replica in self._all), self._positions.close())
+
+    def states(self) -> dict[str, ReplicaState]:
+        """How they are, by their addresses."""
+        return {replica.name: replica.state for replica in self._all}
+
+    def pools(self) -> dict[str, PoolUse]:
+        """How their connections are used, of all together."""
+        short = slow = PoolUse()
+        for replica in self._all:
+            short, slow = short.beside(replica.short.use()), slow.beside(replica.slow.use())
+        return {"replica": short, "replica_slow": slow}
+
+    def one(self) -> Replica | None:
+        """A replica to ask for `acting_for`, each in turn; None: none."""
+        if acting_for.get() is not None:
+            for _ in range(len(self._all)):
+                self._all.rotate()
+                if self._all[0].is_fit:
+                    return self._all[0]
+        return None
+
+    async def stored(self, primary: Reader) -> None:
+        """Sees that the account of `acting_for` finds everywhere what was stored just now."""
+        if (writer := acting_for.get()) is None:
+            return
+        try:
+            row = await primary.one(POSITION)
+            await self._positions.note(writer, row[1] if row else 0)
+        except Unavailable:
+            # Whatever answers reads by then has it.
+            await asyncio.sleep(LAG_SECONDS)
+
+
+class ReplicatedReads:
+    """Reads by a replica that is fit for it, else by the primary."""
+
+    engine: Engine = "postgres"
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        choose: Callable[[Replica], Pool],
+        primary: PoolReads,
+        slow: "ReplicatedReads | None" = None,
+    ) -> None:
+        """`choose` says which connections of a replica, `primary` what reads in its place, `slow`
+        what is slow; None: this is."""
+        self._replicas = replicas
+        self._choose = choose
+        self._primary = primary
+        self.slow: Reader = slow or self
+        self._snapshots = slow or self
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        """See `Reader`."""
+        return await self.read(lambda reads: reads.one(sql, params))
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        """See `Reader`."""
+        return await self.read(lambda reads: reads.all(sql, params))
+
+    async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
+        """See `Reads`."""
+        return await self._snapshots.read(lambda reads: reads.snapshot(work))
+
+    async def read(self, read: Callable[[PoolReads], Awaitable[T]]) -> T:
+        """What `read` makes of a replica, or of the primary: it may run twice."""
+        if (replica := self._replicas.one()) is not None:
+            begun = time.monotonic()
+            try:
+                return await read(PoolReads(self._choose(replica)))
+            except (Behind, Contended, asyncpg.PostgresError):
+                pass  # the second where they conflict, the last where a table is quite new
+            except Unavailable as error:
+                took_long = time.monotonic() - begun > LONG_SECONDS
+                if took_long and isinstance(error.__cause__, TimeoutError):
+                    raise  # it would take as long at the primary
+        return await read(self._primary)
