@@ -111,6 +111,10 @@ async def test_whoever_is_killed_amid_the_export_has_removed_nothing(
         await RemoveAudit(api.live, "this", killed, at_once).run()
     assert archived(archive) == {}
     assert await kept(api) == before
+    await RemoveAudit(api.live, "another", LINES, at_once).run()
+    lines = [line for file in archived(archive).values() for line in file]
+    assert lines == exported(before[: OLD + 3])
+    assert await kept(api) == before[OLD + 3 :]
 
 
 async def test_what_was_exported_and_not_released_is_exported_again_as_it_was(

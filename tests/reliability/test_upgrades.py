@@ -209,6 +209,6 @@ async def test_a_migration_that_finds_a_table_in_use_holds_up_nobody_for_long(
     held, release = asyncio.Event(), asyncio.Event()
     holding = asyncio.create_task(hold())
     await held.wait()
-    async with load.going_on():
+    async with load.going_on(), asyncio.timeout(20):
         assert await migrate(other, FakeClock(), carried, pause) == carried[-1:]
     assert paused == [4.0]
