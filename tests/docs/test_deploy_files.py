@@ -1,0 +1,69 @@
+"""Files of deploy/ for many hosts: what they name exists, and nothing is set that nobody reads."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped] # it ships none
+
+from documents import ROOT
+from portico.cli.parsers.top import parser
+from portico.settings import SETTINGS
+
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm"
+HOSTS = DEPLOY / "hosts"
+COMPOSE = (HOSTS / "compose.yaml").read_text("utf-8")
+
+
+def templates() -> str:
+    return "\n".join(path.read_text("utf-8") for path in sorted((CHART / "templates").iterdir()))
+
+
+def leaves(values: Any, path: str = "") -> set[str]:
+    """What the chart may be told; what stands there as `{}` or `[]` is one thing."""
+    if not isinstance(values, dict) or not values or path == ".resources":
+        return {path}
+    return {leaf for name, value in values.items() for leaf in leaves(value, f"{path}.{name}")}
+
+
+def test_the_chart_reads_all_of_its_values_and_no_others() -> None:
+    read = set(re.findall(r"\.Values((?:\.\w+)+)", templates()))
+    assert read == leaves(yaml.safe_load((CHART / "values.yaml").read_text("utf-8")))
+
+
+@pytest.mark.parametrize("directory", [CHART, HOSTS], ids=lambda path: path.name)
+def test_every_variable_of_portico_that_is_named_exists(directory: Path) -> None:
+    named = set()
+    for path in directory.rglob("*"):
+        if path.is_file():
+            named |= set(re.findall(r"\bPORTICO_[A-Z_]*[A-Z]\b", path.read_text("utf-8")))
+    known = {setting.variable for setting in SETTINGS} | {"PORTICO_PASSWORD"}  # the role's
+    assert named <= known
+    assert "PORTICO_SECRET_KEY" in named
+
+
+def test_the_variables_of_compose_are_those_of_its_example() -> None:
+    read = set(re.findall(r"(?<!\$)\$\{(\w+)", COMPOSE))
+    example = (HOSTS / ".env.example").read_text("utf-8")
+    assert read == set(re.findall(r"^(\w+)=", example, re.MULTILINE))
+
+
+def test_compose_sets_what_haproxy_and_patroni_read() -> None:
+    services = yaml.safe_load(COMPOSE)["services"]
+    haproxy = set(re.findall(r"FRONT_\w+", (DEPLOY / "haproxy.cfg").read_text("utf-8")))
+    assert set(services["haproxy"]["environment"]) <= haproxy
+    patroni = set(re.findall(r"PATRONI_\w+", (DEPLOY / "patroni.yml").read_text("utf-8")))
+    told = {name for name in services["patroni"]["environment"] if name.startswith("PATRONI_")}
+    assert told == patroni
+
+
+def test_commands_of_the_chart_and_of_compose_are_ones() -> None:
+    services = yaml.safe_load(COMPOSE)["services"]
+    served = re.findall(r"args: \[(.+?)\]", templates())
+    started = re.findall(r"portico (init|migrate)\b", templates())
+    commands = [one.split(", ") for one in served] + [[one] for one in started]
+    for words in [*commands, services["portico"]["command"]]:
+        parser().parse_args(words)
+    assert len(commands) == 4
