@@ -1,0 +1,61 @@
+"""How far the log was at each caller's last write: the farthest is kept, for a while."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from portico.domain.errors import Unavailable
+from portico.state.valkey_positions import ValkeyPositions
+from portico.storage import positions
+from portico.storage.positions import LIFE_SECONDS, MemoryPositions, Positions
+from servers import RedisServer
+
+Keep = Callable[[float], Positions]
+
+
+@pytest.fixture(params=["memory", "valkey"])
+async def keeping(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Keep]:
+    """Makes a store that keeps positions for so many seconds."""
+    opened: list[Positions] = []
+
+    def keep(life: float) -> Positions:
+        monkeypatch.setattr(positions, "LIFE_SECONDS", life)
+        store: Positions = MemoryPositions()
+        if request.param == "valkey":
+            redis: RedisServer = request.getfixturevalue("redis")
+            store = ValkeyPositions(redis.url, "live", f"positions-{life}", life)
+        opened.append(store)
+        return store
+
+    yield keep
+    for store in opened:
+        await store.close()
+
+
+async def test_the_farthest_position_of_each_caller_is_kept(keeping: Keep) -> None:
+    kept = keeping(60.0)
+    far = 2**52 + 1  # more bytes of a log than anybody has, to the last one
+    await kept.note(1, far)
+    await kept.note(1, 7)  # of another host, which was slower to tell
+    await kept.note(2, 9)
+    assert [await kept.of(caller) for caller in (1, 2, 3)] == [far, 9, 0]
+
+
+async def test_a_position_is_forgotten_after_its_life(keeping: Keep) -> None:
+    kept = keeping(0.1)
+    await kept.note(1, 7)
+    async with asyncio.timeout(20):
+        while await kept.of(1):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_store_of_positions_that_is_away_is_told() -> None:
+    away = ValkeyPositions("redis://127.0.0.1:1/0", "live", "positions", LIFE_SECONDS)
+    with pytest.raises(Unavailable):
+        await away.note(1, 1)
+    with pytest.raises(Unavailable):
+        await away.of(1)
+    await away.close()
