@@ -4,6 +4,7 @@ from those that are made anew, but by the metrics.
 
 import asyncio
 import re
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from driving import TINY, Api, Caller, refused, settings_for
+from portico.contract.products import ListProducts
+from portico.contract.reading import decode_query
 from portico.domain.audit import OPERATOR
 from portico.domain.requests import Sums
 from portico.domain.times import HOUR
@@ -293,3 +296,12 @@ async def test_what_was_read_before_a_commit_is_not_kept_after_it(api: Api) -> N
     for _ in range(2):
         (item,) = await shown(editor, path)
         assert item["price"] == 9
+
+
+def test_no_more_of_queries_is_remembered_than_they_can_need() -> None:
+    tracemalloc.start()
+    for number in range(200):
+        decode_query(ListProducts, f"min_price=1.{number}{'0' * 60_000}")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2**20

@@ -32,6 +32,10 @@ MOST_VALUES = 5_000
 of thousands would hold up everybody else."""
 
 
+REMEMBERED = 8_192
+"""How long a query is whose values are remembered: a number may have zeros without end."""
+
+
 class Faults:
     """Collects what is wrong with one request: the first hundred of each kind."""
 
@@ -204,12 +208,15 @@ def required(shape: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(item.name for item in msgspec.structs.fields(shape) if item.required)
 
 
-@lru_cache(maxsize=1024)
 def decode_query(shape: type[S], query: str) -> S:
     """Reads a query string into `shape`, whose fields are annotated with a `Param`.
 
     Raises `Unreadable` for unknown, repeated, empty or badly valued parameters.
     """
+    return (_remembered if len(query) <= REMEMBERED else _decoded)(shape, query)
+
+
+def _decoded(shape: type[S], query: str) -> S:
     faults = Faults()
     values: dict[str, Any] = {}
     kinds = fields(shape)
@@ -233,6 +240,9 @@ def decode_query(shape: type[S], query: str) -> S:
             faults.cannot_read(fault.field, fault.message)
     faults.check()
     return shape(**values)
+
+
+_remembered = lru_cache(maxsize=1024)(_decoded)
 
 
 def _unquote(text: str) -> str | None:
