@@ -133,7 +133,8 @@ def test_every_example_of_the_reference_has_the_types_of_the_client(package: Pat
                 (home / f"{operation.id}.ts").write_text(example.text, "utf-8")
     files = [path.name for path in home.glob("*.ts")]
     assert len(files) > 30
-    options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022"]
+    options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"]
+    options += ["--target", "es2022"]
     run(home, HOME / "node_modules/.bin/tsc", *options, *files)
 
 
