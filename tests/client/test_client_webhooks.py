@@ -237,12 +237,13 @@ async def test_the_asynchronous_face_does_the_same(async_client: AsyncClient) ->
 
 
 def test_deliveries_are_read_page_after_page_and_sent_again() -> None:
-    def page(number: int, *ids: int) -> Any:
-        place = {"page": number, "limit": 2, "total_items": 3, "total_pages": 2}
-        return answer(200, {"data": [*map(delivery, ids)], "pagination": place})
+    def page(*ids: int, **headers: str) -> Any:
+        place = {"page": 1, "limit": 2, "total_items": 3, "total_pages": 2}
+        return answer(200, {"data": [*map(delivery, ids)], "pagination": place}, **headers)
 
     accepted = answer(202, {"message": "It will be delivered once more."})
-    script = Scripted(page(1, 9, 8), page(2, 7), accepted)
+    link = f'<{PLACE}/webhooks/5/deliveries?limit=2&cursor=behind-8>; rel="next"'
+    script = Scripted(page(9, 8, link=link), page(7), accepted)
     with Client(KEY, base_url=PLACE, transport=script) as client:
         first, *others = client.webhooks.deliveries(5, limit=2)
         client.webhooks.redeliver(5, first.id)

@@ -1,6 +1,7 @@
 import { type Calls, query } from "./calls.js";
 import type { Event, EventFilters, EventPage, Page } from "./models.js";
 import { decoded, unexpected } from "./reading.js";
+import type { Answer } from "./transport.js";
 
 const WHOLE_PAGE = 100; // The most, which takes the fewest requests.
 
@@ -17,34 +18,18 @@ export class Listing<Item extends { id: number }> implements AsyncIterable<Item>
     this.#filters = filters;
   }
 
-  /** All items of all pages, each once, also where the list changes meanwhile. Reads 100 at once unless `limit` was given.
-   *
-   * What moves onto a later page because something was added is given once. Where something was deleted, later items move
-   * forward, onto pages that were read already: those are read again, so that whoever deletes what they iterate over misses
-   * none.
+  /** All items, each once. What others add or delete meanwhile moves none of the others; only one whose place in the order
+   * is changed may come twice, or not. Reads 100 at once unless `limit` was given.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Item, undefined> {
-    const seen = new Set<number>();
-    let total = 0;
-    for (let next = 1; next; ) {
-      const { data, pagination } = await read<Page<Item>>(this.#calls, this.#path, {
-        limit: WHOLE_PAGE,
-        ...this.#filters,
-        page: next,
-      });
-      const { page, limit, total_items, total_pages } = pagination;
-      const gone = total - total_items;
-      total = total_items;
-      if (gone > 0 && page > 1) {
-        next = Math.floor(Math.max(0, (page - 1) * limit - gone) / limit) + 1;
-        continue;
-      }
-      next = page < total_pages ? page + 1 : 0;
-      for (const item of data) {
-        if (seen.has(item.id)) continue;
-        seen.add(item.id);
-        yield item;
-      }
+    let filters: object = { limit: WHOLE_PAGE, ...this.#filters };
+    for (;;) {
+      const answer = await this.#calls.make("GET", this.#path + query(filters));
+      yield* pageOf<Page<Item>>(answer).data;
+      // The cursor that stands before the next page (RFC 8288).
+      const [, cursor] = /<[^>]*[?&]cursor=([^&>]+)[^>]*>; *rel="next"/.exec(answer.headers.get("link") ?? "") ?? [];
+      if (!cursor) return;
+      filters = { ...filters, cursor: decodeURIComponent(cursor) };
     }
   }
 
@@ -83,7 +68,10 @@ export class EventListing implements AsyncIterable<Event> {
 }
 
 async function read<P extends Page<unknown> | EventPage>(calls: Calls, path: string, filters: object): Promise<P> {
-  const answer = await calls.make("GET", path + query(filters));
+  return pageOf<P>(await calls.make("GET", path + query(filters)));
+}
+
+function pageOf<P extends Page<unknown> | EventPage>(answer: Answer): P {
   const { data, pagination } = decoded<Partial<P>>(answer);
   if (!Array.isArray(data) || typeof pagination !== "object") throw unexpected(answer);
   return { data, pagination } as P;

@@ -48,9 +48,11 @@ for (const { name, calls: names, options, steps, draws = [], waits = [], sent = 
 
 for (const { name, pages, read, given } of table("paging.json")) {
   test(name, async () => {
-    const steps = pages.map(({ ids, ...counts }, place) => ({
+    const pagination = { page: 1, limit: 2, total_items: 5, total_pages: 3 };
+    const steps = pages.map(({ ids, link }) => ({
       status: 200,
-      body: { data: ids.map((id) => ({ ...data.product, id })), pagination: { page: read[place], limit: 2, ...counts } },
+      headers: link ? { link } : {},
+      body: { data: ids.map((id) => ({ ...data.product, id })), pagination },
     }));
     const { fetch, requests } = scripted(...steps);
     const client = new Client({ apiKey: KEY, baseUrl: PLACE, fetch });
@@ -58,8 +60,8 @@ for (const { name, pages, read, given } of table("paging.json")) {
     for await (const { id } of client.products.list({ limit: 2 })) found.push(id);
     assert.deepEqual(found, given);
     assert.deepEqual(
-      requests.map(({ url }) => url.search),
-      read.map((page) => `?limit=2&page=${page}`),
+      requests.map(({ url }) => url.href),
+      read.map((cursor) => `${PLACE}/products?limit=2${cursor ? `&cursor=${cursor}` : ""}`),
     );
   });
 }

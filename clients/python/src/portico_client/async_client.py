@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, list_events
+from portico_client.calls import ME, PRODUCTS, USERS, WHOLE_PAGE, Call, Pages, list_events
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import AsyncDriver, AsyncOptions
@@ -41,7 +41,6 @@ from portico_client.models import (
     Webhook,
     WebhookWithSecret,
 )
-from portico_client.paging import WHOLE_PAGE, Walk
 from portico_client.streams import AsyncEventStream
 from portico_client.webhook_calls import (
     create_webhook,
@@ -145,13 +144,16 @@ class AsyncListing(Generic[T]):
         self._filters = filters
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        """All items of all pages, each once, also where the list changes meanwhile. Reads 100 at
-        once unless `limit` was given."""
-        walk, filters = Walk[T](), {"limit": WHOLE_PAGE, **self._filters}
-        while walk.next is not None:
-            page = await self._make(self._kind.page(filters, walk.next))
-            for item in walk.take(page):
+        """All items, each once. What others add or delete meanwhile moves none of the others; only
+        one whose place in the order is changed may come twice, or not. Reads 100 at once unless
+        `limit` was given."""
+        filters, cursor = {"limit": WHOLE_PAGE, **self._filters}, None
+        while True:
+            items, cursor = await self._make(self._kind.behind(filters, cursor))
+            for item in items:
                 yield item
+            if cursor is None:
+                return
 
     async def page(self, number: int) -> Page[T]:
         """One page, counted from 1: 25 items unless `limit` was given. Empty past the end."""
