@@ -27,24 +27,10 @@ def database(settings: Settings, environment: str) -> Database:
             database_schema(environment),
             listen_url=settings.database_listen_url,
             read_url=settings.database_read_url,
-            positions=_positions(settings, environment),
+            positions=_positions(settings, environment) if settings.database_read_url else None,
             prepared=settings.prepared_statements,
         )
     return SqliteDatabase(database_file(settings, environment))
-
-
-def _positions(settings: Settings, environment: str) -> Positions | None:
-    """Where hosts tell each other of the last writes of their callers; None: there is no other."""
-    if settings.database_read_url and settings.valkey_url:
-        try:
-            from portico.state.valkey_positions import ValkeyPositions
-
-            return ValkeyPositions(
-                settings.valkey_url, environment, settings.key_prefix, LIFE_SECONDS
-            )
-        except ValueError as error:
-            raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
-    return None
 
 
 def database_file(settings: Settings, environment: str) -> Path:
@@ -59,14 +45,26 @@ def database_schema(environment: str) -> str:
 
 def limiter(settings: Settings, environment: str) -> Limiter:
     """What counts the requests of one environment. Raises `SettingError`."""
-    if settings.valkey_url:
-        try:
-            from portico.state.valkey import ValkeyLimiter
+    url = settings.valkey_url
+    return _in_valkey(url, settings, environment)[0] if url else MemoryLimiter()
 
-            return ValkeyLimiter(settings.valkey_url, environment, settings.key_prefix)
-        except ValueError as error:
-            raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
-    return MemoryLimiter()
+
+def _positions(settings: Settings, environment: str) -> Positions | None:
+    """Where hosts tell each other of the last writes of their callers; None: there is no other."""
+    url = settings.valkey_url
+    return _in_valkey(url, settings, environment)[1] if url else None
+
+
+def _in_valkey(url: str, settings: Settings, environment: str) -> tuple[Limiter, Positions]:
+    """What hosts share in Valkey. Neither connects before it is used. Raises `SettingError`."""
+    from portico.state import valkey, valkey_positions
+
+    where = url, environment, settings.key_prefix
+    try:
+        counts = valkey.ValkeyLimiter(*where)
+        return counts, valkey_positions.ValkeyPositions(*where, LIFE_SECONDS)
+    except ValueError as error:
+        raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
 
 
 def outlet(settings: Settings) -> Outlet:
