@@ -121,6 +121,8 @@ def test_deliveries_go_on_once_postgresql_is_back(caller: Caller, postgres: Post
     before = set(caller.acknowledged)
     with received(late) as receiver:
         hook = Hook(caller.service.installation, receiver)
+        for _ in range(6):
+            caller.create()
         with ThreadPoolExecutor(1) as pool:
             amid = pool.submit(caller.statuses, 1.0)
             until(lambda: len(receiver.requests) > 5, "some deliveries")
