@@ -45,9 +45,10 @@ def test_while_another_process_locks_sqlite_reads_go_on_and_writes_wait_or_get_5
 
 
 def waiting(service: Service) -> float:
-    """How many wait for the live database."""
+    """How many wait to write to the live database."""
     text = service.ask("/metrics").body.decode()
-    found = re.search(r'^portico_database_waiting\{environment="live"\} (\S+)$', text, re.MULTILINE)
+    metric = 'portico_database_waiting{environment="live",pool="write"}'
+    found = re.search(rf"^{re.escape(metric)} (\S+)$", text, re.MULTILINE)
     assert found is not None, text
     return float(found[1])
 
