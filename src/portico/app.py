@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from portico.contract.audit import rows as audit_rows
@@ -78,14 +78,16 @@ class Portico:
         passwords: Passwords | None = None,
         sender: Sender | None = None,
         fetcher: Fetcher | None = None,
+        secret: Callable[[], bytes] | None = None,
     ) -> None:
         """`passwords` hashes them; None: as strongly as is recommended. `sender` sends deliveries;
-        `fetcher` asks other providers; None: ones that believe the system's authorities."""
+        `fetcher` asks other providers; None: ones that believe the system's authorities. `secret`
+        gives the installation's; None: that of the settings, made where there is none."""
         self.settings = settings
         self.clock = clock
         self.random = random
         self.passwords = passwords or Passwords()
-        self.vault = Vault(partial(installation_secret, settings, random), random)
+        self.vault = Vault(secret or partial(installation_secret, settings, random), random)
         self.destinations = Destinations(settings.webhooks_allow)
         self.sender = sender or Sender(self.destinations, clock)
         self.fetcher = fetcher or Fetcher()

@@ -290,3 +290,17 @@ def test_a_delivery_of_another_webhook_is_not_redelivered(installation: Installa
 
     assert (code, line) == (1, f"There is no delivery {delivery} of webhook {other}.")
     assert installation.told("webhooks", "deliveries", other) == []
+
+
+def test_nothing_is_sealed_by_another_secret_than_the_databases(installation: Installation) -> None:
+    with installation.serving():
+        pass  # which has made the first signing key
+    file = installation.data / "secret.key"
+    file.unlink()
+    create = ("webhooks", "create", "--url", URL, "--types", "*")
+    code, line = installation.refused(*create)
+    assert (code, "another secret" in line) == (1, True)
+    assert not file.exists()
+    code, line = installation.having(secret_key="ab" * 32).refused(*create)
+    assert (code, "another secret" in line) == (1, True)
+    assert installation.told("webhooks", "list") == []

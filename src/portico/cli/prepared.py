@@ -1,17 +1,23 @@
 """What `portico init` or `portico serve` has prepared, for commands that work on it."""
 
+import os
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from portico.app import Portico
 from portico.cli.output import CommandError
 from portico.domain.errors import Unavailable
 from portico.engines import LIVE, database_file
 from portico.jobs.mails import SendMails
+from portico.secret_file import found_secret, installation_secret
 from portico.services.environment import Environment
+from portico.services.signing import another_secret
+from portico.services.vault import Vault
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped
+from portico.storage.signing_keys import SigningKey
 
 
 @asynccontextmanager
@@ -22,7 +28,8 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
     """
     if settings.database_url is None and not database_file(settings, LIVE).exists():
         raise _unprepared(settings)
-    portico = Portico(settings)
+    keys: list[SigningKey] = []
+    portico = Portico(settings, secret=partial(_secret, settings, keys))
     await portico.connect()
     try:
         for env in portico.environments:
@@ -33,6 +40,8 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
                 raise CommandError(
                     "The database is older than this program: run portico migrate first."
                 )
+        found = await portico.live.signing_keys.all()
+        keys += [key for key in found if key.retires_at is None]
         heard = {env: env.mails_bell.listener() for env in portico.environments}
         yield portico
         for env, bell in heard.items():
@@ -51,6 +60,19 @@ async def environment(settings: Settings, chosen: Namespace) -> AsyncIterator[En
     """The environment that a command works on, by its `--sandbox`. Raises `CommandError`."""
     async with prepared(settings) as portico:
         yield portico.sandbox if chosen.sandbox else portico.live
+
+
+def _secret(settings: Settings, keys: list[SigningKey]) -> bytes:
+    """The installation's secret. Raises `Unavailable` where it is not the one that the private keys
+    are under: no server could read what a command seals by another."""
+    if not keys:
+        return installation_secret(settings, os.urandom)
+    secret = found_secret(settings)
+    if secret is not None:
+        vault = Vault(lambda: secret, os.urandom)
+        if any(vault.open(key.private_key, key.kid) for key in keys):
+            return secret
+    raise another_secret()
 
 
 def _unprepared(settings: Settings) -> CommandError:

@@ -78,7 +78,7 @@ class Signer:
         if self._signing() is not None:
             return True
         if self._rows and self._wiring.is_shared:
-            raise _another_secret()
+            raise another_secret()
         return False
 
     def sign(self, claims: dict[str, Any], now: int) -> str:
@@ -125,7 +125,7 @@ class Signer:
         """
         await self._refresh()
         if self._rows and self._signing() is None:
-            raise _another_secret()
+            raise another_secret()
         pair = self._generate()
 
         async def work(change: Change) -> SigningKey:
@@ -190,7 +190,8 @@ class Signer:
         return self._private[row.kid]
 
 
-def _another_secret() -> Unavailable:
+def another_secret() -> Unavailable:
+    """What is raised where the database was made with another secret."""
     return Unavailable(
         "The database was made with another secret than this host has: give it that of the others"
         " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY, such as a copy of"
