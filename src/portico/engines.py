@@ -1,6 +1,9 @@
 """Which engines the settings mean, and where they keep what."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from portico.mail.files import FileOutlet
 from portico.mail.protocol import Outlet
@@ -11,6 +14,10 @@ from portico.state.protocol import Limiter
 from portico.storage.database import Database
 from portico.storage.positions import LIFE_SECONDS, Positions
 from portico.storage.sqlite import SqliteDatabase
+
+if TYPE_CHECKING:
+    from portico.state.valkey import ValkeyLimiter
+    from portico.state.valkey_positions import ValkeyPositions
 
 LIVE = "live"
 SANDBOX = "sandbox"
@@ -45,24 +52,31 @@ def database_schema(environment: str) -> str:
 
 def limiter(settings: Settings, environment: str) -> Limiter:
     """What counts the requests of one environment. Raises `SettingError`."""
-    url = settings.valkey_url
-    return _in_valkey(url, settings, environment)[0] if url else MemoryLimiter()
+    if settings.valkey_url is None:
+        return MemoryLimiter()
+    with _usable():
+        return _in_valkey()[0](settings.valkey_url, environment, settings.key_prefix)
 
 
 def _positions(settings: Settings, environment: str) -> Positions | None:
     """Where hosts tell each other of the last writes of their callers; None: there is no other."""
-    url = settings.valkey_url
-    return _in_valkey(url, settings, environment)[1] if url else None
+    if settings.valkey_url is None:
+        return None
+    with _usable():
+        return _in_valkey()[1](settings.valkey_url, environment, settings.key_prefix, LIFE_SECONDS)
 
 
-def _in_valkey(url: str, settings: Settings, environment: str) -> tuple[Limiter, Positions]:
-    """What hosts share in Valkey. Neither connects before it is used. Raises `SettingError`."""
+def _in_valkey() -> "tuple[type[ValkeyLimiter], type[ValkeyPositions]]":
+    """What hosts share there."""
     from portico.state import valkey, valkey_positions
 
-    where = url, environment, settings.key_prefix
+    return valkey.ValkeyLimiter, valkey_positions.ValkeyPositions
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
     try:
-        counts = valkey.ValkeyLimiter(*where)
-        return counts, valkey_positions.ValkeyPositions(*where, LIFE_SECONDS)
+        yield
     except ValueError as error:
         raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
 

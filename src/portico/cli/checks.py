@@ -2,7 +2,6 @@
 Valkey counts a probe."""
 
 import http.client
-import os
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -24,7 +23,7 @@ from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, found_secret, is_given
-from portico.services.vault import Vault
+from portico.services.signing import opens
 from portico.settings import Settings
 from portico.settings.values import redacted
 from portico.state.valkey import ValkeyLimiter
@@ -209,10 +208,8 @@ async def _signing(settings: Settings, environment: str, db: Database) -> Findin
         return wrong(check, str(error).rstrip("."), "restore it from a backup")
     if not rows:
         return well(check, "none yet: the first start makes one")
-    if secret is not None:
-        vault = Vault(lambda: secret, os.urandom)
-        if any(vault.open(row.private_key, row.kid) for row in rows):
-            return well(check, f"{len(rows)} published, one of them signs here")
+    if secret is not None and opens(secret, rows):
+        return well(check, f"{len(rows)} published, one of them signs here")
     if settings.database_url or is_given(settings):
         message = "the database was made with another secret than this host has"
         return wrong(check, message, "give all hosts the same one by secret_key_file")

@@ -13,8 +13,7 @@ from portico.engines import LIVE, database_file
 from portico.jobs.mails import SendMails
 from portico.secret_file import found_secret, installation_secret
 from portico.services.environment import Environment
-from portico.services.signing import another_secret
-from portico.services.vault import Vault
+from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped
 from portico.storage.signing_keys import SigningKey
@@ -40,8 +39,7 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
                 raise CommandError(
                     "The database is older than this program: run portico migrate first."
                 )
-        found = await portico.live.signing_keys.all()
-        keys += [key for key in found if key.retires_at is None]
+        keys += await portico.live.signing_keys.all()
         heard = {env: env.mails_bell.listener() for env in portico.environments}
         yield portico
         for env, bell in heard.items():
@@ -68,11 +66,9 @@ def _secret(settings: Settings, keys: list[SigningKey]) -> bytes:
     if not keys:
         return installation_secret(settings, os.urandom)
     secret = found_secret(settings)
-    if secret is not None:
-        vault = Vault(lambda: secret, os.urandom)
-        if any(vault.open(key.private_key, key.kid) for key in keys):
-            return secret
-    raise another_secret()
+    if secret is None or not opens(secret, keys):
+        raise another_secret()
+    return secret
 
 
 def _unprepared(settings: Settings) -> CommandError:

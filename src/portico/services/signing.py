@@ -4,7 +4,9 @@ A new key is published at once, signs after everyone who keeps the published key
 fetch it, and the keys before it stay published until the last token that they signed has expired.
 """
 
+import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -20,6 +22,7 @@ from portico.domain.events.signing_in import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.times import SECOND
 from portico.services.change import Change, Changes
+from portico.services.vault import Vault
 from portico.services.wiring import Engines, Wiring
 from portico.storage.signing_keys import SigningKey, SigningKeys
 
@@ -188,6 +191,12 @@ class Signer:
             pem = self._vault.open(row.private_key, row.kid)
             self._private[row.kid] = None if pem is None else _private_key(pem)
         return self._private[row.kid]
+
+
+def opens(secret: bytes, keys: Iterable[SigningKey]) -> bool:
+    """Whether a published one of these keys is under this secret of an installation."""
+    vault = Vault(lambda: secret, os.urandom)
+    return any(vault.open(key.private_key, key.kid) for key in keys if key.retires_at is None)
 
 
 def another_secret() -> Unavailable:

@@ -142,9 +142,8 @@ class PostgresDatabase:
                 await tx.script(f'CREATE SCHEMA "{self._schema}"')
 
     async def apart(self, tx: Transaction, sql: str) -> None:
-        await tx.script(
-            "SELECT 1"
-        )  # else its last snapshot stays, for whose end an index would wait
+        # Else the last snapshot of `tx` stays, for whose end an index would wait.
+        await tx.script("SELECT 1")
         with faults():
             connection = await self._direct.connect()
             try:
