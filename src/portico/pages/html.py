@@ -2,16 +2,13 @@
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from portico.domain.money import price_shown
 from portico.pages import filters
 from portico.pages.files import asset_path, content
-
-if TYPE_CHECKING:
-    from jinja2 import Environment, Template
 
 
 def _mark() -> Markup:
@@ -22,10 +19,7 @@ def _mark() -> Markup:
 
 
 @cache
-def _environment() -> "Environment":
-    # The template engine takes a tenth of a second to load, and most servers show no page.
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -60,6 +54,6 @@ def _environment() -> "Environment":
     return environment
 
 
-def template(name: str) -> "Template":
+def template(name: str) -> Template:
     """The template of this file name; its values are escaped, and a missing one is an error."""
     return _environment().get_template(name)
