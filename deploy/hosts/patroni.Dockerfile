@@ -1,4 +1,5 @@
 # PostgreSQL with Patroni, from PostgreSQL's own packages for Debian, which the image knows.
+# To build on one image for good, append its digest: see compose.yaml.
 FROM postgres:17
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends patroni python3-etcd \
