@@ -1,6 +1,7 @@
 """Settings: where they come from, which wins, and how an impossible one is refused."""
 
 import dataclasses
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -298,7 +299,9 @@ def test_certificate_and_key_come_together(tmp_path: Path) -> None:
     (tmp_path / "a.pem").touch()
     assert "needs tls_key" in refusal(tmp_path, tls_cert="a.pem")
     assert "needs tls_cert" in refusal(tmp_path, tls_key="a.pem")
-    assert "Is a directory" in refusal(tmp_path, tls_cert="a.pem", tls_key=".")
+    os.mkfifo(tmp_path / "pipe")
+    for other in ("pipe", "."):
+        assert "is no regular file" in refusal(tmp_path, tls_cert="a.pem", tls_key=other)
 
 
 def test_a_mail_server_needs_a_sender(tmp_path: Path) -> None:
@@ -505,6 +508,10 @@ def test_the_installations_secret_is_64_hexadecimal_digits(tmp_path: Path) -> No
 def test_the_secrets_file_is_read_and_one_source_alone_gives_it(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     assert "PORTICO_SECRET_KEY_FILE) cannot be read" in refusal(tmp_path, secret_key_file="secret")
+    os.mkfifo(tmp_path / "pipe")
+    for other in ("pipe", "."):
+        said = refusal(tmp_path, secret_key_file=other)
+        assert "PORTICO_SECRET_KEY_FILE) is no regular file" in said
     file.write_bytes(b"\xff hunter2\n")
     said = refusal(tmp_path, secret_key_file="secret")
     assert "holds must be 64 hexadecimal digits" in said

@@ -5,6 +5,7 @@ Its key in portico.toml, its variable, its flag and its row in the documents all
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from portico.domain.errors import BrokenRule
 
@@ -27,6 +28,18 @@ class Group:
 def named(name: str, sources: Sources) -> str:
     """A setting as a message names it: with where its value came from."""
     return f"{name} (from {sources[name]})" if name in sources else f"{name} (by default)"
+
+
+def content(name: str, file: Path, sources: Sources) -> bytes:
+    """What the file holds that a setting names. Raises `SettingError`."""
+    try:
+        if file.exists() and not file.is_file():  # a pipe may keep its reader waiting for ever
+            raise SettingError(f"{named(name, sources)} is no regular file: {str(file)!r}")
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingError(
+            f"{named(name, sources)} cannot be read: {error.strerror}: {str(file)!r}"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

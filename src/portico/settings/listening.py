@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from portico.domain.networks import Network
-from portico.settings.declaring import Group, SettingError, Sources, declared, named
+from portico.settings.declaring import Group, SettingError, Sources, content, declared, named
 from portico.settings.values import listening_address, networks, switch, whole
 
 
@@ -95,9 +95,4 @@ class Listening(Group):
                 continue
             if getattr(self, other) is None:
                 raise SettingError(f"{named(one, sources)} needs {other} beside it: set both")
-            try:
-                path.open("rb").close()
-            except OSError as error:
-                raise SettingError(
-                    f"{named(one, sources)} cannot be read: {error.strerror}: {str(path)!r}"
-                ) from None
+            content(one, path, sources)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from portico.domain.errors import BrokenRule
-from portico.settings.declaring import Group, SettingError, Sources, declared, named
+from portico.settings.declaring import Group, SettingError, Sources, content, declared, named
 from portico.settings.values import key_prefix, secret_key, store_url, switch
 
 
@@ -104,9 +104,8 @@ class Stores(Group):
             raise SettingError(
                 f"{name} and {named('secret_key', sources)} both give the secret: remove one"
             )
+        held = content("secret_key_file", file, sources)
         try:
-            secret_key(file.read_bytes().strip().decode("ascii", "replace"))
-        except OSError as error:
-            raise SettingError(f"{name} cannot be read: {error.strerror}: {str(file)!r}") from None
+            secret_key(held.strip().decode("ascii", "replace"))
         except BrokenRule as rule:
             raise SettingError(f"{name}: what {str(file)!r} holds {rule}") from None
