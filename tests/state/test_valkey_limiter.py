@@ -248,6 +248,8 @@ def test_an_address_of_several_hosts_is_told_what_it_lacks(url: str, line: str) 
         "http://:hunter2@localhost",
         "valkey://:hun/hunter2@localhost:1",
         "valkey://:hunter2@localhost:70000",
+        "valkey://:hunter2@localhost/shop",
+        "valkey://:hunter2@localhost/0/1",
         "valkey://:hunter2@localhost?no_such_option=1",
         "valkey://:hunter2@localhost?socket_timeout=soon",
     ],

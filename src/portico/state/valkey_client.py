@@ -233,6 +233,9 @@ def _read(url: str) -> _Address:
         if not host.hostname and (kind or place != places):
             raise ValueError(UNUSABLE)
         hosts.append((host.hostname or "localhost", host.port or _PORTS[kind]))
+    path = parts.path.strip("/")
+    if not kind and path and not path.isdecimal():  # which valkey-py takes for database 0
+        raise ValueError(UNUSABLE)
     # valkey-py knows one host and no kinds: it reads the rest.
     rest = parts._replace(scheme=scheme, netloc=f"{credentials}{at}localhost")
     if kind:
@@ -241,4 +244,4 @@ def _read(url: str) -> _Address:
     options.pop("host", None)
     if options.pop("connection_class", None):
         options = {"ssl": True, "ssl_check_hostname": True, **options}
-    return _Address(kind, hosts, parts.path.strip("/"), options)
+    return _Address(kind, hosts, path, options)
