@@ -250,6 +250,8 @@ def test_a_backup_holds_the_secret_that_a_setting_gives_or_is_not_made(tmp_path:
     archive = tmp_path / "backup.tar"
     code, line = Installation(tmp_path).refused("backup", str(archive))
     assert (code, "secret is not here" in line, archive.exists()) == (1, True, False)
+    code, line = empty.having(secret_key="cd" * 32).refused("backup", str(archive))
+    assert (code, "another secret" in line, archive.exists()) == (1, True, False)
     empty.told("backup", str(archive))
     elsewhere = Installation(tmp_path / "elsewhere")
     elsewhere.directory.mkdir()

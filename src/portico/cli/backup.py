@@ -17,9 +17,11 @@ from portico.contract.envelope import timestamp
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, found_secret, is_given, read_secret
+from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.database import Engine
 from portico.storage.migrate import MigrationError, due, shipped
+from portico.storage.signing_keys import SigningKey, SigningKeys
 from portico.storage.sqlite_files import FileError, copy, faults, ledger
 from portico.version import version
 
@@ -104,6 +106,7 @@ def _gather(settings: Settings, work: Path) -> Manifest:
             "The installation's secret is not here, and without it a backup is not whole: give it"
             " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY."
         )
+    _check_opens(settings, secret)
     (work / SECRET).touch(mode=0o600)
     (work / SECRET).write_bytes(secret + b"\n")
     if settings.database_url is None:
@@ -121,6 +124,22 @@ def _gather(settings: Settings, work: Path) -> Manifest:
         created_at=timestamp(system_clock()),
         files={str(path.relative_to(work)): digest(path) for path in files},
     )
+
+
+def _check_opens(settings: Settings, secret: bytes) -> None:
+    """That the secret is that of the database."""
+    keys = asyncio.run(_signing_keys(settings))
+    if keys and not opens(secret, keys):
+        raise another_secret()
+
+
+async def _signing_keys(settings: Settings) -> list[SigningKey]:
+    db = database(settings, LIVE)
+    await db.open()
+    try:
+        return await SigningKeys(db).all()
+    finally:
+        await db.close()
 
 
 def _check_sqlite(settings: Settings, work: Path) -> None:
