@@ -96,3 +96,14 @@ def test_a_server_told_not_to_migrate_serves_once_somebody_has(tmp_path: Path) -
         assert service.stop()[0] == 0
     with installation.serving("--no-migrate") as again:
         assert again.ask("/readyz").status == 200
+
+
+def test_no_command_makes_a_secret_for_a_database_that_hosts_share(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    shared = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    shared.told("migrate")
+    create = ("webhooks", "create", "--url", "https://example.com/", "--types", "*")
+    code, line = shared.refused(*create)
+    assert (code, "portico init or portico serve" in line) == (1, True)
+    assert not (shared.data / "secret.key").exists()

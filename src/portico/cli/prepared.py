@@ -62,10 +62,13 @@ async def environment(settings: Settings, chosen: Namespace) -> AsyncIterator[En
 
 def _secret(settings: Settings, keys: list[SigningKey]) -> bytes:
     """The installation's secret. Raises `Unavailable` where it is not the one that the private keys
-    are under: no server could read what a command seals by another."""
-    if not keys:
-        return installation_secret(settings, os.urandom)
+    are under: no server could read what a command seals by another. Raises `CommandError` where
+    hosts that share a database may have another, and none of them has made a key yet."""
     secret = found_secret(settings)
+    if not keys:
+        if secret is None and settings.database_url is not None:
+            raise _unprepared(settings)
+        return installation_secret(settings, os.urandom)
     if secret is None or not opens(secret, keys):
         raise another_secret()
     return secret
