@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import random
+import resource
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from portico.contract.audit import entry_out, rows
 from portico.domain.audit import Entry
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
+from portico.jobs import audit
 from portico.jobs.audit import BREATH_SECONDS, RemoveAudit
 from portico.storage.expiry import BATCH
 
@@ -138,6 +141,59 @@ async def test_what_was_exported_and_not_released_is_exported_again_as_it_was(
     assert archived(archive)[name] == content
     assert len(archived(archive)) == 2
     assert await kept(api) == before[OLD + 3 :]
+
+
+async def test_an_export_is_alone_however_long_it_takes(
+    api: Api, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "EXPORT_BATCH", BATCH)
+    before = await kept(api)
+    others: list[asyncio.Task[None]] = []
+
+    def idle(_entries: Iterable[Entry]) -> bytes:
+        raise AssertionError
+
+    def slow(entries: Iterable[Entry]) -> bytes:
+        api.clock.advance(seconds=40)  # of the minute that the lease lasts
+        others.append(asyncio.create_task(RemoveAudit(api.live, "other", idle, at_once).run()))
+        return LINES(entries)
+
+    await RemoveAudit(api.live, "this", slow, at_once).run()
+    await asyncio.gather(*others)
+    assert [*archived(archive).values()] == [
+        exported(before[:OLD]),
+        exported(before[OLD : OLD + 3]),
+    ]
+
+
+async def test_what_is_left_of_exports_goes_with_the_next(api: Api, archive: Path) -> None:
+    left = [archive / f"audit-{name}.part" for name in ("live-1", "live-2", "sandbox-1")]
+    await asyncio.to_thread(archive.mkdir)
+    for part in left:
+        await asyncio.to_thread(part.touch)
+    await RemoveAudit(api.live, "this", LINES, at_once).run()
+    assert [part.exists() for part in left] == [False, False, True]
+
+
+async def test_a_full_disk_gets_no_part_of_a_file(
+    api: Api, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await kept(api)
+    monkeypatch.setattr(audit, "EXPORT_BATCH", BATCH)
+    limits, left = resource.getrlimit(resource.RLIMIT_FSIZE), 4 * 2**20
+    sizes = iter((left - 5_000, 7_000, 7_000))
+
+    def incompressible(_entries: Iterable[Entry]) -> bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (left, limits[1]))
+        return random.randbytes(next(sizes))  # noqa: S311
+
+    try:
+        with pytest.raises(Unavailable, match="cannot be written: File too large"):
+            await RemoveAudit(api.live, "this", incompressible, at_once).run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert archived(archive) == {}
+    assert await kept(api) == before
 
 
 @pytest.mark.usefixtures("archive")

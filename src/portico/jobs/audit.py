@@ -2,7 +2,8 @@
 
 A day's entries go into a file, which is whole and on disk before they are released; what is
 released is removed, a few rows at a time. So whoever is killed in between leaves a file that is
-written once more with the same content, or entries that are removed without another file.
+written once more with the same content, or entries that are removed without another file. Whoever
+lost the lease amid an export leaves no file: another process may be removing what it reads.
 """
 
 import asyncio
@@ -78,23 +79,30 @@ class RemoveAudit:
             raise Unavailable(
                 f"The audit archive {env.audit_archive} cannot be written: {error.strerror}."
             ) from error
+        if last is None:
+            return False
         async with env.db.transaction() as tx:
             if mine := await self._lease.renewed(tx):
                 await env.audit.release(tx, last)
         return mine
 
-    async def _archived(self, released: int, first: Entry) -> int:
-        """The last entry of the day of the `first`, all of which are on disk now."""
+    async def _archived(self, released: int, first: Entry) -> int | None:
+        """The last entry of the day of the `first`, all of which are on disk now. None where
+        another process has taken the lease."""
         day = first.at // DAY
         file = None
         if self._env.audit_archive is not None:
-            file = await asyncio.to_thread(_File, self._env.audit_archive)
+            file = await asyncio.to_thread(_File, self._env.audit_archive, self._env.name)
         last = released
         try:
             while batch := await self._env.audit.oldest(last, (day + 1) * DAY, EXPORT_BATCH):
                 last = batch[-1].id
                 if file is not None:
                     await asyncio.to_thread(file.write, self._lines(batch))
+                # Only then it is known that nobody has removed any of it before it was read.
+                async with self._env.db.transaction() as tx:
+                    if not await self._lease.renewed(tx):
+                        return None
             if file is not None:
                 name = f"{self._env.name}-{date(day)}-{first.id}-{last}.jsonl.gz"
                 await asyncio.to_thread(file.keep, name)
@@ -107,10 +115,13 @@ class RemoveAudit:
 class _File:
     """A file that appears in a directory once it is whole and on disk."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, environment: str) -> None:
+        """Removes what is left of exports of this environment that were cut off."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory = directory
-        number, name = tempfile.mkstemp(".part", "audit-", directory)
+        for left in directory.glob(f"audit-{environment}-*.part"):
+            left.unlink(missing_ok=True)
+        number, name = tempfile.mkstemp(".part", f"audit-{environment}-", directory)
         self._part = Path(name)
         self._file = os.fdopen(number, "wb")
         self._packed = gzip.GzipFile("", "wb", fileobj=self._file, mtime=0)
@@ -131,6 +142,6 @@ class _File:
             os.close(directory)
 
     def close(self) -> None:
-        """Leaves no file that was not kept."""
-        self._file.close()
+        """Leaves no file that was not kept, also where the disk is full."""
         self._part.unlink(missing_ok=True)
+        self._file.close()
