@@ -1,6 +1,7 @@
 """Connections to the primary among the hosts of a `postgresql://` address, or to a pooler."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,6 +33,17 @@ def each_host(url: str) -> list[str]:
 
 class NotPrimary(OSError):
     """A server answers, and is not the one that takes writes."""
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether the event loop tells of more than what the driver leaves behind where an attempt to
+    connect is cut off: a future that nobody waits for, of a connection that nobody wants."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, ConnectionError) and str(error) == _CUT_OFF)
+
+
+_CUT_OFF = "unexpected connection_lost() call"
+logging.getLogger("asyncio").addFilter(_is_news)
 
 
 class Hosts:
