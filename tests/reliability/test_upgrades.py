@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -212,3 +212,47 @@ async def test_a_migration_that_finds_a_table_in_use_holds_up_nobody_for_long(
     async with load.going_on(), asyncio.timeout(20):
         assert await migrate(other, FakeClock(), carried, pause) == carried[-1:]
     assert paused == [4.0]
+
+
+async def test_an_index_that_a_killed_process_began_is_waited_for(
+    older: Api, other: Database
+) -> None:
+    if other.engine == "sqlite":
+        pytest.skip("an index ends there with the process that builds it")
+    carried = expanding(other)
+    await migrate(other, older.clock, carried[:-1])
+    building = "SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database()"
+    killed = (
+        "SELECT pg_terminate_backend(pid) FROM pg_locks"
+        " JOIN pg_database ON pg_database.oid = database AND datname = current_database()"
+        " WHERE locktype = 'advisory' AND objid = 7041776"
+    )
+
+    async def is_built(_seconds: float) -> None:
+        await holding.aclose()
+        while await other.all(building):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(20), AsyncExitStack() as holding:
+        tx = await holding.enter_async_context(older.live.db.transaction())
+        await tx.run("LOCK TABLE products IN ROW EXCLUSIVE MODE")
+        first = asyncio.create_task(migrate(other, older.clock, carried))
+        while not await other.all(building):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await other.all(killed)
+        assert await migrate(older.live.db, older.clock, carried, is_built) == carried[-1:]
+    await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_bounds_that_requests_have_are_none_for_a_migration(
+    older: Api, other: Database
+) -> None:
+    if other.engine == "sqlite":
+        pytest.skip("it knows none")
+    name = (await other.all("SELECT current_database()"))[0][0]
+    async with older.live.db.transaction() as tx:
+        for bound in ("statement_timeout", "idle_in_transaction_session_timeout"):
+            await tx.script(f"ALTER DATABASE {name} SET {bound} = '50ms'")
+    texts = ("SELECT pg_sleep(0.1);", "-- concurrently\nSELECT pg_sleep(0.1);")
+    carried = of_tomorrow(other, *texts)
+    assert await migrate(other, older.clock, carried) == carried[-2:]

@@ -65,11 +65,13 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 # Whoever waited for the lock would hold a snapshot, for whose end an index waits that is built
-# concurrently. SQLite's write transaction is exclusive by itself.
+# concurrently. The bounds that an operator sets for requests are none for a large table. SQLite's
+# write transaction is exclusive by itself.
 _ALONE = {
     "sqlite": "SELECT true",
     "postgres": "SELECT pg_try_advisory_xact_lock(7041776)"
-    " FROM set_config('lock_timeout', '1s', true)",
+    " FROM set_config('lock_timeout', '1s', true) AS a, set_config('statement_timeout', '0', true)"
+    " AS b, set_config('idle_in_transaction_session_timeout', '0', true) AS c",
 }
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -61,6 +61,10 @@ _PLANNER = {
 }
 
 _LOCK = "SELECT pg_advisory_xact_lock(7041775)"
+# A server goes on with an index whose client was killed. What is held while that is built ends with
+# the session, or is given back, so that the next session need not wait for this one's end.
+_BUILD = "SELECT pg_try_advisory_lock(7041781) FROM set_config('statement_timeout', '0', false)"
+_BUILT = "SELECT pg_advisory_unlock(7041781)"
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 
@@ -147,7 +151,10 @@ class PostgresDatabase:
         with faults():
             connection = await self._direct.connect()
             try:
+                if not await connection.fetchval(_BUILD):
+                    raise Unavailable("An index is being built.", 2, "locked")
                 await connection.execute(sql, timeout=SCRIPT_SECONDS)
+                await connection.execute(_BUILT)
             finally:
                 connection.terminate()
 
