@@ -12,7 +12,7 @@ from portico.settings import SettingError, Settings
 from portico.state.memory import MemoryLimiter
 from portico.state.protocol import Limiter
 from portico.storage.database import Database
-from portico.storage.positions import LIFE_SECONDS, Positions
+from portico.storage.positions import LAG_SECONDS, LIFE_SECONDS, Positions
 from portico.storage.sqlite import SqliteDatabase
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def _positions(settings: Settings, environment: str) -> Positions | None:
     if settings.valkey_url is None:
         return None
     with _usable():
-        return _in_valkey()[1](settings.valkey_url, environment, settings.key_prefix, LIFE_SECONDS)
+        positions = _in_valkey()[1]
+        prefix, url = settings.key_prefix, settings.valkey_url
+        return positions(url, environment, prefix, life=LIFE_SECONDS, lag=LAG_SECONDS)
 
 
 def _in_valkey() -> "tuple[type[ValkeyLimiter], type[ValkeyPositions]]":

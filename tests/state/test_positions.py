@@ -1,6 +1,7 @@
 """How far the log was at each caller's last write: the farthest is kept, for a while."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -9,7 +10,7 @@ from portico.domain.errors import Unavailable
 from portico.state.valkey_positions import ValkeyPositions
 from portico.storage import positions
 from portico.storage.positions import LIFE_SECONDS, MemoryPositions, Positions
-from servers import RedisServer
+from servers import RedisServer, redis_server
 
 Keep = Callable[[float], Positions]
 
@@ -26,7 +27,7 @@ async def keeping(
         store: Positions = MemoryPositions()
         if request.param == "valkey":
             redis: RedisServer = request.getfixturevalue("redis")
-            store = ValkeyPositions(redis.url, "live", f"positions-{life}", life)
+            store = ValkeyPositions(redis.url, "live", f"positions-{life}", life, lag=0)
         opened.append(store)
         return store
 
@@ -53,9 +54,32 @@ async def test_a_position_is_forgotten_after_its_life(keeping: Keep) -> None:
 
 
 async def test_a_store_of_positions_that_is_away_is_told() -> None:
-    away = ValkeyPositions("redis://127.0.0.1:1/0", "live", "positions", LIFE_SECONDS)
+    away = ValkeyPositions("redis://127.0.0.1:1/0", "live", "positions", LIFE_SECONDS, lag=0)
     with pytest.raises(Unavailable):
         await away.note(1, 1)
     with pytest.raises(Unavailable):
         await away.of(1)
     await away.close()
+
+
+async def test_what_a_new_store_of_positions_may_have_lost_is_not_taken_for_known() -> None:
+    async def refusals() -> AsyncIterator[str]:
+        """What is told until a position is."""
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    await kept.of(1)
+                except Unavailable as error:
+                    yield error.message
+                    await asyncio.sleep(0.01)
+                else:
+                    return
+
+    lost = "The store of positions may have lost the last ones."
+    with redis_server() as server:
+        kept = ValkeyPositions(server.url, "live", "positions", LIFE_SECONDS, lag=0.5)
+        assert lost in {told async for told in refusals()}
+        server.stop(signal.SIGKILL)
+        server.start()
+        assert lost in {told async for told in refusals()}
+        await kept.close()

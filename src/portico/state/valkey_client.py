@@ -1,6 +1,7 @@
 """Ways to a Valkey or Redis server: by its address, by Sentinels that know it, or by a cluster."""
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -35,8 +36,11 @@ class OneServer:
     def __init__(self, options: Options) -> None:
         """`options` are those of valkey-py's connections."""
         secure = options.get("ssl", False)
+        self.connected = 0.0
+        """When a connection was made last, by `time.monotonic`."""
         pool: Any = ConnectionPool(
             connection_class=SSLConnection if secure else Connection,
+            valkey_connect_func=self._greet,
             **{key: value for key, value in options.items() if key != "ssl"},
         )
         pool.make_connection()  # only this reads the options; it connects to nothing
@@ -68,6 +72,10 @@ class OneServer:
         """Closes every connection."""
         await self.client.aclose()
 
+    async def _greet(self, connection: Any) -> None:
+        await connection.on_connect()
+        self.connected = time.monotonic()
+
 
 class BySentinel(OneServer):
     """The server that Sentinels name as the primary, asked at every new connection."""
@@ -77,6 +85,8 @@ class BySentinel(OneServer):
         own = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}
         own |= {key: value for key, value in options.items() if key.startswith("ssl")}
         own |= {"socket_timeout": NODE_SECONDS}
+        self.connected = 0.0
+        options["valkey_connect_func"] = self._greet
         self._sentinel: Any = Sentinel(sentinels, sentinel_kwargs=own)  # type: ignore[no-untyped-call]
         self.client = self._sentinel.master_for(name, **options)
         self.client.connection_pool.make_connection()
@@ -97,6 +107,11 @@ class InCluster:
         self._nodes = {place: self._node(place) for place in nodes}
         self._primaries: list[Place] = []
         self._turn = 0
+
+    @property
+    def connected(self) -> float:
+        """See `OneServer`."""
+        return max(node.connected for node in self._nodes.values())
 
     def line(self, key: str) -> str:
         """See `OneServer`."""

@@ -1,6 +1,11 @@
-"""The positions of `storage.positions` in Valkey or Redis."""
+"""The positions of `storage.positions` in Valkey or Redis.
+
+One that was started anew, or has succeeded another, may have lost what was kept last. Whoever
+connects to it does not know, and so takes nothing for known for as long as that matters.
+"""
 
 import asyncio
+import time
 from typing import Any
 
 from valkey.exceptions import ValkeyError
@@ -21,10 +26,12 @@ return 1
 class ValkeyPositions:
     """One environment's positions in a Valkey or Redis server, or a cluster."""
 
-    def __init__(self, url: str, environment: str, prefix: str, life: float) -> None:
-        """As `state.valkey.ValkeyLimiter`; `life` is for how many seconds a position is kept."""
+    def __init__(self, url: str, environment: str, prefix: str, life: float, lag: float) -> None:
+        """As `state.valkey.ValkeyLimiter`; `life` is for how many seconds a position is kept, `lag`
+        how many seconds old what a replica shows may be."""
         self._store = store(url)
         self._life = int(life * 1000)
+        self._lag = lag
         self._slot = f"{prefix}:{{{environment}:written"
 
     async def note(self, caller: int, position: int) -> None:
@@ -35,7 +42,10 @@ class ValkeyPositions:
     async def of(self, caller: int) -> int:
         """See `Positions`."""
         key = self._key(caller)
-        return int(await self._ask(key, ("GET", key)) or 0)
+        position = int(await self._ask(key, ("GET", key)) or 0)
+        if time.monotonic() - self._store.connected < self._lag:
+            raise Unavailable("The store of positions may have lost the last ones.")
+        return position
 
     async def close(self) -> None:
         """See `Positions`."""

@@ -7,8 +7,11 @@ it where all hosts see it.
 import time
 from typing import Protocol
 
+LAG_SECONDS = 1.0
+"""How much older than the primary's what a replica shows may be."""
+
 LIFE_SECONDS = 10.0
-"""Much longer than any replica that answers reads may be behind."""
+"""Much longer than that."""
 
 
 class Positions(Protocol):

@@ -27,15 +27,12 @@ from portico.storage.database import (
     Row,
     acting_for,
 )
-from portico.storage.positions import Positions
+from portico.storage.positions import LAG_SECONDS, Positions
 from portico.storage.postgres_hosts import Hosts
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_statements import OUTAGES
 
 T = TypeVar("T")
-
-LAG_SECONDS = 1.0
-"""How much older than the primary's what a replica shows may be."""
 
 PATIENCE_SECONDS = 0.5
 """How long a replica may take for a connection, and to say how far it is."""
