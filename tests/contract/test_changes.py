@@ -19,7 +19,7 @@ from portico.services.change import TRIES, Change
 from portico.services.clients import delete_client
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.users import delete_user
-from portico.storage.database import Contended
+from portico.storage.database import Contended, acting_for
 from portico.storage.products import ProductFilter
 from signing_in import (
     CALLBACK,
@@ -83,6 +83,16 @@ async def test_a_contended_change_is_tried_again_and_at_last_given_up(api: Api) 
 
     with pytest.raises(Unavailable, match="nothing was changed"):
         await api.live.change(OPERATOR, in_vain)
+
+
+async def test_what_is_stored_is_that_of_whoever_is_known_only_by_then(api: Api) -> None:
+    async def work(change: Change) -> None:
+        change.note(SignedOut(1), change.by.named(user_id=7))
+
+    for known, writer in ((None, 7), (5, 5)):
+        acting_for.set(known)
+        await api.live.change(OPERATOR, work)
+        assert acting_for.get() == writer
 
 
 async def trickling(

@@ -25,7 +25,7 @@ from portico.domain.idempotency import Answer
 from portico.domain.published import Published
 from portico.domain.times import Clock
 from portico.storage.bell import Bell
-from portico.storage.database import Contended, Database, Rank, Transaction, Undo
+from portico.storage.database import Contended, Database, Rank, Transaction, Undo, acting_for
 from portico.storage.stores import Stores
 
 T = TypeVar("T")
@@ -112,6 +112,8 @@ class Change:
     async def finish(self, result: object) -> None:
         """Writes what the change leaves behind."""
         for number, (by, event) in enumerate(self.notes, 1):
+            if acting_for.get() is None:  # as who signs in: they find it in lists as others do
+                acting_for.set(by.actor.user_id)
             # The last line is written only where the credential holds: one statement for both.
             still = None if self.checked or number < len(self.notes) else self.by.principal
             if not await self._stores.audit.record(self.tx, by.actor, self.now, event, still=still):
