@@ -51,6 +51,7 @@ def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
     assert settings.trusted_proxies == ()
     assert (settings.events_days, settings.webhooks_allow) == (30, ())
     assert (settings.audit_days, settings.audit_archive) == (None, None)
+    assert settings.count_limit is None
     assert settings.metrics_allow == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
     assert (settings.body_limit, settings.cookie_domain) == (1024 * 1024, None)
     assert (settings.smtp_url, settings.mail_from) == (None, None)
@@ -164,6 +165,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("webhooks_allow", "localhost"),
         ("events_days", "6"),
         ("audit_days", "0"),
+        ("count_limit", "99"),
         ("audit_archive", "archive"),
         ("cookie_domain", "localhost"),
         ("cookie_domain", "192.0.2.1"),

@@ -53,6 +53,7 @@ MAY_BE_MISSING = {
     "EventBody": {"previous"},
     "MadeKey": {"key"},
     "NewWebhook": {"secret"},
+    "Pagination": {"total_is_exact"},
     "RotatedKey": {"key"},
 }
 """Fields of what is answered that are not always there."""

@@ -49,7 +49,8 @@ def list_reply(
     request: QueryRequest[Q], path: str, start: Start, page: Page[R], items: Sequence[T]
 ) -> Reply:
     """The answer with a page of the list at `path`, and where the next one is (RFC 8288)."""
-    body = listed(list(items), page=start.page, limit=request.query.limit, total=page.total)
+    limit, total = request.query.limit, page.total
+    body = listed(list(items), page=start.page, limit=limit, total=total, exact=page.exact)
     if page.next is None:
         return json_reply(200, body)
     text = msgspec.json.encode([start.page + 1, *page.next])

@@ -24,13 +24,22 @@ Identifier = Annotated[
 ]
 
 
-class Pagination(msgspec.Struct, frozen=True):
+class Pagination(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a page stands in its list."""
 
     page: Annotated[int, Meta(ge=1, examples=[1])]
     limit: Annotated[int, Meta(ge=1, le=100, examples=[25])]
-    total_items: Annotated[int, Meta(ge=0, description="Exact.", examples=[1])]
+    total_items: Annotated[
+        int, Meta(ge=0, description="Exact, but where `total_is_exact` is false.", examples=[1])
+    ]
     total_pages: Annotated[int, Meta(ge=0, examples=[1])]
+    total_is_exact: Annotated[
+        bool,
+        Meta(
+            description="Only there where it is false: more than `total_items` fit the filters,"
+            " and pages behind `total_pages` are reached by the cursor in `Link`."
+        ),
+    ] = True
 
 
 class Single(msgspec.Struct, Generic[T], frozen=True):
@@ -70,9 +79,9 @@ class ErrorBody(msgspec.Struct, frozen=True):
 encode = msgspec.json.Encoder().encode
 
 
-def listed(data: list[T], *, page: int, limit: int, total: int) -> Listed[T]:
-    """`data` as one page of `total` items."""
-    return Listed(data, Pagination(page, limit, total, -(-total // limit)))
+def listed(data: list[T], *, page: int, limit: int, total: int, exact: bool = True) -> Listed[T]:
+    """`data` as one page of `total` items, or of more where that is not `exact`."""
+    return Listed(data, Pagination(page, limit, total, -(-total // limit), exact))
 
 
 _FRACTIONS = tuple(f".{rest:03d}Z" for rest in range(1000))

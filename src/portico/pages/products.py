@@ -88,7 +88,7 @@ async def _found(visit: Visit, asked: Asked) -> tuple[int, Beginning[Product]]:
     last = -(-found.total // PER_PAGE)
     if number > last > 0:
         number, found = last, await _page(visit, asked, last)
-    return number, Beginning(found.rows, found.total)
+    return number, Beginning(found.rows, found.total, found.exact)
 
 
 async def show_all(visit: Visit) -> Reply:
@@ -100,6 +100,7 @@ async def show_all(visit: Visit) -> Reply:
         "Products",
         products=found.rows,
         total=found.total,
+        exact=found.exact,
         number=number,
         last=number if found.total is None else -(-found.total // PER_PAGE),
         counting=COUNTING,

@@ -23,7 +23,7 @@ class Environment(Stores):
         self, wiring: Wiring, engines: Engines, mirror: "Environment | None" = None
     ) -> None:
         """`mirror` is the environment in which this one's accounts have mirror users."""
-        super().__init__(engines.db)
+        super().__init__(engines.db, wiring.count_limit)
         self.name = wiring.name
         self.addresses = wiring.addresses
         self.foreign = wiring.foreign

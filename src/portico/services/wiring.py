@@ -60,6 +60,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     """Whether other hosts may have the same database, and so must have the same secret."""
     uploads: Path
     """The directory of files on their way in."""
+    count_limit: int | None
+    """How many products that fit a filter are counted at most; None: all."""
     events_days: int
     audit_days: int | None
     """After how many days entries of the audit log are removed; None: none is."""

@@ -17,6 +17,16 @@ class Limits(Group):
         int,
         declared("1048576", whole(1024, 2**30), "largest request body, in bytes", kind=int),
     ]
+    count_limit: Annotated[
+        int | None,
+        declared(
+            None,
+            whole(100, 10**9),
+            "how many products that fit a filter or a search are counted at most: of more,"
+            " `total_items` is this number, beside `total_is_exact: false`; unset: all are",
+            kind=int,
+        ),
+    ]
     kept_bytes: Annotated[
         int,
         declared(

@@ -39,18 +39,24 @@ Place = tuple[str | int, ...]
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """`rows` of one page, the `total` of all pages, and where the `next` page begins, if any."""
+    """`rows` of one page, the `total` of all pages, and where the `next` page begins, if any.
+
+    Where the total is not `exact`, there are more than that.
+    """
 
     rows: list[T]
     total: int
     next: Place | None = None
+    exact: bool = True
 
 
 class Beginning(msgspec.Struct, Generic[T], frozen=True):
-    """`rows` of the first page; the `total` of all, or None where counting would take long."""
+    """`rows` of the first page; the `total` of all as `Page` has it, or None where counting would
+    take long."""
 
     rows: list[T]
     total: int | None
+    exact: bool = True
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -102,7 +108,7 @@ FROM list_counts WHERE list = '{table}'"""
 
 # With a total that only counting tells.
 _COUNTED = """
-SELECT (SELECT count(*) FROM {table} WHERE {where}) AS total, kept.version
+SELECT ({count}) AS total, kept.version
 FROM ({counts}) AS kept"""
 
 # Near the start of a list.
@@ -158,15 +164,32 @@ def page_by_id(rows: list[R], limit: int, total: int) -> Page[R]:
     return followed(rows[:limit], total) if len(rows) > limit else Page(rows, total)
 
 
+def counting(matching: str, count_limit: int | None) -> str:
+    """The SELECT that counts the rows `matching`, the end of a SELECT: to one above the limit."""
+    if count_limit is None:
+        return f"SELECT count(*) FROM {matching}"
+    return f"SELECT count(*) FROM (SELECT 1 FROM {matching} LIMIT {count_limit + 1}) AS counted"
+
+
 class Listing(Generic[R]):
     """The pages of one table."""
 
-    def __init__(self, db: Reads, table: Table[R], *, in_blocks: bool = False) -> None:
+    def __init__(
+        self,
+        db: Reads,
+        table: Table[R],
+        *,
+        in_blocks: bool = False,
+        count_limit: int | None = None,
+    ) -> None:
         """`in_blocks`: whether `list_blocks` counts the table, whose lists are then those of the
-        highest ids first."""
+        highest ids first. No more rows than `count_limit` are counted, if that is given, where a
+        filter has no kept total; then pages by an offset end there too."""
         self._db = db
         self._table = table
         self._in_blocks = in_blocks
+        self._count_limit = count_limit
+        self._many = RECENT if count_limit is None else min(RECENT, count_limit)
         self._counted: dict[object, tuple[int, int]] = {}
         self._halves: dict[object, int] = {}
 
@@ -186,11 +209,15 @@ class Listing(Generic[R]):
         `list_counts.key` whose sum is the total (`TRUE` for the whole table), or None where no
         total is kept for this filter.
         """
-        bounds = {**params, "limit": limit, "offset": min(offset, FARTHEST)}
         if kept is None:
+            skipped = min(offset, self._count_limit or FARTHEST)
+            bounds = {**params, "limit": limit + 1, "offset": skipped}
             page = await self._filtered(where, params, order, bounds)
-        else:
-            page = await self._whole(where, params, order, bounds, kept, offset)
+            if not page.exact and offset >= page.total:
+                return msgspec.structs.replace(page, rows=[])
+            return self._cut(page, limit, order)
+        bounds = {**params, "limit": limit, "offset": min(offset, FARTHEST)}
+        page = await self._whole(where, params, order, bounds, kept, offset)
         if not page.rows or offset + len(page.rows) >= page.total:
             return page
         return self._followed(page.rows, page.total, order)
@@ -206,7 +233,6 @@ class Listing(Generic[R]):
         kept: str | None,
     ) -> Page[R]:
         """The page that begins behind a place, quick at any depth; else as `page`."""
-        # One more tells whether there is a next page.
         bounds = {**params, **order.bounds(place), "limit": limit + 1, "offset": 0}
         if kept is None:
             page = await self._filtered(where, params, order, bounds, behind=True)
@@ -214,9 +240,14 @@ class Listing(Generic[R]):
             sql = self._anywhere(where, order, kept, far=False, behind=True)
             rows = await self._db.all(sql, bounds)
             page = Page(self._items(rows), rows[0][0])
+        return self._cut(page, limit, order)
+
+    def _cut(self, page: Page[R], limit: int, order: Order) -> Page[R]:
+        """A page of which one row more was read, if there is one: that another page follows."""
         if len(page.rows) <= limit:
             return page
-        return self._followed(page.rows[:limit], page.total, order)
+        cut = self._followed(page.rows[:limit], page.total, order)
+        return msgspec.structs.replace(cut, exact=page.exact)
 
     def _followed(self, rows: list[R], total: int, order: Order) -> Page[R]:
         if order.column == "id":
@@ -255,7 +286,9 @@ class Listing(Generic[R]):
             rows = await self._fitting(where, order, None, bounds, total, behind=behind)
             total, version = rows[0][:2]
             _remember(self._counted, filters, (version, total))
-        return Page(self._items(rows), total)
+        if self._count_limit is None or total <= self._count_limit:
+            return Page(self._items(rows), total)
+        return Page(self._items(rows), self._count_limit, exact=False)
 
     async def _fitting(
         self,
@@ -268,7 +301,7 @@ class Listing(Generic[R]):
         behind: bool,
     ) -> list[Row]:
         """The rows of a page; `total` is how many there are, or were."""
-        if self._in_blocks and total > RECENT:
+        if self._in_blocks and total > self._many:
             recent = self._recent(where, order, kept, behind=behind)
             rows = await self._db.slow.all(recent, bounds)
             if len(rows) == bounds["limit"] and rows[0][2] is not None:
@@ -352,8 +385,8 @@ class Listing(Generic[R]):
         return _COUNTS.format(kept=kept, table=self._table.name, version=version)
 
     def _count(self, where: str) -> str:
-        counts = self._kept("TRUE")
-        return _COUNTED.format(table=self._table.name, where=where, counts=counts)
+        count = counting(f"{self._table.name} WHERE {where}", self._count_limit)
+        return _COUNTED.format(count=count, counts=self._kept("TRUE"))
 
     def _items(self, rows: list[Row]) -> list[R]:
         """The items behind total and version; an empty page is one row whose id is NULL."""

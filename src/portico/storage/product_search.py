@@ -13,7 +13,7 @@ from functools import partial
 from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import Params, Reader, Reads, Row, Transaction
-from portico.storage.listing import NEWEST, VERSION, Beginning, Page, Place
+from portico.storage.listing import NEWEST, VERSION, Beginning, Page, Place, counting
 from portico.storage.table import Table
 
 Totals = dict[object, int]
@@ -71,11 +71,15 @@ def _counted(query: str, further: str | None, params: Params) -> object:
 class ProductSearch:
     """The word index of one environment's products."""
 
-    def __init__(self, db: Reads, listed: Table[Product]) -> None:
-        """`listed` are the columns that a page has."""
+    def __init__(self, db: Reads, listed: Table[Product], count_limit: int | None) -> None:
+        """`listed` are the columns that a page has. No more than `count_limit` are counted, if that
+        is given; then pages by an offset end there too."""
         self._db = db
         self._engine = db.engine
         self._listed = listed
+        self._count_limit = count_limit
+        self._countable = NEWEST if count_limit is None else count_limit
+        self._rare = min(_RARE, self._countable)
         self._totals: Totals = {}
         self._totals_version = -1
 
@@ -141,19 +145,24 @@ class ProductSearch:
             found_in: list[int] = []
             tier_behind, below = map(int, behind or (0, NEWEST))
             skip, before = 0 if behind else offset, 0
-            # One more tells whether there is a next page, where counts do not.
-            wanted = limit + 1 if behind else limit
             count = partial(self._count, reader, await self._follow(reader))
-            total = await count(within[-1], further, params)
+            counted = await count(within[-1], further, params)
+            total = min(counted, self._countable)
+            exact = counted == total
+            # One more tells whether there is a next page, where counts do not.
+            wanted = limit if exact and not behind else limit + 1
             for tier, (query, reached) in enumerate(zip(tiers, within, strict=True)):
-                if len(rows) == wanted or total == 0:
+                if len(rows) == wanted or skip >= total:
                     break
                 rare = False
                 # SQLite needs no count to read the first of a tier, and to count takes longest.
                 if skip or self._engine == "postgres":
                     most = await count(reached, further, params)
-                    matches, before = most - before, most
-                    rare = matches <= _RARE
+                    if most > self._countable:
+                        matches = await count(query, further, params)
+                    else:
+                        matches, before = most - before, most
+                    rare = matches <= self._rare
                     if matches <= skip:
                         skip -= matches
                         continue
@@ -165,9 +174,10 @@ class ProductSearch:
                 found_in += [tier] * (len(rows) - len(found_in))
                 skip = 0
             products = self._listed.read_all(rows[:limit])
-            more = len(rows) > limit if behind else rows and offset + len(rows) < total
+            more = len(rows) > limit or (rows and wanted == limit and offset + limit < total)
             last = len(products) - 1
-            return Page(products, total, (found_in[last], products[last].id) if more else None)
+            place = (found_in[last], products[last].id) if more else None
+            return Page(products, total, place, exact)
 
         return await self._db.snapshot(read)
 
@@ -178,13 +188,13 @@ class ProductSearch:
         no time: SQLite finds them in less than it counts all, PostgreSQL needs the counts."""
         if self._engine == "postgres":
             page = await self.page(words, status, further, params, offset=0, limit=limit)
-            return Beginning(page.rows, page.total)
+            return Beginning(page.rows, page.total, page.exact)
         within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
 
         async def read(reader: Reader) -> Beginning[Product]:
             rows: list[Row] = []
             totals = await self._follow(reader)
-            total = totals.get(_counted(within[-1], further, params))
+            known = totals.get(_counted(within[-1], further, params))
             for query in tiers:
                 if len(rows) < limit:
                     bounds = {"query": query, "limit": limit - len(rows), "offset": 0}
@@ -192,8 +202,9 @@ class ProductSearch:
                     rows += await reader.all(
                         self._select(further, rare=False), {**params, **bounds}
                     )
-            counted = len(rows) if len(rows) < limit else total
-            return Beginning(self._listed.read_all(rows), counted)
+            counted = len(rows) if len(rows) < limit else known
+            total = counted and min(counted, self._countable)
+            return Beginning(self._listed.read_all(rows), total, exact=counted == total)
 
         return await self._db.snapshot(read)
 
@@ -223,10 +234,11 @@ class ProductSearch:
     async def _count(
         self, reader: Reader, totals: Totals, query: str, further: str | None, params: Params
     ) -> int:
-        """How many products match a query; counted once a version of the products."""
+        """How many products match a query, up to one above the limit; counted once a version of
+        the products."""
         key = _counted(query, further, params)
         if key not in totals:
-            count = f"SELECT count(*) FROM {self._matches(further)}"
+            count = counting(self._matches(further), self._count_limit)
             row = await reader.one(count, {**params, "query": query})
             totals[key] = row[0] if row else 0
         return totals[key]

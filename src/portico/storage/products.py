@@ -134,10 +134,11 @@ class Products:
 
     rank = Rank.REST
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, count_limit: int | None = None) -> None:
+        """No more than `count_limit` are counted for a filter or a search, if that is given."""
         self._db = db
-        self._listing = Listing(db.shown, LISTED, in_blocks=True)
-        self._search = ProductSearch(db.shown, LISTED)
+        self._listing = Listing(db.shown, LISTED, in_blocks=True, count_limit=count_limit)
+        self._search = ProductSearch(db.shown, LISTED, count_limit)
 
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
         """The product with this id, if any; with `tx`, nobody else changes it until that ends."""

@@ -33,9 +33,10 @@ from portico.storage.webhooks import Webhooks
 class Stores:
     """What an environment keeps for good."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, count_limit: int | None = None) -> None:
+        """No more products than `count_limit` are counted for a filter, if that is given."""
         self.users = Users(db)
-        self.products = Products(db)
+        self.products = Products(db, count_limit)
         self.api_keys = ApiKeys(db)
         self.clients = Clients(db)
         self.grants = Grants(db)

@@ -36,12 +36,14 @@ EventType: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Pagination:
-    """Where a page stands in its list; `total_items` is exact."""
+    """Where a page stands in its list. Where `total_is_exact` is false, there are more items than
+    `total_items`."""
 
     page: int
     limit: int
     total_items: int
     total_pages: int
+    total_is_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def reader(kind: Any) -> Read:
     """What makes a value of type `kind` of a JSON value; fields that it does not know are ignored.
 
     Knows dataclasses, tuples and dicts of one type, unions with None, `Decimal` and `datetime`;
-    takes anything else as it is. A field whose default is None may be missing. What it gives raises
+    takes anything else as it is. A field that has a default may be missing. What it gives raises
     KeyError, TypeError and ValueError.
     """
     if kind is Decimal:
@@ -87,7 +87,7 @@ def _object_reader(kind: Any) -> Read:
     # What is not compared is not part of the resource: its entity tag.
     fields = [field for field in dataclasses.fields(kind) if field.compare]
     steps = [(field.name, reader(hints[field.name])) for field in fields]
-    absent = {field.name: None for field in fields if field.default is None}
+    absent = {f.name: f.default for f in fields if f.default is not dataclasses.MISSING}
 
     def read(value: Any) -> Any:
         if absent:

@@ -1115,12 +1115,17 @@ export interface components {
             /** @example 25 */
             limit: number;
             /**
-             * @description Exact.
+             * @description Exact, but where `total_is_exact` is false.
              * @example 1
              */
             total_items: number;
             /** @example 1 */
             total_pages: number;
+            /**
+             * @description Only there where it is false: more than `total_items` fit the filters, and pages behind `total_pages` are reached by the cursor in `Link`.
+             * @default true
+             */
+            total_is_exact: boolean;
         };
         /** @description Which webhook is tested. */
         PingBody: {
@@ -1940,7 +1945,8 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1
+                     *         "total_pages": 1,
+                     *         "total_is_exact": true
                      *       }
                      *     }
                      */
@@ -2439,7 +2445,8 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1
+                     *         "total_pages": 1,
+                     *         "total_is_exact": true
                      *       }
                      *     }
                      */
@@ -2822,7 +2829,8 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1
+                     *         "total_pages": 1,
+                     *         "total_is_exact": true
                      *       }
                      *     }
                      */
@@ -3388,7 +3396,8 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1
+                     *         "total_pages": 1,
+                     *         "total_is_exact": true
                      *       }
                      *     }
                      */
@@ -3845,7 +3854,8 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1
+                     *         "total_pages": 1,
+                     *         "total_is_exact": true
                      *       }
                      *     }
                      */

@@ -1,0 +1,122 @@
+"""Counting that is bounded by `count_limit` (decisions §15)."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from driving import NOON, Api, Caller, settings_for
+from portico.domain.products import Product
+
+BOUND = 100
+"""The smallest that is allowed."""
+
+PRODUCT = Product(
+    id=0,
+    name="Oak",
+    description="",
+    category="light",
+    price=10_000,
+    currency="USD",
+    stock_quantity=0,
+    status="active",
+    images="[]",
+    metadata="{}",
+    created_at=NOON,
+    updated_at=NOON,
+)
+FOUND_IN = (("Oak", ""), ("Oaken", ""), ("Lamp", "oak"))
+"""Names and descriptions by which a product is found: from the most relevant."""
+
+
+@pytest.fixture
+async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application, which counts to 100."""
+    api = Api(settings_for(tmp_path, environ | {"PORTICO_COUNT_LIMIT": str(BOUND)}))
+    await api.start()
+    yield api
+    await api.aclose()
+    await api.stop()
+
+
+async def add(api: Api, *counts: int) -> None:
+    """So many products of each way in which they are found."""
+    products = [
+        msgspec.structs.replace(PRODUCT, name=name, description=description)
+        for count, (name, description) in zip(counts, FOUND_IN, strict=False)
+        for _ in range(count)
+    ]
+    async with api.live.db.transaction() as tx:
+        await api.live.products.insert_many(tx, products)
+
+
+async def read(caller: Caller, address: str) -> tuple[list[int], dict[str, object], str | None]:
+    """The ids of a page, its `pagination`, and the address of the next one."""
+    answer = await caller.get(address)
+    assert answer.status_code == 200, answer.text
+    link = re.search(r"<([^>]+)>", answer.headers.get("link", ""))
+    body = answer.json()
+    return [item["id"] for item in body["data"]], body["pagination"], link and link[1]
+
+
+async def walked(caller: Caller, address: str) -> list[list[int]]:
+    """The ids of every page, by the links."""
+    pages = []
+    following: str | None = address
+    while following:
+        ids, _, following = await read(caller, following)
+        pages.append(ids)
+    return pages
+
+
+FILTERS = ("category=light", "search=oak", "search=oak&category=light")
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+@pytest.mark.parametrize("counts", [(101,), (150,), (40, 70, 25), (99, 2), (1, 1, 120)])
+async def test_of_more_than_are_counted_pages_tell_the_bound_and_links_lead_to_all(
+    api: Api, counts: tuple[int, ...], filters: str
+) -> None:
+    admin = await api.caller("admin")
+    await add(api, *counts)
+
+    pages = await walked(admin, f"/products?limit=30&{filters}")
+
+    assert [len(page) for page in pages[:-1]] == [30] * (len(pages) - 1)
+    assert len({one for page in pages for one in page}) == sum(counts) == sum(map(len, pages))
+    told = {"limit": 30, "total_items": 100, "total_pages": 4, "total_is_exact": False}
+    for number, page in enumerate(pages[:4], 1):
+        ids, pagination, _ = await read(admin, f"/products?limit=30&page={number}&{filters}")
+        assert (ids, pagination) == (page, told | {"page": number})
+    for number in (5, 2**40):
+        ids, pagination, link = await read(admin, f"/products?limit=30&page={number}&{filters}")
+        assert (ids, pagination, link) == ([], told | {"page": number}, None)
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+async def test_what_is_counted_to_its_end_is_told_as_ever(api: Api, filters: str) -> None:
+    admin = await api.caller("admin")
+    await add(api, 50, 30, 20)
+    address = f"/products?limit=50&{filters}"
+    ids, pagination, _ = await read(admin, f"{address}&page=2")
+    assert len(ids) == 50
+    assert pagination == {"page": 2, "limit": 50, "total_items": 100, "total_pages": 2}
+
+    await add(api, 1)
+    assert (await read(admin, address))[1]["total_is_exact"] is False
+    assert (await admin.delete(f"/products/{ids[0]}")).status_code == 204
+    assert "total_is_exact" not in (await read(admin, address))[1]
+
+
+async def test_a_total_that_is_kept_has_no_bound(api: Api) -> None:
+    admin = await api.caller("admin")
+    await add(api, 101)
+    for path in ("/products", "/products?status=active"):
+        assert (await read(admin, path))[1] == {
+            "page": 1,
+            "limit": 25,
+            "total_items": 101,
+            "total_pages": 5,
+        }
