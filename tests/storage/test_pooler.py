@@ -10,7 +10,10 @@ from portico.domain.errors import Unavailable
 from portico.storage.postgres import POINT_CONNECTIONS, WRITE_CONNECTIONS, PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer
 
-DROPPED = "search_path,jit,random_page_cost,enable_hashjoin,enable_mergejoin"
+DROPPED = (
+    "search_path,jit,random_page_cost,enable_hashjoin,enable_mergejoin,"
+    "default_transaction_isolation"
+)
 
 
 @pytest.fixture(scope="module", params=["", DROPPED], ids=["refuses settings", "drops settings"])

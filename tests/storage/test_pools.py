@@ -116,3 +116,30 @@ async def test_a_caller_that_goes_away_waits_no_more(url: str, database: Postgre
             async with asyncio.timeout(0.01):
                 await database.slow.one("SELECT 1")
         assert in_use(database)["slow"] == (SLOW_CONNECTIONS, WAITING)
+
+
+async def test_who_goes_away_takes_no_connection_along(database: PostgresDatabase) -> None:
+    callers = [
+        asyncio.create_task(database.one("SELECT pg_sleep(60)"))
+        for _ in range(POINT_CONNECTIONS + WAITING)
+    ]
+    async with asyncio.timeout(20):
+        while in_use(database)["point"] != (POINT_CONNECTIONS, WAITING):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    for caller in reversed(callers):
+        caller.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
+    async with asyncio.timeout(20):
+        rows = await asyncio.gather(*(database.one("SELECT 7") for _ in callers))
+    assert [row and row[0] for row in rows] == [7] * len(callers)
+    assert in_use(database)["point"] == (0, 0)
+
+
+async def test_connections_are_replaced_once_nobody_uses_them(database: PostgresDatabase) -> None:
+    me = "SELECT pg_backend_pid()"
+    async with database.transaction() as tx:
+        before = await tx.all(me)
+        await database._writes.expire()  # noqa: SLF001 - a failover is dear to make
+        assert await tx.all(me) == before
+    async with database.transaction() as tx:
+        assert await tx.all(me) != before

@@ -54,6 +54,7 @@ UNKNOWN = (
 # LIMIT that is a parameter, and would then hash the whole table or compile a plan for it.
 _PLANNER = {
     "application_name": "portico",
+    "default_transaction_isolation": "read committed",
     "jit": "off",
     "random_page_cost": "1.1",
     "enable_hashjoin": "off",
@@ -99,11 +100,9 @@ class PostgresDatabase:
         self._listening = False
         self._listener: asyncio.Task[None] | None = None
         self.bell = Bell()
-        local = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-        once = f"SELECT {', '.join(local)}"
-        self._writes = Pool(self._hosts, once, WRITE_CONNECTIONS, CONNECT_SECONDS)
-        point = Pool(self._hosts, once, POINT_CONNECTIONS, CONNECT_SECONDS)
-        slow = Pool(self._hosts, once, SLOW_CONNECTIONS, SLOW_PATIENCE_SECONDS)
+        self._writes = Pool(self._hosts, settings, WRITE_CONNECTIONS, CONNECT_SECONDS)
+        point = Pool(self._hosts, settings, POINT_CONNECTIONS, CONNECT_SECONDS)
+        slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, SLOW_PATIENCE_SECONDS)
         self._pools = {"point": point, "write": self._writes, "slow": slow}
         self._point = PoolReads(point)
         self.one, self.all = self._point.one, self._point.all
@@ -114,14 +113,12 @@ class PostgresDatabase:
         self._replicas: Replicas | None = None
         if read_url:
             known = positions or MemoryPositions()
-            self._replicas = Replicas(each_host(read_url), settings, options, once, known)
+            self._replicas = Replicas(each_host(read_url), settings, options, known)
             slowly = ReplicatedReads(self._replicas, lambda one: one.slow, slow_reads)
             self.shown = ReplicatedReads(self._replicas, lambda one: one.short, self._point, slowly)
 
     async def open(self) -> None:
         try:
-            for pool in self._pools.values():
-                await pool.open()
             async with self._pools["point"].connection() as connection:
                 version = await connection.fetchval("SELECT current_setting('server_version_num')")
             if self._direct is not self._hosts:

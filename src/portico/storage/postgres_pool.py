@@ -1,15 +1,21 @@
 """A bounded group of connections to PostgreSQL, for callers of one kind, and reads over it."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
+from weakref import WeakSet
 
 import asyncpg
 
 from portico.storage.database import NOTHING, Params, PoolUse, Reader, Row, T
 from portico.storage.postgres_hosts import Hosts
-from portico.storage.postgres_statements import Statements, call, faults
+from portico.storage.postgres_statements import OUTAGES, Statements, call, faults
+
+IDLE_SECONDS = 300.0
+"""After how long a connection that nobody uses is closed."""
 
 
 class Pool:
@@ -19,76 +25,192 @@ class Pool:
     def __init__(
         self,
         hosts: Hosts,
-        settings: str,
+        settings: Mapping[str, str],
         size: int,
         patience: float,
         check: Callable[[Any], Awaitable[None]] | None = None,
     ) -> None:
-        """`settings` is the statement that gives a transaction the session's settings. Whoever
-        gets no connection within `patience`, in seconds, gets an error. `check` raises where a
-        connection is not to be used now."""
+        """`settings` are those of every session. Whoever gets no connection within `patience`, in
+        seconds, gets an error. `check` raises where a connection is not to be used now."""
+        local = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         self._hosts = hosts
         self._size = size
         self._patience = patience
         self._check = check
-        self._settings = settings
-        self._busy = 0
+        self._settings = f"SELECT {', '.join(local)}"
+        self._open = 0
+        """How many connections there are, and may be opened by who was told to."""
+        self._idle: list[tuple[Any, float]] = []
+        """Those that nobody uses, with the loop's time since then, the latest at the end."""
+        self._used: set[Any] = set()
+        self._expired: WeakSet[Any] = WeakSet()
+        self._callers: deque[asyncio.Future[Any]] = deque()
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._closed: asyncio.Event | None = None
+        self._returning: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self._waited = 0.0
 
-    async def open(self) -> None:
-        """Connects to nothing yet."""
-        self._pool = await asyncpg.create_pool(
-            connect=self._hosts.connect,
-            min_size=0,  # else the pool itself tries to reach a server that is away, and logs
-            max_size=self._size,
-            reset=_keep,
-        )
-
     async def close(self) -> None:
         """Waits until all connections are given back, and ends them."""
-        await self._pool.close()
+        self._closed = asyncio.Event()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for caller in self._callers:
+            caller.cancel()
+        while self._idle:
+            self._open -= 1
+            await self._idle.pop()[0].close()
+        if self._open:
+            await self._closed.wait()
 
     async def expire(self) -> None:
         """Has every connection replaced, each once it is not in use."""
-        await self._pool.expire_connections()
+        self._expired.update(self._used)
+        for connection, _ in self._idle:
+            connection.terminate()
 
     def use(self) -> PoolUse:
         """What its callers do now."""
-        return PoolUse(self._busy, self._waiting, self._waited)
+        return PoolUse(len(self._used), self._waiting, self._waited)
 
     @asynccontextmanager
     async def connection(self, **begin: Any) -> AsyncIterator[Any]:
         """A connection, in a transaction with these options where there are any. It has the
         settings of the session, in any case."""
         connection = await self._acquire()
+        cut_off = False
         try:
             if self._check is not None:
                 await self._check(connection)
             if self._hosts.keeps_sessions and not begin:
                 yield connection
             else:
-                async with connection.transaction(**begin):
+                async with connection.transaction(**{"isolation": "read_committed", **begin}):
                     if not self._hosts.keeps_sessions:
                         await connection.execute(self._settings)
                     yield connection
         except asyncpg.InternalClientError:
             connection.terminate()  # whatever state it is in, it must not come back
             raise
+        except (asyncio.CancelledError, TimeoutError):
+            cut_off = True
+            raise
         finally:
-            self._busy -= 1
-            await self._pool.release(connection)
+            self._used.discard(connection)
+            if cut_off:
+                returning = asyncio.create_task(self._return(connection))
+                self._returning.add(returning)
+                returning.add_done_callback(self._returning.discard)
+            else:
+                self._release(connection)
 
     async def _acquire(self) -> Any:
+        if self._closed is not None:
+            raise asyncpg.InterfaceError("the pool is closed")
+        connection = None
+        while self._idle and connection is None:
+            connection = self._living(self._idle.pop()[0])
+        if connection is None:
+            connection = await self._wait()
+        self._used.add(connection)
+        return connection
+
+    async def _wait(self) -> Any:
+        """A connection that is opened, or given back by somebody."""
         begun = time.monotonic()
         self._waiting += 1
         try:
-            connection = await self._pool.acquire(timeout=self._patience)
+            async with asyncio.timeout(self._patience):
+                if self._open >= self._size:
+                    connection = await self._next()
+                    if connection is not None:
+                        return connection
+                else:
+                    self._open += 1
+                try:
+                    return await self._hosts.connect()
+                except BaseException:
+                    self._lose()
+                    raise
         finally:
             self._waiting -= 1
             self._waited += time.monotonic() - begun
-        self._busy += 1
-        return connection
+
+    async def _next(self) -> Any:
+        """The next connection that is given back, None where one may be opened in its place."""
+        caller: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._callers.append(caller)
+        try:
+            return await caller
+        except asyncio.CancelledError:
+            if caller.cancelled():
+                with suppress(ValueError):
+                    self._callers.remove(caller)
+                if self._closed is not None:
+                    raise asyncpg.InterfaceError("the pool is closed") from None
+            elif caller.result() is None:
+                self._lose()
+            else:
+                self._release(caller.result())
+            raise
+
+    async def _return(self, connection: Any) -> None:
+        """Gives a connection back whose statement was cut off, once that has ended."""
+        try:
+            await connection.execute("SELECT 1", timeout=self._patience)
+            if connection.is_in_transaction():  # which was cut off as it began
+                connection.terminate()
+        except (*OUTAGES, asyncpg.PostgresError):
+            connection.terminate()
+        self._release(connection)
+
+    def _release(self, connection: Any) -> None:
+        if self._living(connection) is None:
+            return
+        if self._closed is not None:
+            connection.terminate()
+            self._lose()
+        elif not self._hand(connection):
+            loop = asyncio.get_running_loop()
+            self._idle.append((connection, loop.time()))
+            if self._sweeper is None:
+                self._sweeper = loop.call_later(IDLE_SECONDS, self._sweep)
+
+    def _living(self, connection: Any) -> Any:
+        """The connection; None where it has ended, and has lost its place."""
+        if connection in self._expired:
+            connection.terminate()
+        if not connection.is_closed():
+            return connection
+        connection.terminate()  # where the server has closed it, there is more to clear away
+        self._lose()
+        return None
+
+    def _lose(self) -> None:
+        """Lets somebody open a connection in the place of one that has ended."""
+        if self._closed is not None or not self._hand(None):
+            self._open -= 1
+        if self._closed is not None and not self._open:
+            self._closed.set()
+
+    def _hand(self, connection: Any) -> bool:
+        """Gives a connection to the first who waits, if anybody does."""
+        while self._callers:
+            caller = self._callers.popleft()
+            if not caller.done():
+                caller.set_result(connection)
+                return True
+        return False
+
+    def _sweep(self) -> None:
+        """Ends what was idle for long, and looks again later for the rest."""
+        loop = asyncio.get_running_loop()
+        while self._idle and self._idle[0][1] <= loop.time() - IDLE_SECONDS:
+            self._open -= 1
+            self._idle.pop(0)[0].terminate()
+        again = self._idle[0][1] + IDLE_SECONDS if self._idle else None
+        self._sweeper = None if again is None else loop.call_at(again, self._sweep)
 
 
 class PoolReads:
@@ -115,7 +237,3 @@ class PoolReads:
         with faults():
             async with self._pool.connection(isolation="repeatable_read", readonly=True) as one:
                 return await work(Statements(one))
-
-
-async def _keep(_connection: object) -> None:
-    """Leaves a connection as it is: nothing here changes a session's settings."""

@@ -107,11 +107,10 @@ class Replica:
         url: str,
         settings: Mapping[str, str],
         options: Mapping[str, Any],
-        once: str,
         log: Log,
         positions: Positions,
     ) -> None:
-        """`url` names one host; the others are those of `Hosts`, `Pool` and `Replicas`."""
+        """`url` names one host; the others are those of `Hosts` and `Replicas`."""
         parts = urlsplit(url)
         self.name = f"{parts.hostname}:{parts.port or 5432}"
         self._hosts = Hosts(url, settings, options)
@@ -120,8 +119,8 @@ class Replica:
         self._position = 0
         self._word = SILENT
         self._watcher: asyncio.Task[None] | None = None
-        self.short = Pool(self._hosts, once, SHORT_CONNECTIONS, PATIENCE_SECONDS, self._check)
-        self.slow = Pool(self._hosts, once, SLOW_CONNECTIONS, PATIENCE_SECONDS, self._check)
+        self.short = Pool(self._hosts, settings, SHORT_CONNECTIONS, PATIENCE_SECONDS, self._check)
+        self.slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, PATIENCE_SECONDS, self._check)
 
     @property
     def is_fit(self) -> bool:
@@ -135,8 +134,6 @@ class Replica:
 
     async def open(self) -> None:
         """Connects to nothing yet: a standby that is away keeps nobody from starting."""
-        await self.short.open()
-        await self.slow.open()
         self._watcher = asyncio.ensure_future(self._watch())
 
     async def close(self) -> None:
@@ -203,15 +200,12 @@ class Replicas:
         urls: Iterable[str],
         settings: Mapping[str, str],
         options: Mapping[str, Any],
-        once: str,
         positions: Positions,
     ) -> None:
-        """Each of `urls` names one host; the next three are those of `Hosts` and `Pool`."""
+        """Each of `urls` names one host; the next two are those of `Hosts`."""
         self.log = Log()
         self._positions = positions
-        self._all = deque(
-            Replica(url, settings, options, once, self.log, positions) for url in urls
-        )
+        self._all = deque(Replica(url, settings, options, self.log, positions) for url in urls)
 
     async def open(self) -> None:
         """Begins to look how they are."""
