@@ -310,6 +310,30 @@ async def test_what_a_replica_does_not_know_yet_is_read_from_the_primary(
         assert await database.shown.all("SELECT word FROM words") == []
 
 
+@pytest.mark.usefixtures("patient")
+async def test_nobody_waits_for_a_lock_that_a_replica_alone_holds_on_to(
+    database: PostgresDatabase, replica: PostgresServer
+) -> None:
+    acting_for.set(1)
+    await moves(database, replica.port)
+    name = (await database.all("SELECT current_database()"))[0][0]
+    reader = await asyncpg.connect(replica.url.removesuffix("postgres") + name)
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+    async with reader.transaction(isolation="repeatable_read", readonly=True):
+        await reader.fetch("SELECT number FROM numbers")
+        acting_for.set(None)
+        async with database.transaction() as tx:
+            await tx.script("ALTER TABLE numbers ADD COLUMN word TEXT")
+        async with asyncio.timeout(20):
+            while not await reader.fetchval(waiting):
+                pass
+        acting_for.set(2)
+        assert await asked(database) == replica.port
+        async with asyncio.timeout(PROMPT_SECONDS):
+            assert await listed(database) == set()
+    await reader.close()
+
+
 @pytest.mark.parametrize("trouble", ["freezes", "dies"])
 async def test_a_replica_in_trouble_costs_nobody_an_error(
     database: PostgresDatabase, primary: PostgresServer, replica: PostgresServer, trouble: str

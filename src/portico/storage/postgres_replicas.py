@@ -37,6 +37,10 @@ T = TypeVar("T")
 PATIENCE_SECONDS = 0.5
 """How long a replica may take for a connection, and to say how far it is."""
 
+LOCK_TIMEOUT = "500ms"
+"""How long a read may wait for a lock that the primary has given back long ago, and that the
+replica holds on to while somebody else reads there."""
+
 LONG_SECONDS = 5.0
 """After how long a read that is given up is not tried once more."""
 
@@ -111,6 +115,7 @@ class Replica:
         positions: Positions,
     ) -> None:
         """`url` names one host; the others are those of `Hosts` and `Replicas`."""
+        settings = {**settings, "lock_timeout": LOCK_TIMEOUT}
         parts = urlsplit(url)
         self.name = f"{parts.hostname}:{parts.port or 5432}"
         self._hosts = Hosts(url, settings, options)
