@@ -409,13 +409,28 @@ def test_a_server_tells_of_its_replica_and_reads_without_it(
         assert "Traceback" not in service.text
 
 
-async def test_a_replica_that_was_promoted_is_left_out(
+async def test_a_replica_that_was_promoted_is_left_out_and_one_that_follows_it_is_read(
     database: PostgresDatabase, primary: PostgresServer, replica: PostgresServer
 ) -> None:
     acting_for.set(1)
     await moves(database, replica.port)
-    replica.promote()  # the last of these tests: nothing follows the primary any more
-    await becomes(database, replica, "primary")
-    assert await asked(database) == primary.port
-    await add(database, 1)
-    assert await listed(database) == {1}
+    with postgres_server(primary=primary) as follower:
+        connection = await asyncpg.connect(follower.url)
+        follows = f"host=127.0.0.1 port={replica.port} user=postgres password={replica.password}"
+        await connection.execute(f"ALTER SYSTEM SET primary_conninfo = '{follows}'")
+        await connection.execute("SELECT pg_reload_conf()")
+        from_where = "SELECT sender_port FROM pg_stat_wal_receiver"
+        async with asyncio.timeout(20):
+            while await connection.fetchval(from_where) != replica.port:
+                pass
+        await connection.close()
+        replica.promote()  # the last of these tests: nothing follows the primary any more
+        await becomes(database, replica, "primary")
+        assert await asked(database) == primary.port
+        await add(database, 1)
+        assert await listed(database) == {1}
+        successor = PostgresDatabase(replica.url, "public", read_url=follower.url)
+        await successor.open()
+        await becomes(successor, follower, "ok")  # long before its next checkpoint
+        await moves(successor, follower.port)
+        await successor.close()

@@ -58,10 +58,12 @@ SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint,
     pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"""
 """The primary's timeline, and how far its log is, in bytes."""
 
-# A standby's own files tell its timeline to everybody; other views tell it to administrators.
+# A standby's own files tell its timeline to everybody, after the next checkpoint; what it receives
+# tells it at once, to those who may read statistics. It receives none that it could not replay.
 _REPLAYED = """
 SELECT CASE WHEN pg_is_in_recovery()
-        THEN greatest(checkpoint.timeline_id, recovery.min_recovery_end_timeline)::bigint
+        THEN greatest(checkpoint.timeline_id, recovery.min_recovery_end_timeline,
+            (SELECT received_tli FROM pg_stat_wal_receiver))::bigint
         ELSE 0 END,
     coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0'), 0)::bigint
 FROM pg_control_checkpoint() AS checkpoint, pg_control_recovery() AS recovery"""
