@@ -1,9 +1,11 @@
 """Standbys that answer lists: everybody sees their own writes, and no trouble of theirs."""
 
 import asyncio
+import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -389,6 +391,10 @@ def test_a_server_tells_of_its_replica_and_reads_without_it(
             line = text.partition(f"portico_database_replica_used{labels} ")[2]
             return float(line.partition("\n")[0])
 
+        def examined() -> dict[str, Any]:
+            said = json.loads(service.installation.run("doctor", "--json").stdout)["findings"]
+            return next(one for one in said if one["check"] == f"standby 127.0.0.1:{replica.port}")
+
         def write_and_list(number: int) -> None:
             product = {"name": f"Lamp {number}", "description": "", "category": "c", "price": 1}
             made = service.ask("/v1/products", method="POST", body=product, key=key)
@@ -398,12 +404,14 @@ def test_a_server_tells_of_its_replica_and_reads_without_it(
 
         until(lambda: word() == "ok", "the replica")
         assert used() == 1
+        assert examined()["ok"]
         for number in range(5):
             write_and_list(number)
         with replica.frozen():
             write_and_list(5)
             until(lambda: word() == "silent", "its word")
-            assert used() == 0
+            until(lambda: used() == 0, "its word of the other environment")
+            assert "does not answer" in examined()["message"]
             write_and_list(6)
         until(lambda: word() == "ok", "the replica")
         assert "Traceback" not in service.text

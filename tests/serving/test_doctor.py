@@ -127,6 +127,18 @@ def test_a_full_disk_is_seen_coming(
     assert "256 MiB" in found["disk space"].message
 
 
+def test_an_audit_archive_that_cannot_be_written_is_found(installation: Installation) -> None:
+    def archived(archive: Path) -> Any:
+        given = installation.having(audit_days="90", audit_archive=str(archive))
+        return examined(given).get("audit archive", {}).get("message")
+
+    file = installation.directory / "file"
+    file.touch()
+    assert archived(installation.directory / "made" / "later") is None
+    assert archived(file / "below") == archived(file) == f"{file} is no directory"
+    assert archived(Path("/proc/self")) == "/proc/self cannot be written"
+
+
 def test_a_damaged_database_is_found(installation: Installation) -> None:
     file = installation.data / "live.db"
     in_database(file, "PRAGMA journal_mode=DELETE")

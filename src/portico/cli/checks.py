@@ -2,6 +2,7 @@
 Valkey counts a probe."""
 
 import http.client
+import os
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -93,11 +94,30 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
         yield wrong(check, f"others may look into {data}", f"chmod 700 {data}")
     else:
         yield well(check, f"{data} is open to its owner alone")
-    free = shutil.disk_usage(data).free
+    yield _space("disk space", data)
+
+
+def _space(check: str, directory: Path) -> Finding:
+    free = shutil.disk_usage(directory).free
     if free < FREE_BYTES:
-        yield wrong("disk space", f"{free // 2**20} MiB are left in {data}", "make room")
+        return wrong(check, f"{free // 2**20} MiB are left in {directory}", "make room")
+    return well(check, f"{free // 2**20:,} MiB are left")
+
+
+def audit_archive(settings: Settings) -> Iterator[Finding]:
+    """Whether files can be written where entries of the audit log go before they are removed."""
+    check, archive = "audit archive", settings.audit_archive
+    if archive is None:
+        return
+    # What is not there is made by the first export.
+    there = next(path for path in (archive, *archive.parents) if path.exists())
+    advice = "until it can be written, no entry is removed: see that it is a directory of Portico's"
+    if not there.is_dir():
+        yield wrong(check, f"{there} is no directory", advice)
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield wrong(check, f"{there} cannot be written", advice)
     else:
-        yield well("disk space", f"{free // 2**20:,} MiB are left")
+        yield _space(check, there)
 
 
 def secret_files(settings: Settings) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from argparse import Namespace
 from portico.cli import checks
 from portico.cli.checks import Finding
 from portico.cli.output import answer
+from portico.cli.replica_checks import replicas
 from portico.settings import Settings
 
 
@@ -25,8 +26,10 @@ async def _examine(settings: Settings) -> list[Finding]:
         checks.well("settings", "valid"),
         *checks.data_directory(settings),
         *checks.secret_files(settings),
+        *checks.audit_archive(settings),
         *checks.certificate(settings),
         *[finding async for finding in checks.databases(settings)],
+        *[finding async for finding in replicas(settings)],
         *[finding async for finding in checks.valkey(settings)],
         await checks.mail(settings),
         *checks.server(settings),

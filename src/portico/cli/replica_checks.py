@@ -1,0 +1,61 @@
+"""Whether standbys answer lists, for `portico doctor`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+
+from portico.cli.checks import Finding, notice, well, wrong
+from portico.domain.errors import Unavailable
+from portico.engines import LIVE, database
+from portico.http.readiness import BEHIND, OK, PRIMARY, SILENT
+from portico.settings import Settings
+from portico.storage.database import Database, ReplicaState
+
+LOOK_SECONDS = 0.1
+LOOKS = 30
+
+ADVICE = {
+    SILENT: "see that it runs and lets this machine in, as the role and with the password of"
+    " PORTICO_DATABASE_READ_URL",
+    BEHIND: "see that it streams from the primary; after a failover it is read again from its next"
+    " checkpoint on, or at once where the role has pg_read_all_stats",
+}
+"""What to do about a standby that is left out; until then the primary answers."""
+
+
+async def replicas(settings: Settings) -> AsyncIterator[Finding]:
+    """Whether each of `database_read_url` answers, and follows the primary closely."""
+    if settings.database_url is None or settings.database_read_url is None:
+        return
+    db = database(settings, LIVE)
+    try:
+        await db.open()
+        found = await _judged(db)
+    except Unavailable:
+        return  # whose finding is that of the database
+    finally:
+        await db.close()
+    for name, state in found.items():
+        yield _finding(name, state)
+    if all(state.word == PRIMARY for state in found.values()):
+        advice = "name standbys in PORTICO_DATABASE_READ_URL"
+        yield notice("standbys", "none of the servers is one: the primary answers lists", advice)
+
+
+async def _judged(db: Database) -> Mapping[str, ReplicaState]:
+    """How the standbys are, once all of them answer lists, or have had time to."""
+    for _ in range(LOOKS):
+        if all(state.word in (OK, PRIMARY) for state in db.replicas().values()):
+            break
+        await asyncio.sleep(LOOK_SECONDS)
+    return db.replicas()
+
+
+def _finding(name: str, state: ReplicaState) -> Finding:
+    check = f"standby {name}"
+    if state.word == OK:
+        return well(check, f"answers lists, {state.lag:.1f} s behind")
+    if state.word == PRIMARY:
+        return well(check, "is the primary for now, so it is passed over")
+    message = {SILENT: "does not answer", BEHIND: "is behind"}.get(state.word, state.word)
+    advice = ADVICE.get(state.word, "look into its log")
+    return wrong(check, f"{message}: the primary answers in its place", advice)
