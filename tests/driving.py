@@ -411,7 +411,7 @@ class Api:
             return await env.products.insert(tx, Product(id=0, **(facts | values)))
 
     async def broken_product(self) -> Product:
-        """A product with a status that does not exist: to change that fails."""
+        """A product with a status that does not exist: to rename it, or to change that, fails."""
         product = await self.product()
         async with self.live.db.transaction() as tx:
             sql = "UPDATE products SET status = 'gone' WHERE id = :id"

@@ -14,6 +14,7 @@ import pytest
 
 from driving import Api, refused, settings_for
 from servers import PostgresServer, redis_server
+from signing_in import PASSWORD
 
 LAMP = {"name": "Lamp", "category": "light", "price": 1}
 
@@ -106,10 +107,11 @@ async def test_lost_connections_to_postgresql_are_made_again(
 class Cut:
     """A way to PostgreSQL that breaks, once, when `word` is about to be committed."""
 
-    def __init__(self, port: int, word: bytes, *, arrives: bool) -> None:
-        """`arrives` is whether the server still commits."""
+    def __init__(self, port: int, word: bytes, last: bytes, *, arrives: bool) -> None:
+        """`last` stands in what commits; `arrives` is whether the server still does."""
         self._port = port
         self._word = word
+        self._last = last
         self._arrives = arrives
         self.whole = True
         self.connections: list[asyncio.Task[None]] = []
@@ -123,9 +125,10 @@ class Cut:
         with closing(to_client), closing(to_server), suppress(OSError):
             while asked := await client.read(2**16):
                 has_word = has_word or self._word in asked
-                if has_word and self.whole and b"COMMIT" in asked:
+                if has_word and self.whole and self._last in asked:
                     self.whole = False
                     back.cancel()
+                    await asyncio.wait([back])
                     if self._arrives:
                         to_server.write(asked)
                         await server.read(1)
@@ -139,29 +142,45 @@ class Cut:
 
 
 @pytest.mark.parametrize("arrives", [False, True])
+@pytest.mark.parametrize(
+    ("path", "body", "filters", "last"),
+    [
+        # One statement is the whole transaction of the one; the other commits what came before.
+        ("/products", LAMP, "status=draft", b"Torch"),
+        ("/users", {"email": "torch@example.com", "password": PASSWORD}, "role=viewer", b"COMMIT"),
+    ],
+    ids=["product", "user"],
+)
 async def test_a_commit_of_unknown_outcome_is_told_and_safely_repeated(
-    postgres: PostgresServer, tmp_path: Path, *, arrives: bool
+    postgres: PostgresServer,
+    tmp_path: Path,
+    path: str,
+    body: dict[str, object],
+    filters: str,
+    last: bytes,
+    *,
+    arrives: bool,
 ) -> None:
     url = postgres.fresh_database()
-    cut = Cut(postgres.port, b"Torch", arrives=arrives)
+    cut = Cut(postgres.port, b"Torch", last, arrives=arrives)
     async with await asyncio.start_server(cut.between, "127.0.0.1") as way:
         port = way.sockets[0].getsockname()[1]
         through = url.replace(f":{postgres.port}/", f":{port}/")
         api = Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": through}))
         await api.start()
-        editor = await api.caller("editor")
-        torch = {**LAMP, "name": "Torch"}
+        admin = await api.caller("admin")
+        torch = {**body, "name": "Torch"}
         key = {"Idempotency-Key": "one"}
-        answer = await editor.post("/products", json=torch, headers=key)
+        answer = await admin.post(path, json=torch, headers=key)
         unavailable(answer)
         assert not cut.whole
         assert "is unknown. A repeat with the same Idempotency-Key is safe" in answer.text
-        total = "/products?status=draft"
-        stored = (await editor.get(total)).json()["pagination"]["total_items"]
+        total = f"{path}?{filters}"
+        stored = (await admin.get(total)).json()["pagination"]["total_items"]
         assert stored == int(arrives)
-        again = await editor.post("/products", json=torch, headers=key)
+        again = await admin.post(path, json=torch, headers=key)
         assert again.status_code == 201
-        assert (await editor.get(total)).json()["pagination"]["total_items"] == 1
+        assert (await admin.get(total)).json()["pagination"]["total_items"] == 1
         await api.aclose()
         await api.stop()
         await asyncio.gather(*cut.connections, return_exceptions=True)

@@ -116,18 +116,18 @@ class Change:
                 acting_for.set(by.actor.user_id)
             # The last line is written only where the credential holds: one statement for both.
             still = None if self.checked or number < len(self.notes) else self.by.principal
-            if not await self._stores.audit.record(self.tx, by.actor, self.now, event, still=still):
-                raise AuthenticationRequired(_ENDED)
+            ended = AuthenticationRequired(_ENDED)
+            await self._stores.audit.record(
+                self.tx, by.actor, self.now, event, still=still, ended=ended
+            )
         for told in self._told():
             await self._stores.events.add(self.tx, self.now, told)
             self.published = True
-        # Only once it is known that the caller is there, for whom the answer is kept.
+        # After the line: that the caller is not there any more goes before what it was answered.
         if self.by.request is not None and self.by.answer is not None:
-            answer = self.by.answer(result)
-            if not await self._stores.idempotency_keys.keep(
-                self.tx, self.by.request, self.now, answer
-            ):
-                raise AnsweredBefore
+            await self._stores.idempotency_keys.keep(
+                self.tx, self.by.request, self.now, self.by.answer(result), AnsweredBefore()
+            )
 
     def _told(self) -> Iterable[Published]:
         """What readers of events are told: of one resource in one state, once."""

@@ -35,7 +35,6 @@ INSERT INTO audit (at, action, user_id, email, credential, credential_id, addres
     target_id, details, request_id)
 SELECT :at, :action, :user_id, :email, :credential, :credential_id, :address, :target,
     :target_id, :details, :request_id"""
-_RECORDED = f"{_RECORD} RETURNING id"
 _RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held in HOLDS.items()}
 # What an account did or what was done to it is two ways through the log, each by its own index.
 _OF_USER = ("user_id = :user_id", "target = 'user' AND target_id = :of_user")
@@ -111,10 +110,17 @@ class Audit:
         self._db = db
 
     async def record(
-        self, tx: Transaction, by: Actor, at: int, event: Event, *, still: Principal | None = None
-    ) -> bool:
-        """Notes an event that `by` caused. False, and nothing noted, where the credential of
-        `still` has ended by the time `at`, or its owner has another role."""
+        self,
+        tx: Transaction,
+        by: Actor,
+        at: int,
+        event: Event,
+        *,
+        still: Principal | None = None,
+        ended: Exception | None = None,
+    ) -> None:
+        """Notes an event that `by` caused. It ends with `ended`, and undoes the transaction, where
+        the credential of `still` has ended by the time `at`, or its owner has another role."""
         values = {
             **msgspec.structs.asdict(by),
             "at": at,
@@ -124,9 +130,10 @@ class Audit:
             "details": msgspec.json.encode(event.details).decode(),
         }
         if still is None:
-            return await tx.one(_RECORDED, values) is not None
+            await tx.last(_RECORD, values)
+            return
         kind, asked = held(still, at)
-        return await tx.one(_RECORDED_WHERE[kind], {**values, **asked}) is not None
+        await tx.last(_RECORDED_WHERE[kind], {**values, **asked}, ended)
 
     async def holds(self, tx: Transaction, principal: Principal, now: int) -> bool:
         """Whether a credential has not ended, and its owner has the same role."""

@@ -109,6 +109,18 @@ class Transaction(Reader, Protocol):
         """Runs several statements without parameters: migrations."""
         ...
 
+    async def last(
+        self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
+    ) -> None:
+        """Runs one INSERT, UPDATE or DELETE before the next other statement, or the commit: several
+        of different tables may go as one, and see nothing of each other's effects. It ends with
+        `otherwise`, and undoes the transaction, where it gives no row."""
+        ...
+
+    async def next_ids(self, table: str, count: int) -> Sequence[int]:
+        """Ids for new rows of a table, in order, that nobody else gets."""
+        ...
+
     def touch(self, *parts: Part) -> None:
         """Names what the transaction changes, of the parts that `Database.version_of` is asked
         for."""

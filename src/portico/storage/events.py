@@ -19,8 +19,6 @@ from portico.storage.table import Table
 
 EVENTS = Table("events", StoredEvent)
 
-SETTLED_AT_ONCE = 1_000
-
 _INSERT = """
 INSERT INTO events (type, at, data, previous) VALUES (:type, :at, :data, :previous)"""
 _OF_ALL = f"""
@@ -45,18 +43,8 @@ _LAST = """
 SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
 _REMOVED = "SELECT up_to FROM events_removed"
 # By the index of just these: to find any of them, PostgreSQL may read all events.
-_WAITING = "SELECT max(seq) FROM events WHERE id IS NULL"
-_LOCK = "SELECT pg_advisory_xact_lock(7041779, hashtext(current_schema()))"
-# Materialized: where PostgreSQL expects few, it would choose and number them again for each.
-_SETTLE = f"""
-WITH given AS MATERIALIZED (
-    SELECT seq, CAST(:last AS BIGINT) + row_number() OVER (ORDER BY seq) AS id FROM (
-        SELECT seq FROM events WHERE id IS NULL AND seq <= :up_to
-        ORDER BY seq LIMIT {SETTLED_AT_ONCE}
-    ) AS waiting
-)
-UPDATE events AS e SET id = given.id FROM given WHERE e.seq = given.seq RETURNING 1"""
-_TELL = "SELECT pg_notify(current_schema(), 'events')"
+_WAITING = "SELECT seq FROM events WHERE id IS NULL ORDER BY seq LIMIT 1"
+_SETTLE = "SELECT settle_events()"
 _REMOVE = "DELETE FROM events WHERE id <= :up_to"
 _KEEP_BOUND = """
 INSERT INTO events_removed (one, up_to) VALUES (1, :up_to)
@@ -72,40 +60,22 @@ class Events:
     async def add(self, tx: Transaction, at: int, event: Published) -> None:
         """Stores an event; whoever commits `tx` rings the database's bell."""
         values = {"type": event.type, "at": at, "data": event.data, "previous": event.previous}
-        await tx.run(_INSERT, values)
+        await tx.last(_INSERT, values)
 
     async def settle(self) -> None:
         """Gives all committed events their numbers, where they have none yet, and tells every
         process. PostgreSQL alone has such."""
-        if self._db.engine == "postgres" and await self._waiting(self._db) is not None:
+        # Most often there are none, and nobody needs to write.
+        if self._db.engine == "postgres" and await self._db.one(_WAITING) is not None:
             async with self._db.transaction() as tx:
-                await self._number(tx)
+                await tx.last(_SETTLE)
 
     async def settled_in(self, tx: Transaction) -> int:
         """The number of the newest event: all that was committed before has one, what is committed
         later gets a higher one."""
         if self._db.engine == "postgres":
-            await self._number(tx)
+            await tx.one(_SETTLE)
         return await self._last(tx)
-
-    async def _number(self, tx: Transaction) -> None:
-        await tx.one(_LOCK)
-        # Only now: what was numbered by whoever had the lock before is seen. What is committed from
-        # here on waits for the next time: where many write, this would never end.
-        up_to = await self._waiting(tx)
-        if up_to is None:
-            return
-        numbered = SETTLED_AT_ONCE
-        while numbered == SETTLED_AT_ONCE:
-            values = {"last": await self._last(tx), "up_to": up_to}
-            numbered = len(await tx.all(_SETTLE, values))
-        await tx.one(_TELL)
-
-    async def _waiting(self, reader: Reader) -> int | None:
-        """The last of the committed events that have no number yet, by the order of their making;
-        None where all have one."""
-        row = await reader.one(_WAITING)
-        return row[0] if row else None
 
     async def last_id(self) -> int:
         """The number of the newest event, 0 before the first."""

@@ -10,15 +10,15 @@ _COLUMNS = "body_hash, status, headers, body"
 _ONE = f"""
 SELECT {_COLUMNS} FROM idempotency_keys
 WHERE user_id = :user_id AND route = :route AND key_hash = :key_hash AND created_at > :since"""
-_FORGET_OLD = """
-DELETE FROM idempotency_keys
-WHERE user_id = :user_id AND route = :route AND key_hash = :key_hash AND created_at <= :since"""
-# Of concurrent requests with one key exactly one finds the place empty.
+# Of concurrent requests with one key exactly one finds the place empty, or what it has too old.
 _KEEP = """
 INSERT INTO idempotency_keys (user_id, route, key_hash, body_hash, status, headers, body,
     created_at)
 VALUES (:user_id, :route, :key_hash, :body_hash, :status, :headers, :body, :now)
-ON CONFLICT (user_id, route, key_hash) DO NOTHING RETURNING status"""
+ON CONFLICT (user_id, route, key_hash) DO UPDATE SET body_hash = excluded.body_hash,
+    status = excluded.status, headers = excluded.headers, body = excluded.body,
+    created_at = excluded.created_at
+WHERE idempotency_keys.created_at <= :since RETURNING status"""
 _FORGET = "DELETE FROM idempotency_keys WHERE created_at <= :since"
 
 
@@ -41,17 +41,25 @@ class IdempotencyKeys:
         headers = msgspec.json.decode(row[2], type=list[tuple[str, str]])
         return Kept(row[0], Answer(row[1], headers, row[3]))
 
-    async def keep(self, tx: Transaction, request: KeyedRequest, now: int, answer: Answer) -> bool:
-        """Keeps the answer to a request; False where another with the same key came first."""
+    async def keep(
+        self,
+        tx: Transaction,
+        request: KeyedRequest,
+        now: int,
+        answer: Answer,
+        otherwise: Exception,
+    ) -> None:
+        """Keeps the answer to a request; ends with `otherwise` where another with the same key came
+        first."""
         values = {
             **msgspec.structs.asdict(request),
             "status": answer.status,
             "headers": msgspec.json.encode(answer.headers).decode(),
             "body": answer.body,
             "now": now,
+            "since": _since(now),
         }
-        await tx.run(_FORGET_OLD, {**values, "since": _since(now)})
-        return await tx.one(_KEEP, values) is not None
+        await tx.last(_KEEP, values, otherwise)
 
     async def forget(self, tx: Transaction, now: int) -> None:
         """Forgets what is older than 24 hours."""

@@ -22,7 +22,7 @@ from portico.storage.postgres_statements import (
     OUTAGES,
     REFUSED_PREPARED,
     SCRIPT_SECONDS,
-    Statements,
+    Writes,
     faults,
 )
 
@@ -165,22 +165,27 @@ class PostgresDatabase:
                 await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Statements]:
-        committing = False
+    async def transaction(self) -> AsyncIterator[Writes]:
+        tx: Writes | None = None
         try:
             with faults():
-                async with self._writes.connection(isolation="read_committed") as connection:
-                    yield Statements(connection)
-                    committing = True
+                async with self._writes.connection() as connection:
+                    tx = Writes(connection, begun=not self._hosts.keeps_sessions)
+                    try:
+                        yield tx
+                        await tx.commit()
+                    except BaseException:
+                        await tx.undo()
+                        raise
         except Unavailable as error:
-            if committing and isinstance(error.__cause__, LOST):
+            if tx and tx.committing and isinstance(error.__cause__, LOST):
                 raise Unavailable(UNKNOWN, retry_after=2) from error
             if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
                 for pool in self._pools.values():  # another server may take writes by now
                     await pool.expire()
             raise
         finally:
-            if committing:
+            if tx and tx.committing:
                 self._changes += 1
         if self._replicas is not None:
             await self._replicas.stored(self._point)

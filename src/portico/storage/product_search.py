@@ -33,7 +33,8 @@ _ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
 _ADD = {
     "sqlite": "INSERT INTO product_words (rowid, name, description)"
     " VALUES (:id, :name, :description)",
-    "postgres": "INSERT INTO product_words (id, words) VALUES (:id, array_to_tsvector(:words))",
+    "postgres": "INSERT INTO product_words (id, words) VALUES (:id, array_to_tsvector(:words))"
+    " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
 }
 _ADD_ARRAYS = """
 INSERT INTO product_words (id, words)
@@ -90,7 +91,13 @@ class ProductSearch:
             words: Params = {"name": " ".join(name), "description": " ".join(description)}
         else:
             words = {"words": _lexemes(name, description)}
-        await tx.run(_ADD[self._engine], {"id": product.id, **words})
+        await tx.last(_ADD[self._engine], {"id": product.id, **words})
+
+    async def replace(self, tx: Transaction, product: Product) -> None:
+        """Indexes a product that is indexed by other words."""
+        if self._engine == "sqlite":
+            await self.remove(tx, product.id)
+        await self.add(tx, product)
 
     async def add_many(
         self, tx: Transaction, ids: Sequence[int], products: Sequence[Product]

@@ -26,12 +26,13 @@ _NEWEST_FIRST = Order("id", descending=True)
 _BY_ID = PRODUCTS.by_id
 # Without another index than that of ids: each batch would have to sort what all of them have.
 _PLAIN = {"sqlite": " NOT INDEXED", "postgres": ""}
-_LAST_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'products'"
-_NEXT_IDS = """
-SELECT nextval(pg_get_serial_sequence('products', 'id'))
-FROM generate_series(1, CAST(:count AS BIGINT))"""
-_INSERT_WITH_ID = f"""
-INSERT INTO products ({PRODUCTS.columns}) VALUES ({", ".join(f":{n}" for n in PRODUCTS.names)})"""
+_OVERRIDING = {"sqlite": "", "postgres": " OVERRIDING SYSTEM VALUE"}
+_INSERT = {
+    engine: f"""
+INSERT INTO products ({PRODUCTS.columns}){overriding}
+VALUES ({", ".join(f":{name}" for name in PRODUCTS.names)})"""
+    for engine, overriding in _OVERRIDING.items()
+}
 _TYPES = {
     name: "BIGINT" if kind is int else "TEXT" for name, kind in get_type_hints(Product).items()
 }
@@ -235,7 +236,9 @@ class Products:
     async def insert(self, tx: Transaction, product: Product) -> Product:
         """Stores a new product, whose id is ignored, and returns it with the one it got."""
         _touch_lists(tx, [product])
-        stored = await PRODUCTS.add(tx, product)
+        [new] = await tx.next_ids("products", 1)
+        stored = msgspec.structs.replace(product, id=new)
+        await tx.last(_INSERT[self._db.engine], PRODUCTS.values(stored))
         await self._search.add(tx, stored)
         return stored
 
@@ -243,32 +246,25 @@ class Products:
         """Stores new products, whose ids are ignored, in their order; returns the ids that they
         got. For thousands at a time."""
         _touch_lists(tx, products)
-        ids = await self._next_ids(tx, len(products))
+        ids = await tx.next_ids("products", len(products))
         rows = [
             PRODUCTS.values(product) | {"id": new}
             for new, product in zip(ids, products, strict=True)
         ]
         if self._db.engine == "sqlite":
-            await tx.run_many(_INSERT_WITH_ID, rows)
+            await tx.run_many(_INSERT["sqlite"], rows)
         else:
             await tx.run(_INSERT_ARRAYS, _arrays(rows))
         await self._search.add_many(tx, ids, products)
         return ids
 
-    async def _next_ids(self, tx: Transaction, count: int) -> Sequence[int]:
-        if self._db.engine == "postgres":
-            return [row[0] for row in await tx.all(_NEXT_IDS, {"count": count})]
-        # Nobody else takes them: a write transaction of SQLite's is alone.
-        last = (await tx.all(_LAST_ID))[0][0]
-        return range(last + 1, last + 1 + count)
-
     async def update(self, tx: Transaction, before: Product, after: Product) -> None:
         """Stores every field of a product again, given as it was and as it is now."""
         tx.touch(product_part(after.id))
         _touch_lists(tx, [before, after])
-        await tx.run(PRODUCTS.update, PRODUCTS.values(after))
-        await self._search.remove(tx, after.id)
-        await self._search.add(tx, after)
+        await tx.last(PRODUCTS.update, PRODUCTS.values(after))
+        if _worded(after) != _worded(before):
+            await self._search.replace(tx, after)
 
     async def update_many(self, tx: Transaction, pairs: Sequence[tuple[Product, Product]]) -> None:
         """Stores products again, each given as it was and as it is now. For thousands at a time."""

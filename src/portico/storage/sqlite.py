@@ -9,7 +9,7 @@ is answered before the commit that holds their write is on disk.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -51,6 +51,7 @@ few are written in one go, since others wait for the transaction."""
 WATCH_SECONDS = 0.2
 """How often the file is looked at for what other processes committed: a read of shared memory."""
 
+_LAST_ID = "SELECT seq FROM sqlite_sequence WHERE name = :table"
 _UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 
 
@@ -88,6 +89,19 @@ class _Writes:
             self._many(sql, part).fetchall()
             if part := list(itertools.islice(left, AT_ONCE)):
                 await asyncio.sleep(0)
+
+    async def last(
+        self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
+    ) -> None:
+        row = self._execute(sql, params).fetchone()
+        if otherwise is not None and row is None:
+            raise otherwise
+
+    async def next_ids(self, table: str, count: int) -> Sequence[int]:
+        # Nobody else takes them: a write transaction is alone.
+        row = self._execute(_LAST_ID, {"table": table}).fetchone()
+        last: int = row[0] if row else 0
+        return range(last + 1, last + 1 + count)
 
     async def script(self, sql: str) -> None:
         self.touch_all()

@@ -1,0 +1,2 @@
+-- Nothing: what this number changes is there to save PostgreSQL's clients ways there and back.
+-- compatible from: 28
