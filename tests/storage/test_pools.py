@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
+from portico.domain.errors import Unavailable
 from portico.storage.postgres import (
     POINT_CONNECTIONS,
     SLOW_CONNECTIONS,
@@ -143,3 +144,52 @@ async def test_connections_are_replaced_once_nobody_uses_them(database: Postgres
         assert await tx.all(me) == before
     async with database.transaction() as tx:
         assert await tx.all(me) != before
+
+
+CANCELED = b"SERROR\0C57014\0Mcanceling statement due to user request\0\0"
+REFUSED = b"E" + (len(CANCELED) + 4).to_bytes(4) + CANCELED + b"Z\0\0\0\5I"
+"""What PostgreSQL says to a statement that it has cancelled outside a transaction."""
+
+
+class Refusing:
+    """A way to PostgreSQL on which the next BEGIN does not arrive, once it is told to refuse it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.refuses_next = False
+
+    async def between(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        """One connection."""
+        server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
+        back = asyncio.create_task(self._pass(server, to_client))
+        while asked := await client.read(2**16):
+            if b"BEGIN" in asked and self.refuses_next:
+                self.refuses_next = False
+                to_client.write(REFUSED)
+            else:
+                to_server.write(asked)
+        to_server.close()
+        await back
+
+    async def _pass(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        while told := await server.read(2**16):
+            to_client.write(told)
+        to_client.close()
+
+
+@pytest.mark.parametrize("ask", [slow, write])
+async def test_a_connection_on_which_no_transaction_began_is_not_used_again(
+    ask: Ask, url: str, postgres: PostgresServer
+) -> None:
+    way = Refusing(postgres.port)
+    async with await asyncio.start_server(way.between, "127.0.0.1") as listener:
+        port = listener.sockets[0].getsockname()[1]
+        database = PostgresDatabase(url.replace(f":{postgres.port}/", f":{port}/"), "public")
+        await database.open()
+        await ask(database, "SELECT 1")
+        way.refuses_next = True
+        with pytest.raises(Unavailable):
+            await ask(database, "SELECT 1")
+        assert not way.refuses_next
+        await ask(database, "SELECT 1")
+        await database.close()

@@ -79,14 +79,18 @@ class Pool:
         """A connection, in a transaction with these options where there are any. It has the
         settings of the session, in any case."""
         connection = await self._acquire()
-        cut_off = False
+        cut_off, usable = False, True
         try:
             if self._check is not None:
                 await self._check(connection)
             if self._hosts.keeps_sessions and not begin:
                 yield connection
             else:
+                usable = (
+                    False  # the driver would take any other for a part of one that did not begin
+                )
                 async with connection.transaction(**{"isolation": "read_committed", **begin}):
+                    usable = True
                     if not self._hosts.keeps_sessions:
                         await connection.execute(self._settings)
                     yield connection
@@ -98,6 +102,8 @@ class Pool:
             raise
         finally:
             self._used.discard(connection)
+            if not usable:
+                connection.terminate()
             if cut_off:
                 returning = asyncio.create_task(self._return(connection))
                 self._returning.add(returning)

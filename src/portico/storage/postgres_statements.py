@@ -251,7 +251,11 @@ class Writes(Statements):
     async def _begin(self) -> None:
         if not self._begun:
             transaction = self._connection.transaction(isolation="read_committed")
-            await transaction.start()
+            try:
+                await transaction.start()
+            except BaseException:
+                self._connection.terminate()  # the driver would take any other for a part of it
+                raise
             self._transaction, self._begun = transaction, True
         if self._last:
             await self._flush()
