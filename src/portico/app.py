@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from portico.contract.audit import rows as audit_rows
 from portico.contract.events import delivered, published
@@ -17,7 +18,7 @@ from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.engines import LIVE, SANDBOX, database, limiter, outlet
 from portico.http.connections import Connections
-from portico.http.inside import Inside
+from portico.http.inside import Application, Inside
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
 from portico.http.open_responder import OpenResponder, PlainHttpResponder
 from portico.http.operations import SHARE_PERIOD, Operations
@@ -53,6 +54,9 @@ from portico.settings import Settings
 from portico.state.memory import MemoryLimiter
 from portico.storage.migrate import Migration, migrate, pending
 from portico.version import version
+
+if TYPE_CHECKING:
+    from portico.telemetry.sdk import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -199,27 +203,29 @@ class Server:
     """Portico as a web application."""
 
     def __init__(
-        self, portico: Portico, shared: SharedMetrics | None = None, *, at_once: int = AT_ONCE
+        self,
+        portico: Portico,
+        shared: SharedMetrics | None = None,
+        telemetry: "Telemetry | None" = None,
+        *,
+        at_once: int = AT_ONCE,
     ) -> None:
         """`shared` are those of the server's workers, None where this process is the only one;
-        `at_once` is how many deliveries go to one webhook."""
+        `telemetry` is None where none is exported; `at_once` is how many deliveries go to one
+        webhook."""
         settings = portico.settings
         self._log = RequestLog(sys.stderr) if settings.log_requests else None
-        measure = Measure(self._log)
-        credentials = {env.name: Credentials(env) for env in portico.environments}
+        self._telemetry = telemetry
+        measure = Measure(self._log, telemetry.spans if telemetry else None)
+        environments = portico.environments
+        credentials = {env.name: Credentials(env) for env in environments}
         self._portico = portico
         self._process = portico.random(16).hex()
-        self._flushes = [
-            Flush(
-                env,
-                credentials[env.name],
-                env.limiter if isinstance(env.limiter, MemoryLimiter) else None,
-            )
-            for env in portico.environments
-        ]
+        self._flushes = [_flush(env, credentials[env.name]) for env in portico.environments]
         agent = f"Portico/{version()}"
+        sender = telemetry.sender(portico.sender) if telemetry else portico.sender
         self._delivers = [
-            Deliver(env, portico.sender, delivered, agent, lambda: self.pipeline.under_way, at_once)
+            Deliver(env, sender, delivered, agent, lambda: self.pipeline.under_way, at_once)
             for env in portico.environments
         ]
         self._mails = [SendMails(env) for env in portico.environments]
@@ -230,7 +236,7 @@ class Server:
         )
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)
-        inside = Inside(lambda: self.pipeline)
+        inside = Inside(lambda: self.application)
         served = mounts(
             settings,
             portico.environments,
@@ -249,10 +255,11 @@ class Server:
             clock=portico.clock,
             random=portico.random,
         )
-        self.pipeline = pipeline(
-            Router([*served, operations]),
-            Router([refusal, operations]),
+        self.pipeline = pipeline(Router([*served, operations]), Router([refusal, operations]))
+        self.application: Application = (
+            telemetry.application(self.pipeline) if telemetry else self.pipeline
         )
+        """What answers requests: the pipeline, traced or not."""
         self.plain = pipeline(Router([refusal]), Router([refusal]))  # there is nothing else
 
     async def start(self) -> None:
@@ -304,8 +311,15 @@ class Server:
             if env.mirror is not None:
                 yield Job(env.name, "mirrors", FOLLOW_PERIOD, FollowMirrors(env, self._process).run)
         yield Job("", "metrics", SHARE_PERIOD, self._operations.share)
+        telemetry = self._telemetry
+        if telemetry is not None and telemetry.metrics_period is not None:
+            export = partial(self._export, telemetry)
+            yield Job("", "telemetry", telemetry.metrics_period, export)
         if self._log is not None:
             yield Job("", "request_log", LOG_PERIOD, self._log.run, last=True)
+
+    async def _export(self, telemetry: "Telemetry") -> None:
+        await telemetry.export(self._operations.of_process())
 
     def leave(self) -> None:
         """Tells balancers to send nothing more, and clients to connect anew."""
@@ -317,6 +331,13 @@ class Server:
         for deliver, mails in zip(self._delivers, self._mails, strict=True):
             await deliver.close()
             await mails.close()
+        if self._telemetry is not None:
+            await self._telemetry.stop(self._operations.of_process())
+
+
+def _flush(env: Environment, credentials: Credentials) -> Flush:
+    """What keeps an environment's counts, also those that are in memory alone."""
+    return Flush(env, credentials, env.limiter if isinstance(env.limiter, MemoryLimiter) else None)
 
 
 async def _is_behind(portico: Portico) -> bool:

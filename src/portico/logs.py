@@ -8,6 +8,7 @@ import msgspec
 
 from portico.contract.envelope import timestamp
 from portico.http.redact import redact
+from portico.storage.database import traceparent
 
 
 class JsonLines(logging.Formatter):
@@ -23,6 +24,8 @@ class JsonLines(logging.Formatter):
         }
         if request_id := getattr(record, "request_id", None):
             line["request_id"] = request_id
+        if parent := traceparent.get():
+            line["trace_id"] = parent.split("-")[1]
         if record.exc_info:
             line["exception"] = redact(self.formatException(record.exc_info))
         return msgspec.json.encode(line).decode()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from collecting import collecting
 from operating import Answer, Installation, Service, at_once, until
 from servers import PostgresServer, RedisServer
 
@@ -66,6 +67,23 @@ def test_every_worker_answers_health_readiness_and_requests(shared: Installation
         assert code == 0
         assert seconds < 2
         assert service.workers() == []
+
+
+def test_every_worker_exports_under_a_name_of_its_own(
+    shared: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+    with collecting() as collector, several(shared.having(otlp_endpoint=collector.url)) as service:
+
+        def names() -> set[str | int]:
+            service.ask("/v1/users/me", key=shared.key)
+            return {resource["service.instance.id"] for resource in collector.resources}
+
+        until(lambda: len(names()) == WORKERS, "spans of every worker")
+        code, seconds = service.stop()
+        assert (code, seconds < 2) == (0, True)
+        asked = collector.got("GET /v1/users/me")
+        assert not asked.parent_span_id
 
 
 def test_a_worker_that_dies_is_replaced_and_no_counter_goes_back(shared: Installation) -> None:

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
@@ -32,6 +32,9 @@ from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
 from portico.settings import SettingError, Settings
+
+if TYPE_CHECKING:
+    from portico.telemetry.sdk import Telemetry
 
 HEADER_BYTES = 64 * 1024
 CONNECTIONS = 16_384
@@ -78,6 +81,8 @@ def run(settings: Settings, chosen: Namespace) -> None:
             _check_port(settings.host, port)
         if settings.tls_cert:
             _check_certificate(settings)
+        if settings.otlp_endpoint:
+            _telemetry()
         migrates = not chosen.no_migrate
         facts = uvloop.run(prepare(settings, migrates=migrates))
         if facts is not None:
@@ -108,7 +113,10 @@ async def serve(
     portico = Portico(settings)
     await (portico.open() if migrates else portico.connect())
     try:
-        server = Server(portico, shared, at_once=_deliveries_at_once(files))
+        telemetry = None
+        if settings.otlp_endpoint:
+            telemetry = _telemetry()(settings.otlp_endpoint, portico.random(16).hex())
+        server = Server(portico, shared, telemetry, at_once=_deliveries_at_once(files))
         starting = asyncio.ensure_future(
             server.start() if migrates else server.start_once_migrated()
         )
@@ -233,6 +241,18 @@ def _check_certificate(settings: Settings) -> None:
         raise SettingError(f"tls_cert and tls_key do not serve: {error}") from error
 
 
+def _telemetry() -> "type[Telemetry]":
+    """What exports traces and metrics: an extra, which is loaded only where it is asked for."""
+    try:
+        from portico.telemetry.sdk import Telemetry
+    except ModuleNotFoundError as error:
+        raise SettingError(
+            "otlp_endpoint (PORTICO_OTLP_ENDPOINT) needs OpenTelemetry, which is not installed:"
+            " pip install 'portico[otel]', or in a checkout --requirement requirements/otel.txt"
+        ) from error
+    return Telemetry
+
+
 class _Application:
     """What granian calls, and how it is known that granian listens."""
 
@@ -305,7 +325,7 @@ def _https(
     deliveries = WEBHOOKS * _deliveries_at_once(files)
     certificate, key = pair or (None, None)
     return Listener(
-        _Application(server.pipeline.__rsgi__, listening),
+        _Application(server.application.__rsgi__, listening),
         port=settings.port,
         backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT - deliveries, 1),
         http=HTTPModes.auto if pair else HTTPModes.http1,

@@ -39,13 +39,15 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """An event in its place among all; `at` is in epoch milliseconds."""
+    """An event in its place among all; `at` is in epoch milliseconds. `traceparent` is the span of
+    the change that it tells of (W3C Trace Context §3.2), where that was traced."""
 
     id: int
     type: str
     at: int
     data: str
     previous: str | None
+    traceparent: str | None = None
 
 
 def event_types(text: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """A request that a page makes of the API in this process: it goes the whole way of any other, from
 its id to its line in the log, but for the network."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from portico.http.messages import Origin, Reply, Scope
 class Application(Protocol):
     """What answers requests (RSGI)."""
 
-    def __rsgi__(self, scope: Scope, proto: Any) -> Awaitable[None]:
+    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
         """Answers one."""
         ...
 

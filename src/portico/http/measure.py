@@ -2,9 +2,10 @@
 
 from bisect import bisect_left
 from contextlib import suppress
-from typing import IO
+from typing import IO, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from portico.contract.envelope import timestamp
 from portico.domain.caller import Principal
@@ -45,9 +46,10 @@ class _Line(msgspec.Struct, tag_field="event", tag="request", gc=False):
     credential: str | None
     credential_id: int | None
     level: str = "info"
+    trace_id: str | UnsetType = UNSET
 
 
-_Entry = tuple[int, str, str, str, int, float, str, Principal | None]
+_Entry = tuple[int, str, str, str, int, float, str, Principal | None, str]
 
 
 def _line(
@@ -59,6 +61,7 @@ def _line(
     seconds: float,
     address: str,
     caller: Principal | None,
+    trace_id: str,
 ) -> _Line:
     return _Line(
         timestamp(now),
@@ -71,6 +74,7 @@ def _line(
         caller.user_id if caller else None,
         caller.credential if caller else None,
         caller.credential_id if caller else None,
+        trace_id=trace_id or UNSET,
     )
 
 
@@ -81,8 +85,9 @@ class RequestLog:
         self._stream = stream
         self._entries: list[_Entry] = []
 
-    def add(self, request: Request, status: int, seconds: float) -> None:
-        """Notes one request. Method and path are redacted; all else that it sent is left out."""
+    def add(self, request: Request, status: int, seconds: float, trace_id: str) -> None:
+        """Notes one request, with its trace's id where it has one. Method and path are redacted;
+        all else that it sent is left out."""
         self._entries.append(
             (
                 request.now,
@@ -93,6 +98,7 @@ class RequestLog:
                 seconds,
                 request.address,
                 request.caller,
+                trace_id,
             )
         )
 
@@ -107,12 +113,21 @@ class RequestLog:
                 self._stream.flush()
 
 
+class Spans(Protocol):
+    """What traces requests."""
+
+    def answered(self, request: Request, endpoint: Endpoint | None, status: int) -> str:
+        """Ends the span of the present request. Returns its trace's id, empty where it has none."""
+        ...
+
+
 class Measure:
     """What the requests of this process cost."""
 
-    def __init__(self, log: RequestLog | None) -> None:
-        """`log` is None where requests are not logged."""
+    def __init__(self, log: RequestLog | None, spans: Spans | None = None) -> None:
+        """`log` is None where requests are not logged, `spans` where they are not traced."""
         self._log = log
+        self._spans = spans
         self.series: dict[tuple[Endpoint | None, int], Series] = {}
         self.refusals: dict[str, int] = {}
 
@@ -126,8 +141,10 @@ class Measure:
             series = self.series[key] = Series()
         series.buckets[bisect_left(BUCKETS, seconds)] += 1
         series.seconds += seconds
+        spans = self._spans
+        trace_id = "" if spans is None else spans.answered(request, endpoint, status)
         if self._log is not None:
-            self._log.add(request, status, seconds)
+            self._log.add(request, status, seconds, trace_id)
         account_id = request.account_id
         if account_id is not None:
             caller = request.caller

@@ -76,35 +76,51 @@ class Operations(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """See `prometheus_client.registry.Collector`. The numbers are those of all workers."""
-        everyone = total([self._own(), *(self._shared.others() if self._shared else ())])
-        yield _latency(everyone)
-        refusals = CounterMetricFamily(
-            "portico_limiter_refusals", "Requests over a limit.", labels=("environment",)
-        )
-        for name, count in everyone.refusals.items():
-            refusals.add_metric((name,), count)
-        yield refusals
-        yield from _database(everyone)
-        mails = GaugeMetricFamily(
-            "portico_mails_waiting", "Mails that wait to be sent.", labels=("environment",)
-        )
-        for name, count in everyone.mails.items():
-            mails.add_metric((name,), count)
-        yield mails
-        yield GaugeMetricFamily(
-            "portico_password_queue", "Passwords being hashed or waiting.", everyone.hashing
-        )
-        yield from _kept(everyone.kept)
-        yield from _jobs(everyone.jobs)
-        build = GaugeMetricFamily(
-            "portico_build_info", "The version that runs; always 1.", labels=("version",)
-        )
-        build.add_metric((version(),), 1)
-        yield build
+        return _families(total([self._own(), *(self._shared.others() if self._shared else ())]))
+
+    def of_process(self) -> Iterator[Metric]:
+        """The same, of this process alone and since its start."""
+        return _families(self._now())
 
     def _own(self) -> Snapshot:
-        now = snapshot(self._measure, self._kept, self._environments, self._passwords, self._runs)
+        now = self._now()
         return now if self._earlier is None else total([self._earlier, now])
+
+    def _now(self) -> Snapshot:
+        return snapshot(
+            self._measure,
+            self._kept,
+            self._environments,
+            self._passwords,
+            self._runs,
+        )
+
+
+def _families(everyone: Snapshot) -> Iterator[Metric]:
+    yield _latency(everyone)
+    refusals = CounterMetricFamily(
+        "portico_limiter_refusals", "Requests over a limit.", labels=("environment",)
+    )
+    for name, count in everyone.refusals.items():
+        refusals.add_metric((name,), count)
+    yield refusals
+    yield from _database(everyone)
+    mails = GaugeMetricFamily(
+        "portico_mails_waiting", "Mails that wait to be sent.", labels=("environment",)
+    )
+    for name, count in everyone.mails.items():
+        mails.add_metric((name,), count)
+    yield mails
+    yield GaugeMetricFamily(
+        "portico_password_queue", "Passwords being hashed or waiting.", everyone.hashing
+    )
+    yield from _kept(everyone.kept)
+    yield from _jobs(everyone.jobs)
+    build = GaugeMetricFamily(
+        "portico_build_info", "The version that runs; always 1.", labels=("version",)
+    )
+    build.add_metric((version(),), 1)
+    yield build
 
 
 def _get(path: str, handler: Handler, summary: str, access: Access = Access.ANYONE) -> Route:

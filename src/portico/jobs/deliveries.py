@@ -8,10 +8,9 @@ one that is slow or dead holds up no other.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -30,6 +29,7 @@ from portico.domain.webhooks import (
     retry_at,
 )
 from portico.jobs.fan_out import fan_out
+from portico.jobs.sending import Outcome, Sends
 from portico.services.environment import Environment
 from portico.services.webhooks import disable_webhook, opened
 from portico.storage.database import Contended
@@ -76,29 +76,6 @@ _FORGOTTEN = "The event is no longer kept."
 log = logging.getLogger(__name__)
 
 
-class Outcome(Protocol):
-    """What came of one attempt, as `outbound.sender` tells it."""
-
-    @property
-    def status(self) -> int | None: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def answer(self) -> str: ...
-    @property
-    def milliseconds(self) -> int: ...
-    @property
-    def retry_after(self) -> int | None: ...
-
-
-class Sends(Protocol):
-    """What sends deliveries."""
-
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
-        """POSTs a body once; never raises but when it is cancelled."""
-        ...
-
-
 class _Unsigned(msgspec.Struct, frozen=True):
     """The outcome where the webhook's secret cannot be read: nothing was sent."""
 
@@ -110,10 +87,12 @@ class _Unsigned(msgspec.Struct, frozen=True):
 
 
 class _Claimed(msgspec.Struct, frozen=True):
-    """A delivery that this process sends; `body` is None where the event is no longer kept."""
+    """A delivery that this process sends; `body` is None where the event is no longer kept.
+    `traceparent` is the span of its change, if that was traced."""
 
     delivery: Delivery
     body: bytes | None
+    traceparent: str | None
     at: int
 
 
@@ -267,7 +246,10 @@ class Deliver:
         bodies = {number: self._encode(event) for number, event in events.items()}
         for delivery in sorted(claimed, key=lambda one: one.id):
             if lane := self._lanes.get(delivery.webhook_id):
-                lane.waiting.append(_Claimed(delivery, bodies.get(delivery.event_id), now))
+                event = events.get(delivery.event_id)
+                traceparent = event.traceparent if event else None
+                body = bodies.get(delivery.event_id)
+                lane.waiting.append(_Claimed(delivery, body, traceparent, now))
         for lane in self._lanes.values():
             self._fill(lane)
         # What is due and cannot be had is another host's, which may hold it for long.
@@ -329,6 +311,8 @@ class Deliver:
                 claimed.body,
             )
             headers |= {"content-type": "application/json", "user-agent": self._user_agent}
+            if claimed.traceparent is not None:
+                headers["traceparent"] = claimed.traceparent
             outcome = await self._sender.send(webhook.url, headers, claimed.body)
             attempt = self._attempt(delivery, outcome)
             lane.failing = attempt.status != "delivered"

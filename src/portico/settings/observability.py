@@ -6,12 +6,12 @@ from typing import Annotated
 
 from portico.domain.networks import Network
 from portico.settings.declaring import Group, SettingError, Sources, declared, named
-from portico.settings.values import networks, one_of, switch, whole
+from portico.settings.values import collector, networks, one_of, switch, whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Observability(Group):
-    """Logs and metrics."""
+    """Logs, metrics and traces."""
 
     audit_days: Annotated[
         int | None,
@@ -51,6 +51,16 @@ class Observability(Group):
     ]
     log_requests: Annotated[
         bool, declared("on", switch, "`on` or `off`: one line for each request", kind=bool)
+    ]
+
+    otlp_endpoint: Annotated[
+        str | None,
+        declared(
+            None,
+            collector,
+            "collector that gets traces and metrics over OTLP by HTTP, `http://127.0.0.1:4318`;"
+            " unset: none does",
+        ),
     ]
 
     def check(self, sources: Sources) -> None:

@@ -117,6 +117,28 @@ def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str
     return parse
 
 
+def collector(text: str) -> str:
+    """The address of a collector of OTLP over HTTP, without a slash at its end. Nothing secret may
+    stand in it: it is logged where the collector is away."""
+    try:
+        parts = urlsplit(text)
+        usable = (
+            parts.scheme in ("http", "https")
+            and parts.hostname
+            and parts.port != 0
+            and not ("@" in parts.netloc or parts.query or parts.fragment)
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BrokenRule(
+            "must be http:// or https:// with a host and no user, query or fragment, such as"
+            " http://127.0.0.1:4318; what the collector asks for goes into"
+            " OTEL_EXPORTER_OTLP_HEADERS"
+        )
+    return text.rstrip("/")
+
+
 def secret_key(text: str) -> str:
     """32 random bytes: as 64 hexadecimal digits, or as Portico once wrote them."""
     if re.fullmatch(r"[0-9A-Fa-f]{64}", text):

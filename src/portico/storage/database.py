@@ -26,6 +26,10 @@ NOTHING: Params = {}
 acting_for: ContextVar[int | None] = ContextVar("acting_for", default=None)
 """The account for which the present task reads and writes, if any: it must see its own writes."""
 
+traceparent: ContextVar[str | None] = ContextVar("traceparent", default=None)
+"""The span of which the present task is part (W3C Trace Context §3.2), if it is traced: the events
+that it stores carry it on."""
+
 LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
 """Ends a SELECT in a transaction that changes what it read: nobody else does so in between.
 SQLite has one writer at a time anyway."""

@@ -13,14 +13,15 @@ import msgspec
 
 from portico.domain.published import Published, StoredEvent
 from portico.domain.webhooks import PING
-from portico.storage.database import Database, Engine, Reader, Transaction
+from portico.storage.database import Database, Engine, Reader, Transaction, traceparent
 from portico.storage.expiry import last_expired
 from portico.storage.table import Table
 
 EVENTS = Table("events", StoredEvent)
 
 _INSERT = """
-INSERT INTO events (type, at, data, previous) VALUES (:type, :at, :data, :previous)"""
+INSERT INTO events (type, at, data, previous, traceparent)
+VALUES (:type, :at, :data, :previous, :traceparent)"""
 _OF_ALL = f"""
 SELECT {EVENTS.columns} FROM events WHERE id {{beyond}} :start AND type <> '{PING}'
 ORDER BY id {{order}} LIMIT :limit"""
@@ -59,7 +60,13 @@ class Events:
 
     async def add(self, tx: Transaction, at: int, event: Published) -> None:
         """Stores an event; whoever commits `tx` rings the database's bell."""
-        values = {"type": event.type, "at": at, "data": event.data, "previous": event.previous}
+        values = {
+            "type": event.type,
+            "at": at,
+            "data": event.data,
+            "previous": event.previous,
+            "traceparent": traceparent.get(),
+        }
         await tx.last(_INSERT, values)
 
     async def settle(self) -> None:

@@ -1,0 +1,159 @@
+"""What is exported to a collector over OTLP, by OpenTelemetry's SDK.
+
+The SDK reads its own `OTEL_` variables: headers, sampling, attributes of the resource, batches.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from threading import Thread
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from prometheus_client.core import Metric
+
+from portico.domain.errors import Unavailable
+from portico.http.inside import Application
+from portico.jobs.sending import Sends
+from portico.telemetry.metrics import metrics_data
+from portico.telemetry.tracing import Spans, TracedApplication, TracedSender
+from portico.version import version
+
+FLUSH_SECONDS = 2.0
+"""How long a stop waits for what has not been exported yet."""
+
+THREAD = "telemetry"
+"""The name of what exports beside the SDK's own thread."""
+
+SILENCE_SECONDS = 300.0
+"""Between two lines of the SDK's in the log."""
+
+log = logging.getLogger(__name__)
+
+
+class Telemetry:
+    """The traces and metrics of this process. Its thread starts with it: after every fork."""
+
+    def __init__(self, endpoint: str, instance: str) -> None:
+        """`endpoint` is the collector's, without `/v1/…`; `instance` is a name that no other
+        process has."""
+        _speak_seldom(logging.getLogger("opentelemetry"))
+        self._resource = (
+            Resource.create({"service.name": "portico", "service.version": version()})
+            .merge(OTELResourceDetector().detect())
+            .merge(Resource({"service.instance.id": instance}))
+        )
+        self._scope = InstrumentationScope("portico", version())
+        self._started = time.time_ns()
+        self._spans = _SpanExporter(f"{endpoint}/v1/traces")
+        self._metrics = OTLPMetricExporter(f"{endpoint}/v1/metrics")
+        self._metrics_arrive = True
+        self._provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(self._spans))
+        self._tracer = self._provider.get_tracer("portico", version())
+        self.spans = Spans()
+        self.metrics_period = _metrics_period(os.environ)
+        """Seconds between two exports of metrics; None where they are not wanted."""
+
+    def application(self, application: Application) -> Application:
+        """It, each of whose requests is a span."""
+        return TracedApplication(application, self._tracer)
+
+    def sender(self, sender: Sends) -> Sends:
+        """It, each of whose deliveries is a span where the change was one."""
+        return TracedSender(sender, self._tracer)
+
+    async def export(self, families: Iterable[Metric]) -> None:
+        """Sends metrics. Raises `Unavailable` where the collector takes none."""
+        data = self._data(families)
+        await asyncio.wrap_future(_apart(lambda: self._send(data)))
+        if not self._metrics_arrive:
+            raise Unavailable("The OpenTelemetry collector took no metrics.")
+
+    async def stop(self, families: Iterable[Metric]) -> None:
+        """Sends what has gathered, and waits for that `FLUSH_SECONDS` at most; not for a collector
+        that was away."""
+        data = self._data(families)
+
+        def flush() -> None:
+            if self.metrics_period is not None:
+                self._send(data)
+            self._provider.shutdown()
+
+        arrives = self._spans.arrive and self._metrics_arrive
+        flushing = _apart(flush)
+        if arrives:
+            await asyncio.wait([asyncio.wrap_future(flushing)], timeout=FLUSH_SECONDS)
+
+    def _data(self, families: Iterable[Metric]) -> MetricsData:
+        return metrics_data(families, self._resource, self._scope, self._started, time.time_ns())
+
+    def _send(self, data: MetricsData) -> None:
+        self._metrics_arrive = self._metrics.export(data) is MetricExportResult.SUCCESS
+
+
+class _SpanExporter(OTLPSpanExporter):
+    """Knows whether the last spans arrived."""
+
+    arrive = True
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """See `SpanExporter`."""
+        result = super().export(spans)
+        self.arrive = result is SpanExportResult.SUCCESS
+        return result
+
+
+class _Seldom(logging.Handler):
+    """Hands on one record, and then none for `SILENCE_SECONDS`."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._silent_until = float("-inf")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        now = time.monotonic()
+        if now >= self._silent_until:
+            self._silent_until = now + SILENCE_SECONDS
+            # Without the exception: where it came from in the SDK helps nobody here.
+            log.warning("OpenTelemetry, which is silent then for a while: %s", record.getMessage())
+
+
+def _speak_seldom(logger: logging.Logger) -> None:
+    """The SDK tells of every batch, and several times, while the collector is away."""
+    logger.propagate = False
+    logger.handlers = [_Seldom()]
+
+
+def _metrics_period(environ: "os._Environ[str]") -> float | None:
+    """As the SDK's own reader of metrics would have it, which knows no histogram of another's."""
+    disabled = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if disabled or environ.get("OTEL_METRICS_EXPORTER") == "none":
+        return None
+    given = environ.get("OTEL_METRIC_EXPORT_INTERVAL", "")
+    return max(int(given), 1) / 1000 if given.isascii() and given.isdigit() else 60.0
+
+
+def _apart(work: Callable[[], None]) -> "Future[None]":
+    """Does what may take long in a thread that no stop waits for."""
+    done: Future[None] = Future()
+    done.set_running_or_notify_cancel()
+    Thread(target=_settle, args=(done, work), name=THREAD, daemon=True).start()
+    return done
+
+
+def _settle(done: "Future[None]", work: Callable[[], None]) -> None:
+    try:
+        work()
+        done.set_result(None)
+    except Exception as error:  # noqa: BLE001 - whoever waits for the future raises it
+        done.set_exception(error)

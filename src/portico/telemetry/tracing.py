@@ -1,0 +1,157 @@
+"""Spans of requests and of deliveries, by OpenTelemetry's semantic conventions for HTTP.
+
+A caller's `traceparent` and `tracestate` are taken up (W3C Trace Context); what is malformed begins
+a new trace. No span has a path, a query, an address or who calls: the request's id leads to the
+log's line, which has them without secrets.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from opentelemetry.context import Context, get_current
+from opentelemetry.propagators.textmap import Getter
+from opentelemetry.trace import (
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    format_span_id,
+    format_trace_id,
+    get_current_span,
+    use_span,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from portico.http.inside import Application
+from portico.http.messages import Request, Scope
+from portico.http.routing import Endpoint
+from portico.jobs.sending import Outcome, Sends
+from portico.storage.database import traceparent
+
+METHODS = frozenset(
+    {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"}
+)
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+"""What is asked all the time, and no part of what anybody does."""
+
+_trace_context = TraceContextTextMapPropagator()
+
+
+class _Fields(Getter[Any]):
+    """The header fields of a request."""
+
+    def get(self, carrier: Any, key: str) -> list[str] | None:
+        """See `Getter`. A `traceparent` that comes twice is none."""
+        values: list[str] = carrier.get_all(key)
+        return None if key == "traceparent" and len(values) > 1 else values or None
+
+    def keys(self, _carrier: Any) -> list[str]:
+        """See `Getter`; nobody asks."""
+        return []
+
+
+_fields = _Fields()
+
+
+class TracedApplication:
+    """An application, each of whose requests is a span: `Spans` names and ends it."""
+
+    def __init__(self, application: Application, tracer: Tracer) -> None:
+        self._application = application
+        self._tracer = tracer
+
+    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
+        """Answers one request of the server's."""
+        if scope.path in PROBES:
+            await self._application.__rsgi__(scope, proto)
+            return
+        method = scope.method if scope.method in METHODS else "_OTHER"
+        span = self._tracer.start_span(
+            "HTTP" if method == "_OTHER" else method,
+            _trace_context.extract(scope.headers, get_current(), _fields),
+            SpanKind.SERVER,
+            {
+                "http.request.method": method,
+                "network.protocol.version": scope.http_version,
+                "url.scheme": scope.scheme,
+            },
+        )
+        known = traceparent.set(_traceparent(span))
+        try:
+            with use_span(span, record_exception=False, set_status_on_exception=False):
+                await self._application.__rsgi__(scope, proto)
+        finally:
+            traceparent.reset(known)
+            if span.is_recording():  # else it ended with its answer
+                span.end()
+
+
+class Spans:
+    """Ends the spans of requests, as `http.measure` has them measured."""
+
+    def answered(self, request: Request, endpoint: Endpoint | None, status: int) -> str:
+        """Ends the span of the present request. Returns its trace's id, empty where it has none."""
+        span = get_current_span()
+        context = span.get_span_context()
+        if span.is_recording():
+            span.set_attribute("http.response.status_code", status)
+            span.set_attribute("portico.request_id", request.id)
+            if endpoint is not None:
+                method = request.method if request.method in METHODS else "HTTP"
+                span.update_name(f"{method} {endpoint.path}")
+                span.set_attribute("http.route", endpoint.path)
+                if endpoint.environment:
+                    span.set_attribute("portico.environment", endpoint.environment)
+            if status >= 500:
+                _fail(span, request.error_code or str(status))
+            span.end()
+        return format_trace_id(context.trace_id) if context.is_valid else ""
+
+
+class TracedSender:
+    """A sender of deliveries, each of whose attempts is a span in the trace of the change."""
+
+    def __init__(self, sender: Sends, tracer: Tracer) -> None:
+        self._sender = sender
+        self._tracer = tracer
+
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
+        """See `Sends`. Of the URL the span has the host alone: a path may be a secret."""
+        if "traceparent" not in headers:
+            return await self._sender.send(url, headers, body)
+        parts = urlsplit(url)
+        with self._tracer.start_as_current_span(
+            "POST",
+            _trace_context.extract(headers, Context()),
+            SpanKind.CLIENT,
+            {
+                "http.request.method": "POST",
+                "server.address": parts.hostname or "",
+                "server.port": parts.port or (443 if parts.scheme == "https" else 80),
+            },
+        ) as span:
+            parent = _traceparent(span) or headers["traceparent"]
+            outcome = await self._sender.send(url, {**headers, "traceparent": parent}, body)
+            if outcome.status is None:
+                _fail(span, "_OTHER")
+                return outcome
+            span.set_attribute("http.response.status_code", outcome.status)
+            if outcome.status >= 400:
+                _fail(span, str(outcome.status))
+            return outcome
+
+
+def _fail(span: Span, error_type: str) -> None:
+    span.set_attribute("error.type", error_type)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+def _traceparent(span: Span) -> str | None:
+    """A span as W3C Trace Context tells of it; None where the SDK is disabled and begins none."""
+    context = span.get_span_context()
+    if not context.is_valid:
+        return None
+    ids = f"{format_trace_id(context.trace_id)}-{format_span_id(context.span_id)}"
+    return f"00-{ids}-{context.trace_flags:02x}"
