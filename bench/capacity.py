@@ -16,7 +16,7 @@ from pathlib import Path
 FIGURES = Path(__file__).with_name("figures.json")
 BUSY = 0.6
 """How much of a core may be used: above it requests queue for one another."""
-CONNECTIONS = 30
+CONNECTIONS = 32
 """Of each worker to PostgreSQL (docs/operations.md)."""
 DAY = 86_400
 GB = 1e9

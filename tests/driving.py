@@ -286,13 +286,15 @@ class Api:
     settings: Settings
     clock: FakeClock = field(default_factory=FakeClock)
     fetcher: Fetcher | None = None
+    seed: int = 20260315
+    """Of all that is random: of two hosts, each has another."""
     portico: Portico = field(init=False)
     server: Server = field(init=False)
     application: Application = field(init=False)
     """What answers: the server, unless a test puts another in its place."""
 
     def __post_init__(self) -> None:
-        self._random = random.Random(20260315)  # noqa: S311 - repeatable on purpose
+        self._random = random.Random(self.seed)  # noqa: S311 - repeatable on purpose
         self._numbers = iter(range(1, 10**9))
         self._clients: list[httpx.AsyncClient] = []
 

@@ -14,7 +14,7 @@ BEGIN
     -- No trigger counts, tells or refuses, and no reference is looked up.
     PERFORM set_config('session_replication_role', 'replica', true);
     FOR one IN SELECT schemaname, tablename FROM pg_tables WHERE schemaname LIKE 'portico_%'
-        AND tablename NOT IN ('schema_migrations', 'signing_keys')
+        AND tablename NOT IN ('schema_migrations', 'signing_keys', 'notices')
     LOOP
         EXECUTE format('DELETE FROM %I.%I', one.schemaname, one.tablename);
     END LOOP;

@@ -232,7 +232,7 @@ class Server:
         self._runner = Runner(portico.clock)
         kept = Representations(settings.kept_bytes)
         self._operations = Operations(
-            portico.environments, measure, kept, shared, self._runner.runs, self._process
+            environments, credentials, measure, kept, shared, self._runner.runs, self._process
         )
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)

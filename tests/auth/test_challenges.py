@@ -45,6 +45,7 @@ async def test_a_token_that_does_not_hold_is_called_invalid(api: Api, visitor: V
     for token in ended:
         assert (await visitor.me(token)).status_code == 200
     async with api.live.db.transaction() as tx:
+        tx.touch_all()
         await tx.run("UPDATE api_keys SET revoked_at = :now", {"now": api.clock()})
         await tx.run("UPDATE grants SET revoked_at = :now", {"now": api.clock()})
     for token in [*tokens, *ended]:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import httpx
+import msgspec
 import pytest
 
 from driving import BASE, Api, Caller
@@ -210,29 +211,30 @@ async def do_nothing(_: Held) -> None:
     pass
 
 
+EVENTS: list[tuple[Event, set[str]]] = [
+    (do_nothing, set()),
+    (sign_out, {"session"}),
+    (replace_the_session, {"session"}),
+    (end_one_session, {"other session"}),
+    (end_the_login, LOGIN),
+    (end_the_consent, GRANT),
+    (revoke_the_access_token, {"oauth"}),
+    (revoke_the_refresh_token, GRANT),
+    (everywhere, EVERYTHING - KEYS),
+    (change_the_password_by_session, EVERYTHING - KEYS - {"session"}),
+    (change_the_password_by_jwt, EVERYTHING - KEYS),
+    (have_an_admin_change_the_password, EVERYTHING - KEYS),
+    (delete_the_user, EVERYTHING),
+    (suspend_the_user, EVERYTHING),
+    (suspend_and_resume_the_user, EVERYTHING - KEYS),
+    (delete_the_client, {*GRANT, "code"}),
+    (revoke_the_key, KEYS),
+    (rotate_the_signing_key, {"jwt"}),
+]
+
+
 @pytest.mark.parametrize(
-    ("event", "ended"),
-    [
-        (do_nothing, set()),
-        (sign_out, {"session"}),
-        (replace_the_session, {"session"}),
-        (end_one_session, {"other session"}),
-        (end_the_login, LOGIN),
-        (end_the_consent, GRANT),
-        (revoke_the_access_token, {"oauth"}),
-        (revoke_the_refresh_token, GRANT),
-        (everywhere, EVERYTHING - KEYS),
-        (change_the_password_by_session, EVERYTHING - KEYS - {"session"}),
-        (change_the_password_by_jwt, EVERYTHING - KEYS),
-        (have_an_admin_change_the_password, EVERYTHING - KEYS),
-        (delete_the_user, EVERYTHING),
-        (suspend_the_user, EVERYTHING),
-        (suspend_and_resume_the_user, EVERYTHING - KEYS),
-        (delete_the_client, {*GRANT, "code"}),
-        (revoke_the_key, KEYS),
-        (rotate_the_signing_key, {"jwt"}),
-    ],
-    ids=lambda value: value.__name__ if callable(value) else "",
+    ("event", "ended"), EVENTS, ids=lambda value: value.__name__ if callable(value) else ""
 )
 async def test_an_event_ends_exactly_what_it_should(
     api: Api, event: Event, ended: set[str]
@@ -271,7 +273,7 @@ async def test_a_demotion_narrows_every_kind_at_once(api: Api) -> None:
 async def test_a_change_of_plan_reaches_every_kind_at_once(api: Api) -> None:
     held = await Held.by_new_user(api)
     async with api.live.db.transaction() as tx:
-        await tx.run("UPDATE users SET plan = 'pro' WHERE id = :id", {"id": held.user.id})
+        await api.live.users.update(tx, msgspec.structs.replace(held.user, plan="pro"))
     assert {one.headers["x-ratelimit-limit"] for one in await held.calls()} == {"100"}
 
 

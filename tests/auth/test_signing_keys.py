@@ -41,6 +41,7 @@ async def forget_keys(api: Api) -> None:
     """Removes every key."""
     for env in api.portico.environments:
         async with env.db.transaction() as tx:
+            tx.touch_all()
             await tx.run("DELETE FROM signing_keys")
 
 

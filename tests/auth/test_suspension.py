@@ -117,6 +117,7 @@ async def test_admins_who_suspend_or_delete_one_another_at_once_leave_one(api: A
         )
         assert await api.live.users.first_admin() is not None
         async with api.live.db.transaction() as tx:
+            tx.touch_all()
             await tx.run("DELETE FROM users")
 
 
@@ -152,6 +153,7 @@ async def test_a_mirror_that_missed_the_suspension_is_found(api: Api) -> None:
     user = await api.account("editor")
     await mirror_of(api.sandbox, user, OPERATOR)
     async with api.live.db.transaction() as tx:
+        tx.touch_all()
         await tx.run("UPDATE users SET suspended_at = 1 WHERE id = :id", {"id": user.id})
     assert await lagging(api.live) == [user.id]
 

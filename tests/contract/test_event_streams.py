@@ -344,6 +344,23 @@ async def test_a_stream_does_not_keep_its_session_from_ending(api: Api) -> None:
     refused(await client.get("/users/me"), 401, "AUTHENTICATION_REQUIRED")
 
 
+async def test_a_stream_lasts_for_as_long_as_its_session_is_used(api: Api) -> None:
+    user = await api.account("editor", password=PASSWORD)
+    client = api.stranger()
+    session = await client.post("/sessions", json={"email": user.email, "password": PASSWORD})
+    client.headers["cookie"] = f"{COOKIE}={cookie_of(session)}"
+    (stored,) = await api.live.sessions.of_user(user.id, api.clock())
+    async with streaming(client) as stream:
+        await api.live.subscriptions.run()
+        api.clock.advance(seconds=1_799)
+        async with api.live.db.transaction() as tx:
+            await api.live.sessions.record_seen(tx, {stored.id: api.clock()})
+        api.clock.advance(seconds=1)
+        await api.live.subscriptions.run()
+        (made,) = await make(await api.caller("editor"), "Lamp")
+        assert (await stream.event())["id"] == made
+
+
 async def test_a_stream_ends_with_its_session_and_its_login(api: Api) -> None:
     user = await api.account("editor", password=PASSWORD)
     credentials = {"email": user.email, "password": PASSWORD}

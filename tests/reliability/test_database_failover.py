@@ -101,6 +101,7 @@ async def fails_over(
     await database.prepare()
     async with database.transaction() as tx:
         await tx.script("CREATE TABLE IF NOT EXISTS numbers (number INTEGER)")
+        await tx.script("CREATE TABLE IF NOT EXISTS notices (number BIGINT)")
     writers = Writers(database)
     async with writers.busy():
         await writers.acknowledges(10 * WRITERS)

@@ -22,8 +22,12 @@ WAIT = "SELECT pg_advisory_xact_lock_shared(1)"
 
 
 @pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.fresh_database()
+async def url(postgres: PostgresServer) -> str:
+    url = postgres.fresh_database()
+    administrator = await asyncpg.connect(url)
+    await administrator.execute("CREATE TABLE notices (number BIGINT)")
+    await administrator.close()
+    return url
 
 
 @pytest.fixture
@@ -32,6 +36,7 @@ async def database(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[P
     monkeypatch.setattr("portico.storage.postgres.STATEMENT_SECONDS", 60.0)
     monkeypatch.setattr("portico.storage.postgres.SLOW_PATIENCE_SECONDS", 60.0)
     monkeypatch.setattr("portico.storage.postgres.CONNECT_SECONDS", 60.0)
+    monkeypatch.setattr("portico.storage.postgres.CHECK_SECONDS", 60.0)
     database = PostgresDatabase(url, "public")
     await database.open()
     yield database
@@ -105,10 +110,10 @@ async def test_no_more_connections_are_opened_than_are_needed(database: Postgres
     async with asyncio.timeout(20):
         while not database.listening():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    assert await connections() == 2  # what asks, and the listener
+    assert await connections() == 3  # what asks, the listener, and what looks after it
     for _ in range(10):
         await asyncio.gather(*(ask(database, "SELECT 1") for ask, _ in GROUPS.values()))
-    assert await connections() == 4
+    assert await connections() == 5
 
 
 async def test_a_caller_that_goes_away_waits_no_more(url: str, database: PostgresDatabase) -> None:

@@ -1,6 +1,6 @@
 """What operators and their tools ask: health, readiness, metrics. Outside limits and versions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -19,6 +19,7 @@ from portico.http.representations import Representations
 from portico.http.routing import Access, Route
 from portico.http.shared_metrics import Kept, SharedMetrics, Snapshot, snapshot, total
 from portico.jobs.runner import Runs
+from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.version import version
 
@@ -34,15 +35,18 @@ class Operations(Collector):
     def __init__(
         self,
         environments: Sequence[Environment],
+        credentials: Mapping[str, Credentials],
         measure: Measure,
         kept: Representations,
         shared: SharedMetrics | None,
         runs: Sequence[Runs],
         process: str,
     ) -> None:
-        """`shared` are those of the server's workers, None where this process is the only one;
-        `runs` are the jobs' of this process, and `process` is a name that no other has."""
+        """`credentials` are by environment. `shared` are those of the server's workers, None where
+        this process is the only one; `runs` are the jobs' of this process, and `process` is a name
+        that no other has."""
         self._environments = environments
+        self._credentials = credentials
         self._passwords = environments[0].passwords  # all have the same
         self._measure = measure
         self._kept = kept
@@ -91,6 +95,7 @@ class Operations(Collector):
             self._measure,
             self._kept,
             self._environments,
+            self._credentials,
             self._passwords,
             self._runs,
         )
@@ -115,6 +120,7 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
         "portico_password_queue", "Passwords being hashed or waiting.", everyone.hashing
     )
     yield from _kept(everyone.kept)
+    yield from _known(everyone)
     yield from _jobs(everyone.jobs)
     build = GaugeMetricFamily(
         "portico_build_info", "The version that runs; always 1.", labels=("version",)
@@ -177,6 +183,23 @@ def _kept(everyone: Kept) -> Iterator[Metric]:
         f"{name}_misses", "Answers that may be kept and had to be made.", everyone.misses
     )
     yield GaugeMetricFamily(f"{name}_bytes", "Memory that kept answers take.", everyone.size)
+
+
+def _known(everyone: Snapshot) -> Iterator[Metric]:
+    hits = CounterMetricFamily(
+        "portico_credentials_hits",
+        "Credentials that were known as they came.",
+        labels=("environment",),
+    )
+    misses = CounterMetricFamily(
+        "portico_credentials_misses",
+        "Credentials that had to be looked up.",
+        labels=("environment",),
+    )
+    for environment, known in everyone.credentials.items():
+        hits.add_metric((environment,), known.hits)
+        misses.add_metric((environment,), known.misses)
+    yield from (hits, misses)
 
 
 def _jobs(everyone: Sequence[Runs]) -> Iterator[Metric]:

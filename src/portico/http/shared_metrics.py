@@ -6,7 +6,7 @@ snapshot that it finds, so that no counter ever goes back.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from portico.http.measure import Measure
 from portico.http.representations import Representations
 from portico.jobs.runner import Runs
+from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 from portico.storage.database import PoolUse, ReplicaState
@@ -50,6 +51,17 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
         return Kept(self.hits + other.hits, self.misses + other.misses, self.size + other.size)
 
 
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """How many credentials were known as they came, and how many had to be looked up."""
+
+    hits: int = 0
+    misses: int = 0
+
+    def beside(self, other: "Known") -> "Known":
+        """Both together."""
+        return Known(self.hits + other.hits, self.misses + other.misses)
+
+
 class Snapshot(msgspec.Struct):
     """What was counted since the start, and how long the queues are now."""
 
@@ -68,12 +80,15 @@ class Snapshot(msgspec.Struct):
     mails: dict[str, int]
     """Mails that wait, by environment: those of all processes, as this one has last seen them."""
     kept: Kept = Kept()
+    credentials: dict[str, Known] = {}
+    """By environment."""
 
 
 def snapshot(
     measure: Measure,
     kept: Representations,
     environments: Sequence[Environment],
+    credentials: Mapping[str, Credentials],
     passwords: Passwords,
     jobs: Sequence[Runs],
 ) -> Snapshot:
@@ -96,6 +111,7 @@ def snapshot(
         [*jobs],
         {env.name: env.waiting_mails for env in environments},
         Kept(kept.hits, kept.misses, kept.size),
+        {name: Known(one.hits, one.misses) for name, one in credentials.items()},
     )
 
 
@@ -125,6 +141,8 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
             jobs[runs.environment, runs.job] = runs if earlier is None else earlier.beside(runs)
         for name, count in one.mails.items():
             result.mails[name] = max(result.mails.get(name, 0), count)
+        for name, known_ones in one.credentials.items():
+            result.credentials[name] = result.credentials.get(name, Known()).beside(known_ones)
         result.hashing += one.hashing
         result.kept = result.kept.beside(one.kept)
     result.requests = list(requests.values())

@@ -30,6 +30,7 @@ from portico.domain.secrets import CLIENT_SECRET, digest, mint
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.storage.clients import CLIENTS
 
 _UNKNOWN = "The client is unknown or its secret is wrong."
 
@@ -161,7 +162,7 @@ class PageOrigins:
 
     async def has(self, origin: str) -> bool:
         """Whether a public client has pages there. While the database is away, whether it had."""
-        version = self._env.db.version()
+        version = self._env.db.version(CLIENTS.part())
         if version != self._version:
             with suppress(Unavailable):
                 clients = await self._env.clients.public()

@@ -1,8 +1,12 @@
 """Tells who presents a credential: an API key, an access token, a login JWT or a session cookie.
 
 Every credential is known by its SHA-256 digest. What was read of one is kept for as long as the
-data's version stays, so whatever ends a credential ends it at the very next request.
+version of its row and of its owner's stays, so whatever ends a credential ends it at the very next
+request, and no other.
 """
+
+from collections import OrderedDict
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +21,8 @@ from portico.domain.sessions import idle_end
 from portico.services.environment import Environment
 from portico.services.signing import claimed_issuer
 from portico.storage.grants import OwnedToken
+from portico.storage.live_credentials import parts
+from portico.storage.parts import Part
 
 CACHED = 100_000
 
@@ -44,18 +50,27 @@ class Uses(msgspec.Struct):
         self.sessions.update(later.sessions)
 
 
+class _Kept(NamedTuple):
+    """Whose a credential is, for as long as these parts of the data have this version."""
+
+    principal: Principal
+    parts: tuple[Part, ...]
+    version: int
+
+
 class _Session:
     """A session as this process last saw it. It outlives the data's version: when it was last seen
     is stored later than it is known."""
 
-    __slots__ = ("expires_at", "idle_end", "last_seen_at", "principal", "version")
+    __slots__ = ("expires_at", "idle_end", "last_seen_at", "parts", "principal", "version")
 
     def __init__(self, principal: Principal, last_seen_at: int, expires_at: int) -> None:
         self.principal = principal
+        self.parts = parts(principal)
         self.last_seen_at = last_seen_at
         self.idle_end = idle_end(last_seen_at)
         self.expires_at = expires_at
-        self.version = -1
+        self.version: int | None = None
 
 
 class Credentials:
@@ -63,28 +78,31 @@ class Credentials:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self._version = -1
-        self._known: dict[bytes, Principal] = {}
+        self._known: OrderedDict[bytes, _Kept] = OrderedDict()
         self._sessions: dict[bytes, _Session] = {}
         self._uses = Uses()
+        self.hits = 0
+        """How often a credential was known."""
+        self.misses = 0
+        """How often one was looked up, whether there is such a one or not."""
 
     def known(self, token: str, now: int) -> Principal | None:
         """Whose bearer credential this is, if that was read before and still holds. Runs for every
         request."""
-        version = self._env.db.version()
-        if version != self._version:
-            self._known.clear()
-            self._version = version
+        kept = self._known.get(digest(token))
+        if kept is None or kept.version != self._env.db.version(*kept.parts):
             return None
-        principal = self._known.get(digest(token))
-        if principal is None or (principal.expires_at is not None and now >= principal.expires_at):
+        principal = kept.principal
+        if principal.expires_at is not None and now >= principal.expires_at:
             return None
+        self.hits += 1
         self._use(principal, now)
         return principal
 
     async def look_up(self, token: str, now: int) -> Principal:
         """Whose bearer credential this is. Raises `AuthenticationRequired`, and says why."""
-        version = self._version
+        self.misses += 1
+        version = self._env.db.version()  # of everything: whose it is is not known yet
         if token.startswith("sk_"):
             principal = await self._api_key(token, now)
         elif token.startswith(ACCESS_TOKEN):
@@ -94,23 +112,25 @@ class Credentials:
             principal = await self._access_token(token, now, "jwt")
         else:
             raise AuthenticationRequired(_NOT_ONE)
-        if self._version == version and len(self._known) < CACHED:
-            self._known[digest(token)] = principal
+        if self._env.db.version() == version:
+            self._keep(digest(token), principal)
         self._use(principal, now)
         return principal
 
     def known_session(self, cookie: str, now: int) -> Principal | None:
         """Whose session cookie this is, if that was read before and still holds."""
         session = self._sessions.get(digest(cookie))
-        if session is None or session.version != self._env.db.version():
+        if session is None or session.version != self._env.db.version(*session.parts):
             return None
         if now >= session.idle_end or now >= session.expires_at:
             return None
+        self.hits += 1
         self._see(session, now)
         return session.principal
 
     async def look_up_session(self, cookie: str, now: int) -> Principal:
         """Whose session cookie this is. Raises `AuthenticationRequired`."""
+        self.misses += 1
         version = self._env.db.version()
         token_hash = digest(cookie)
         owned = await self._env.sessions.by_hash(token_hash)
@@ -134,7 +154,8 @@ class Credentials:
         session = _Session(principal, last_seen_at, stored.expires_at)
         if now >= session.idle_end or now >= session.expires_at:
             raise AuthenticationRequired(_ENDED)
-        session.version = version
+        if self._env.db.version() == version:
+            session.version = self._env.db.version(*session.parts)
         if len(self._sessions) >= CACHED:
             self._forget_sessions(now)
         self._sessions[token_hash] = session
@@ -145,6 +166,13 @@ class Credentials:
         """The uses since the last call."""
         uses, self._uses = self._uses, Uses()
         return uses
+
+    def _keep(self, token_hash: bytes, principal: Principal) -> None:
+        """Keeps whose a credential is; of too many, those go that were kept first."""
+        of = parts(principal)
+        self._known[token_hash] = _Kept(principal, of, self._env.db.version(*of))
+        if len(self._known) > CACHED:
+            self._known.popitem(last=False)
 
     def _use(self, principal: Principal, now: int) -> None:
         used = self._uses.keys if principal.credential == "api_key" else self._uses.grants

@@ -24,7 +24,7 @@ from portico.domain.times import SECOND
 from portico.services.change import Change, Changes
 from portico.services.vault import Vault
 from portico.services.wiring import Engines, Wiring
-from portico.storage.signing_keys import SigningKey, SigningKeys
+from portico.storage.signing_keys import SIGNING_KEYS, SigningKey, SigningKeys
 
 ALGORITHM = "RS256"
 KEY_BITS = 2048
@@ -162,7 +162,7 @@ class Signer:
         return made
 
     async def _refresh(self) -> None:
-        version = self._db.version()
+        version = self._db.version(SIGNING_KEYS.part())
         if version != self._version:
             self._take(await self._keys.all())
             self._version = version

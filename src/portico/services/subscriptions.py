@@ -9,7 +9,8 @@ from portico.domain.errors import RateLimited
 from portico.domain.times import SECOND, Clock
 from portico.services.feed import Feed, Follower
 from portico.storage.database import Database
-from portico.storage.live_credentials import holder
+from portico.storage.live_credentials import holder, parts
+from portico.storage.parts import Part
 from portico.storage.stores import Stores
 
 MOST = 10
@@ -26,11 +27,17 @@ _RENEW_SECONDS = 5
 
 class _Open(msgspec.Struct):
     """Whose a stream is, and the lease that is its place; `until` is when its credential ends, as
-    far as is known."""
+    far as was known under this version."""
 
     principal: Principal
     place: str
+    parts: tuple[Part, ...]
     until: int | None
+    version: int | None = None
+
+    def is_over(self, now: int) -> bool:
+        """Whether the end has come, as far as is known."""
+        return self.until is not None and now >= self.until
 
 
 class Subscriptions:
@@ -48,7 +55,6 @@ class Subscriptions:
         self._open: dict[Follower, _Open] = {}
         self._left: set[str] = set()
         self._renew_at = 0
-        self._version: int | None = None
 
     async def open(
         self, principal: Principal, after: int | None, types: Sequence[str] | None
@@ -69,8 +75,7 @@ class Subscriptions:
         except BaseException:
             self._left.add(place)
             raise
-        self._open[follower] = _Open(principal, place, principal.expires_at)
-        self._version = None  # what has changed since the caller was known is not
+        self._open[follower] = _Open(principal, place, parts(principal), principal.expires_at)
         return follower
 
     def close(self, follower: Follower) -> None:
@@ -85,19 +90,10 @@ class Subscriptions:
         if not self._open:
             return
         now = self._clock()
-        for follower, its in self._open.items():
-            if its.until is not None and now >= its.until:
-                follower.end()
         if now >= self._renew_at:
             await self._renew(now + LEASE_SECONDS * SECOND)
             self._renew_at = now + _RENEW_SECONDS * SECOND
-        if (version := self._db.version()) != self._version:
-            self._version = version  # before the look: who opens one meanwhile asks for another
-            try:
-                await self._check()
-            except BaseException:
-                self._version = None
-                raise
+        await self._check(now)
 
     async def _renew(self, until: int) -> None:
         """Keeps the places; ends the streams whose place another process has got, because this one
@@ -108,17 +104,36 @@ class Subscriptions:
             if its.place not in kept:
                 follower.end()
 
-    async def _check(self) -> None:
-        """Ends the streams of credentials that do not hold any more, or hold for another role."""
-        opened = [*self._open.items()]
-        holders = {holder(its.principal) for _, its in opened}
-        standing = await self._stores.live_credentials.standing(holders)
-        for follower, its in opened:
+    async def _check(self, now: int) -> None:
+        """Looks at the credentials that may have changed, and at those that have come to the end
+        that was known, which use puts off. Ends the streams of those that do not hold any more, or
+        hold for another role."""
+        due = self._due(now)
+        if not due:
+            return
+        try:
+            holders = {holder(its.principal) for _, its in due}
+            standing = await self._stores.live_credentials.standing(holders)
+        except BaseException:
+            for follower, its in due:
+                its.version = None
+                if its.is_over(now):
+                    follower.end()
+            raise
+        for follower, its in due:
             found = standing.get(holder(its.principal))
-            if found is None or found.role != its.principal.role:
+            its.until = found.until if found else now
+            if found is None or found.role != its.principal.role or its.is_over(now):
                 follower.end()
-            else:
-                its.until = found.until
+
+    def _due(self, now: int) -> list[tuple[Follower, _Open]]:
+        due = []
+        for follower, its in self._open.items():
+            version = self._db.version(*its.parts)
+            if version != its.version or its.is_over(now):
+                its.version = version  # before the look: what changes meanwhile asks for another
+                due.append((follower, its))
+        return due
 
     async def _give_back(self) -> None:
         if self._left:

@@ -163,11 +163,13 @@ class ApiKeys:
 
         None when it was rotated or revoked before.
         """
+        tx.touch(API_KEYS.part(key_id))
         row = await tx.one(_ROTATE, {"id": key_id, "now": now, "until": until})
         return int(row[0]) if row else None
 
     async def revoke(self, tx: Transaction, key_id: int, *, now: int) -> None:
         """Ends a key at once; a second time changes nothing."""
+        tx.touch(API_KEYS.part(key_id))
         await tx.run(_REVOKE, {"id": key_id, "now": now})
 
     async def ending(self, now: int, before: int, limit: int) -> list[ApiKey]:

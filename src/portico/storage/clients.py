@@ -49,12 +49,15 @@ class Clients:
 
     async def insert(self, tx: Transaction, client: Client) -> Client:
         """Stores a new client, whose `id` is ignored, and returns it with the one it got."""
+        tx.touch(CLIENTS.part())
         return await CLIENTS.add(tx, client)
 
     async def update(self, tx: Transaction, client: Client) -> None:
         """Stores what of a client can change."""
+        tx.touch(CLIENTS.part())
         await tx.run(CLIENTS.update, CLIENTS.values(client))
 
     async def delete(self, tx: Transaction, row_id: int) -> None:
         """Removes a client with all that was granted to it."""
+        tx.touch_all()  # whatever grants it has
         await tx.run(CLIENTS.delete, {"id": row_id})

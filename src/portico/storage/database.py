@@ -126,8 +126,8 @@ class Transaction(Reader, Protocol):
         ...
 
     def touch(self, *parts: Part) -> None:
-        """Names what the transaction changes, of the parts that `Database.version_of` is asked
-        for."""
+        """Names what the transaction changes, of the parts that `Database.version` and
+        `Database.version_of` are asked for."""
         ...
 
     def touch_all(self) -> None:
@@ -165,9 +165,11 @@ class Database(Reads, Protocol):
         """
         ...
 
-    def version(self) -> int:
-        """Changes whenever committed data may have changed: what was read under one version holds
-        for as long as the version stays, and for less than a second where it cannot be known."""
+    def version(self, *parts: Part) -> int:
+        """Changes whenever committed data of these parts may have changed, or of any where none is
+        named: what was read under one version holds for as long as the version stays, and for less
+        than a second where it cannot be known. Parts are those of `Table.part`, of what credentials
+        are made of, clients and signing keys."""
         ...
 
     def version_of(self, part: Part) -> int | None:

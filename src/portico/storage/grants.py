@@ -106,7 +106,8 @@ UPDATE grants SET last_used_at = :at WHERE id = (
 # Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
 _USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
 _END_ACCESS = """
-UPDATE tokens SET access_expires_at = :now WHERE id = :id AND access_expires_at > :now"""
+UPDATE tokens SET access_expires_at = :now WHERE id = :id AND access_expires_at > :now
+RETURNING grant_id"""
 _CODE = f"SELECT {CODES.columns} FROM authorization_codes WHERE code_hash = :hash"
 _SPEND_CODE = """
 UPDATE authorization_codes SET grant_id = :grant_id
@@ -216,16 +217,20 @@ class Grants:
 
     async def end_access(self, tx: Transaction, token_id: int, now: int) -> None:
         """Ends an access token at once; its refresh token stays."""
-        await tx.run(_END_ACCESS, {"id": token_id, "now": now})
+        if row := await tx.one(_END_ACCESS, {"id": token_id, "now": now}):
+            tx.touch(GRANTS.part(row[0]))
 
     async def revoke(self, tx: Transaction, grant_id: int, now: int) -> bool:
         """Ends a family at once; False when it was revoked before."""
+        tx.touch(GRANTS.part(grant_id))
         return await tx.one(_REVOKE, {"id": grant_id, "now": now}) is not None
 
     async def revoke_of_user(self, tx: Transaction, user_id: int, now: int) -> int:
         """Ends all of a user's families and codes; tells how many families there were."""
         await tx.run(_FORGET_CODES_OF_USER, {"user_id": user_id})
-        return len(await tx.all(_REVOKE_OF_USER, {"user_id": user_id, "now": now}))
+        revoked = await tx.all(_REVOKE_OF_USER, {"user_id": user_id, "now": now})
+        tx.touch(*(GRANTS.part(row[0]) for row in revoked))
+        return len(revoked)
 
     async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
         """Moves the last-used times of grants forward: grant id to milliseconds."""

@@ -2,14 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from portico.domain.caller import Principal
 from portico.domain.sessions import IDLE_SECONDS
 from portico.domain.times import SECOND
+from portico.storage.api_keys import API_KEYS
 from portico.storage.database import Database, Engine
+from portico.storage.grants import GRANTS
+from portico.storage.parts import Part
+from portico.storage.sessions import SESSIONS
+from portico.storage.signing_keys import SIGNING_KEYS
+from portico.storage.table import Table
+from portico.storage.users import USERS
 
 
 class _Kind(NamedTuple):
@@ -70,6 +77,17 @@ def holder(principal: Principal) -> Holder:
     if principal.token_id is not None:
         return "token", principal.token_id
     return principal.credential, principal.credential_id
+
+
+_TABLES: dict[str, Table[Any]] = {"api_key": API_KEYS, "session": SESSIONS}
+
+
+def parts(principal: Principal) -> tuple[Part, ...]:
+    """What the version of what is known of a caller moves with: their account, the key, session or
+    grant, and of what is signed the signing keys."""
+    table = _TABLES.get(principal.credential, GRANTS)
+    rows = USERS.part(principal.user_id), table.part(principal.credential_id)
+    return (*rows, SIGNING_KEYS.part()) if principal.credential == "jwt" else rows
 
 
 def held(principal: Principal, now: int) -> tuple[str, dict[str, object]]:

@@ -18,6 +18,8 @@ class PartVersions:
     def __init__(self) -> None:
         self._counts = array("Q", bytes(8 * _PLACES))
         self._all = 0
+        self.moves = 0
+        """How often any part has moved."""
         self._touched: set[int] = set()
         self._touched_all = False
 
@@ -37,6 +39,7 @@ class PartVersions:
         """Moves the versions of what was touched since the last time."""
         for place in self._touched:
             self._counts[place] += 1
+        self.moves += len(self._touched)
         self._touched.clear()
         if self._touched_all:
             self.move_all()
@@ -45,3 +48,4 @@ class PartVersions:
     def move_all(self) -> None:
         """Moves the version of every part."""
         self._all += 1
+        self.moves += 1

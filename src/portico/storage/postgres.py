@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ import asyncpg
 from portico.domain.errors import Unavailable
 from portico.storage.bell import Bell
 from portico.storage.database import Engine, PoolUse, Reader, Reads, ReplicaState, Transaction
+from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notices
 from portico.storage.parts import Part
 from portico.storage.positions import MemoryPositions, Positions
 from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts, each_host
@@ -43,7 +44,7 @@ SILENT_SECONDS = 0.75
 """How long it may take to say so, before another is looked for."""
 
 RINGS = ("events", "webhooks")
-"""The tables for whose notices the bell rings; those of all others tell of credentials."""
+"""The notices for which the bell rings; all others are those of `Notices`."""
 
 UNKNOWN = (
     "The database was lost while it stored this, and whether it did is unknown. A repeat with the"
@@ -84,10 +85,12 @@ class PostgresDatabase:
         read_url: str | None = None,
         positions: Positions | None = None,
         prepared: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`url` is a `postgresql://` address, `schema` a plain lower-case name. `listen_url` leads
         to the servers themselves where `url` is that of a pooler, and `read_url` to standbys;
-        `positions` are those of all hosts. `prepared` is whether to keep prepared statements."""
+        `positions` are those of all hosts. `prepared` is whether to keep prepared statements.
+        `clock` is that of `Notices`."""
         settings = {"search_path": schema, **_PLANNER}
         options: dict[str, Any] = {"command_timeout": STATEMENT_SECONDS}
         if not prepared:
@@ -96,15 +99,15 @@ class PostgresDatabase:
         self._direct = Hosts(listen_url, settings, options) if listen_url else self._hosts
         self._place = _place(url)
         self._schema = schema
-        self._changes = 0
-        self._listening = False
+        self._notices = Notices(clock)
         self._listener: asyncio.Task[None] | None = None
         self.bell = Bell()
         self._writes = Pool(self._hosts, settings, WRITE_CONNECTIONS, CONNECT_SECONDS)
         point = Pool(self._hosts, settings, POINT_CONNECTIONS, CONNECT_SECONDS)
         slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, SLOW_PATIENCE_SECONDS)
-        self._pools = {"point": point, "write": self._writes, "slow": slow}
-        self._point = PoolReads(point)
+        check = Pool(self._hosts, settings, 1, CONNECT_SECONDS)
+        self._pools = {"point": point, "write": self._writes, "slow": slow, "check": check}
+        self._point, self._checks = PoolReads(point), PoolReads(check)
         self.one, self.all = self._point.one, self._point.all
         slow_reads = PoolReads(slow)
         self.slow = slow_reads
@@ -186,16 +189,14 @@ class PostgresDatabase:
             raise
         finally:
             if tx and tx.committing:
-                self._changes += 1
+                self._notices.stored(tx.touched)
+                if tx.touched_all:
+                    self._notices.forget()
         if self._replicas is not None:
             await self._replicas.stored(self._point)
 
-    def version(self) -> int:
-        # Notices arrive within milliseconds; the second's tick bounds a notice that got lost, and
-        # without a listener nothing that was read may be kept at all.
-        if not self._listening:
-            self._changes += 1
-        return self._changes + (int(time.monotonic()) << 32)
+    def version(self, *parts: Part) -> int:
+        return self._notices.version(parts)
 
     def version_of(self, _part: Part) -> None:
         # A notice of another host's commit may come after whoever committed was answered.
@@ -209,13 +210,25 @@ class PostgresDatabase:
         return {} if self._replicas is None else self._replicas.states()
 
     def listening(self) -> bool:
-        return self._listening
+        return self._notices.complete
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, of: object) -> None:
-        if of in RINGS:
+    def _heard(self, _connection: object, _pid: int, _channel: str, text: str) -> None:
+        if text in RINGS:
             self.bell.ring()
         else:
-            self._changes += 1
+            self._notices.hear(text)
+
+    async def _check(self) -> None:
+        """Sees again and again whether all notices came, on the way on which is read what is kept:
+        so an address for notices that leads to another database is found out."""
+        while True:
+            pause = CHECK_SECONDS
+            with suppress(Unavailable, asyncpg.PostgresError):  # as before the first migration
+                check = self._notices.begin()
+                row = await self._checks.one(NUMBER)
+                if not self._notices.end(check, row[0] if row else 0):
+                    pause = AGAIN_SECONDS
+            await asyncio.sleep(pause)
 
     async def _listen(self) -> None:
         """Hears of other processes' changes for as long as the server is there. Whoever waits for
@@ -244,13 +257,13 @@ class PostgresDatabase:
         Raises `asyncpg.PostgresError` where the server lets nobody listen."""
         gone = asyncio.Event()
         connection.add_termination_listener(lambda *_: gone.set())
+        checks: asyncio.Task[None] | None = None
         try:
             if self._direct.keeps_sessions:  # else notices would come to nobody
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await connection.add_listener(self._schema, self._heard)
-                self._changes += 1  # what changed before is known to nobody
-                self.bell.ring()
-                self._listening = True
+                self.bell.ring()  # what was told before is known to nobody
+                checks = asyncio.ensure_future(self._check())
             while not gone.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(BEAT_SECONDS):
@@ -262,7 +275,9 @@ class PostgresDatabase:
         except OUTAGES:
             pass
         finally:
-            self._listening = False
+            if checks is not None:
+                checks.cancel()
+            self._notices.lose()
             connection.terminate()
         return False
 

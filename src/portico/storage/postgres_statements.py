@@ -160,6 +160,9 @@ class Statements:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self.touched: set[Part] = set()
+        """The parts that were named."""
+        self.touched_all = False
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         text, values = call(sql, params)
@@ -179,6 +182,7 @@ class Statements:
         await self._connection.executemany(text, [[row[name] for name in names] for row in rows])
 
     async def script(self, sql: str) -> None:
+        self.touched_all = True
         await self._connection.execute(sql, timeout=SCRIPT_SECONDS)
 
 
@@ -272,7 +276,9 @@ class Writes(Statements):
             raise otherwise from None
 
     def touch(self, *parts: Part) -> None:
-        """Nobody is told: see `version_of`."""
+        """This process need not wait for the notice; see `notices` for all others."""
+        self.touched.update(parts)
 
     def touch_all(self) -> None:
         """As above."""
+        self.touched_all = True

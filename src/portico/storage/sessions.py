@@ -122,11 +122,14 @@ class Sessions:
 
     async def delete(self, tx: Transaction, session_id: int) -> bool:
         """Ends a session; tells whether there was one."""
+        tx.touch(SESSIONS.part(session_id))
         return await tx.one(_DELETE, {"id": session_id}) is not None
 
     async def delete_of_user(self, tx: Transaction, user_id: int, *, but: int = 0) -> int:
         """Ends a user's sessions, but for one; tells how many there were."""
-        return len(await tx.all(_DELETE_OF_USER, {"user_id": user_id, "except": but}))
+        ended = await tx.all(_DELETE_OF_USER, {"user_id": user_id, "except": but})
+        tx.touch(*(SESSIONS.part(row[0]) for row in ended))
+        return len(ended)
 
     async def knows_address(
         self, user_id: int, address: str, tx: Transaction | None = None

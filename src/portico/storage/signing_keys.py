@@ -61,9 +61,11 @@ class SigningKeys:
         signs_at: int,
     ) -> SigningKey:
         """Stores a new key."""
+        tx.touch(SIGNING_KEYS.part())
         key = SigningKey(0, kid, public_key, private_key, created_at, signs_at, retires_at=None)
         return await SIGNING_KEYS.add(tx, key)
 
     async def retire_others(self, tx: Transaction, key_id: int, at: int) -> None:
         """Lets every other key end at `at`, unless it ends earlier."""
+        tx.touch(SIGNING_KEYS.part())
         await tx.run(_RETIRE, {"except": key_id, "at": at})

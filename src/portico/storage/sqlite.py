@@ -178,7 +178,7 @@ class SqliteDatabase:
         except OUTAGES as error:
             raise translated(error) from error
 
-    def version(self) -> int:
+    def version(self, *_parts: Part) -> int:
         # Whatever the event loop runs before `_expire` was queued before this was read, so one look
         # serves a whole batch of requests and yet every one of them sees what was committed before
         # it came in.

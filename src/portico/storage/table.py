@@ -13,6 +13,7 @@ import msgspec
 
 from portico.domain.oauth import spelled
 from portico.storage.database import Row, Transaction
+from portico.storage.parts import Part
 
 R = TypeVar("R", bound=msgspec.Struct)
 Read = Callable[[Row], R]
@@ -84,6 +85,10 @@ class Table(Generic[R]):
             if form.load
         ]
         self.read, self.read_all = _readers(record, loads)
+
+    def part(self, *row_id: int) -> Part:
+        """A row, or without its id the table, as a part that has a version of its own."""
+        return (self.name, *row_id)
 
     def of(self, alias: str) -> str:
         """The columns of the table that a statement calls so."""

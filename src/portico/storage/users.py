@@ -154,14 +154,17 @@ class Users:
 
     async def update(self, tx: Transaction, user: User) -> None:
         """Stores every field of a user again. Raises `UniqueViolation` when the e-mail is taken."""
+        tx.touch(USERS.part(user.id))
         await tx.run(USERS.update, USERS.values(user))
 
     async def delete(self, tx: Transaction, user_id: int) -> None:
         """Removes a user with all that is theirs."""
+        tx.touch(USERS.part(user_id))
         await tx.run(USERS.delete, {"id": user_id})
 
     async def delete_all_but_mirrors(self, tx: Transaction) -> None:
         """Removes every user that mirrors no live account."""
+        tx.touch_all()
         await tx.run(_DELETE_ALL_BUT_MIRRORS)
 
     async def admins(self) -> list[User]:

@@ -1,0 +1,387 @@
+"""What ends or changes a credential does so on every host, and for no other credential.
+
+Two hosts have one database. The one that writes hears of nothing, so it must know by itself what it
+has written; the other knows it by notices alone. Their seconds stand still, so that nothing is
+forgotten but what is told.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import asyncpg
+import pytest
+
+from auth.test_endings import EVENTS, Event, Held, rotate_the_signing_key
+from driving import Api, Caller, settings_for
+from portico.domain.audit import OPERATOR
+from portico.domain.caller import Principal
+from portico.engines import database_schema
+from portico.services.clients import PageOrigins, Registration, register_client
+from portico.services.credentials import Credentials
+from portico.settings import Settings
+from portico.storage.notices import TRUST_SECONDS
+from portico.storage.postgres import PostgresDatabase
+from servers import PostgresServer
+from shared_database import SharedDatabase
+from signing_in import PASSWORD, Visitor
+
+OPENING = ("key", "session", "other session", "jwt", "oauth")
+"""The credentials that open the API, as `Held.calls` has them."""
+
+END_LISTENERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'portico'
+    AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')"""
+
+
+@dataclass
+class Seconds:
+    """Stand still until a test moves them."""
+
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Hosts:
+    """One that writes and hears nothing, one that hears, and the seconds of both."""
+
+    here: Api
+    there: Api
+    seconds: Seconds
+    credentials: Credentials
+    """Those of the other host."""
+    administrator: asyncpg.Connection
+
+    async def principal(self, token: str) -> Principal:
+        """Whom the other host takes a token for."""
+        now = self.there.clock()
+        known = self.credentials.known(token, now)
+        return known or await self.credentials.look_up(token, now)
+
+    def known(self, token: str) -> bool:
+        """Whether the other host needs to read nothing for it."""
+        return self.credentials.known(token, self.there.clock()) is not None
+
+    async def told(self) -> None:
+        """Returns once the other host has heard of all that was committed before."""
+        fence = await self.here.caller("viewer")
+        await self.principal(fence.key)
+        await self.administrator.execute(
+            "UPDATE portico_live.api_keys SET scopes = '' WHERE id = $1", fence.record.id
+        )
+        await self.forgets(fence.key)
+
+    async def forgets(self, token: str) -> None:
+        """Returns once the other host has to read whose it is."""
+        await happens(lambda: not self.known(token))
+
+    async def forgets_session(self, cookie: str) -> None:
+        """As `forgets`."""
+        now = self.there.clock()
+        await happens(lambda: self.credentials.known_session(cookie, now) is None)
+
+
+async def happens(true: Callable[[], bool]) -> None:
+    """Waits until it is true."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture(scope="module")
+async def hosts(
+    postgres: PostgresServer,
+    shared_database: SharedDatabase,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Hosts]:
+    """Two of them, which share a database."""
+    await shared_database.empty()
+    of_nobody = postgres.fresh_database()
+    seconds, numbers = Seconds(), count(1)
+
+    def database(_: Settings, environment: str) -> PostgresDatabase:
+        is_deaf = next(numbers) <= 2
+        url, schema = shared_database.url, database_schema(environment)
+        heard_at = of_nobody if is_deaf else url
+        return PostgresDatabase(url, schema, listen_url=heard_at, clock=seconds)
+
+    settings = settings_for(
+        tmp_path_factory.mktemp("hosts"), {"PORTICO_DATABASE_URL": shared_database.url}
+    )
+    here, there = Api(settings), Api(settings, seed=1)
+    administrator = await asyncpg.connect(
+        shared_database.url, server_settings={"search_path": "portico_live"}
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("portico.app.database", database)
+        for host in (here, there):
+            await host.start()
+            await happens(host.live.db.listening)
+    yield Hosts(here, there, seconds, Credentials(there.live), administrator)
+    await administrator.close()
+    for host in (here, there):
+        await host.aclose()
+        await host.stop()
+
+
+def on(api: Api, held: Held) -> Held:
+    """The same user's credentials, used at another host."""
+    record, key = held.caller.record, held.caller.key
+    return replace(held, api=api, caller=Caller(api, held.user, record, key, "live"))
+
+
+async def opening(held: Held) -> set[str]:
+    """Which credentials open the API."""
+    answers = await held.calls()
+    assert {answer.status_code for answer in answers} <= {200, 401}
+    return {name for name, one in zip(OPENING, answers, strict=True) if one.status_code == 200}
+
+
+async def reads(host: Api, held: Held) -> float:
+    """How many credentials are read while all of a user's are used."""
+    before = await misses(host)
+    assert await opening(held) == {*OPENING}
+    return await misses(host) - before
+
+
+async def misses(host: Api) -> float:
+    text = (await host.stranger().get("https://localhost:8443/metrics")).text
+    line = 'portico_credentials_misses_total{environment="live"} '
+    return float(text.partition(line)[2].partition("\n")[0])
+
+
+@pytest.mark.parametrize(
+    ("event", "ended"), EVENTS, ids=lambda value: value.__name__ if callable(value) else ""
+)
+async def test_what_ends_a_credential_ends_it_on_every_host_and_no_other(
+    hosts: Hosts, event: Event, ended: set[str]
+) -> None:
+    here, there = hosts.here, hosts.there
+    # Two: one of many parts may share its place with one that moves, and then is read once more.
+    bystanders = [on(there, await Held.by_new_user(here)) for _ in "12"]
+    held = await Held.by_new_user(here)
+    for each in (*bystanders, on(there, held)):
+        assert await opening(each) == {*OPENING}
+    await event(held)
+    assert await opening(held) == {*OPENING} - ended, "at once where it was done"
+    async with asyncio.timeout(10):
+        while await opening(on(there, held)) != {*OPENING} - ended:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+    await hosts.told()
+    assert await opening(on(there, held)) == {*OPENING} - ended
+    if event is not rotate_the_signing_key:
+        assert 0 in [await reads(there, each) for each in bystanders]
+
+
+CHANGES = [
+    "UPDATE users SET role = 'viewer' WHERE id = $1",
+    "UPDATE users SET plan = 'tiny' WHERE id = $1",
+    "UPDATE users SET name = 'Another' WHERE id = $1",
+    "UPDATE users SET email = 'another@example.com' WHERE id = $1",
+    "UPDATE users SET suspended_at = 1 WHERE id = $1",
+    "DELETE FROM users WHERE id = $1",
+    "UPDATE api_keys SET type = 'read' WHERE user_id = $1",
+    "UPDATE api_keys SET key_hash = '' WHERE user_id = $1",
+    "UPDATE api_keys SET expires_at = 1 WHERE user_id = $1",
+    "UPDATE api_keys SET revoked_at = 1 WHERE user_id = $1",
+    "UPDATE api_keys SET scopes = 'read:products' WHERE user_id = $1",
+    "UPDATE api_keys SET networks = '192.0.2.0/24' WHERE user_id = $1",
+    "DELETE FROM api_keys WHERE user_id = $1",
+]
+"""By hand, as whoever has the database may do it."""
+
+NO_CHANGES = [
+    "UPDATE users SET last_login_at = 1, theme = 'dark', password_hash = '' WHERE id = $1",
+    "UPDATE api_keys SET last_used_at = 1, reminded_at = 1 WHERE user_id = $1",
+    "UPDATE grants SET last_used_at = 1 WHERE user_id = $1",
+    "UPDATE tokens SET used_at = 1 WHERE $1 > 0",
+    "UPDATE sessions SET last_seen_at = 1 WHERE user_id = $1",
+    "UPDATE products SET price = 2 WHERE $1 > 0",
+]
+
+
+async def test_each_column_that_a_key_is_judged_by_is_told_and_no_other(hosts: Hosts) -> None:
+    await hosts.here.product()
+    for change in CHANGES:
+        caller, other = await hosts.here.caller("editor"), await hosts.here.caller("editor")
+        await hosts.principal(other.key)
+        for number, sql in enumerate((*NO_CHANGES, change)):
+            await hosts.principal(caller.key)
+            await hosts.administrator.execute(sql, caller.user.id)
+            if number + 1 == len(NO_CHANGES):
+                await hosts.told()
+                assert hosts.known(caller.key)
+        await hosts.forgets(caller.key)
+        await hosts.told()
+
+
+OF_USER = "IN (SELECT id FROM grants WHERE user_id = $1)"
+CHANGES_OF_TOKENS = [
+    f"UPDATE tokens SET access_expires_at = 1 WHERE grant_id {OF_USER}",  # noqa: S608 - constants
+    f"UPDATE tokens SET scopes = '' WHERE grant_id {OF_USER}",  # noqa: S608 - the same
+    f"UPDATE tokens SET access_hash = id::text::bytea WHERE grant_id {OF_USER}",  # noqa: S608
+    f"DELETE FROM tokens WHERE grant_id {OF_USER}",  # noqa: S608 - the same
+    "UPDATE grants SET revoked_at = 1 WHERE user_id = $1",
+    "DELETE FROM grants WHERE user_id = $1",
+]
+CHANGES_OF_SESSIONS = [
+    "UPDATE sessions SET token_hash = id::text::bytea WHERE user_id = $1",
+    "UPDATE sessions SET expires_at = 1 WHERE user_id = $1",
+    "DELETE FROM sessions WHERE user_id = $1",
+]
+
+
+async def test_what_tokens_and_sessions_are_judged_by_is_told_too(hosts: Hosts) -> None:
+    now = hosts.there.clock()
+    for sql in CHANGES_OF_TOKENS:
+        held = await Held.by_new_user(hosts.here)
+        token = held.grant.access_token
+        await hosts.principal(token)
+        await hosts.administrator.execute(sql, held.user.id)
+        await hosts.forgets(token)
+    for sql in CHANGES_OF_SESSIONS:
+        held = await Held.by_new_user(hosts.here)
+        session = held.session
+        await hosts.credentials.look_up_session(session, now)
+        await hosts.administrator.execute(sql, held.user.id)
+        await hosts.forgets_session(session)
+
+
+async def test_a_rotated_key_ends_a_day_later_on_every_host(hosts: Hosts) -> None:
+    here, there = hosts.here, hosts.there
+    caller = await here.caller("viewer")
+    elsewhere = Caller(there, caller.user, caller.record, caller.key, "live")
+    for one in (caller, elsewhere):
+        assert (await one.get("/users/me")).status_code == 200
+    assert (await caller.post("/api-keys/rotate")).status_code == 201
+    await hosts.told()
+    for days, status in ((0, 200), (1, 401)):
+        for one, host in ((caller, here), (elsewhere, there)):
+            host.clock.advance(days=days)
+            assert (await one.get("/users/me")).status_code == status
+    for host in (here, there):
+        host.clock.advance(days=-1)
+    await elsewhere.aclose()
+
+
+async def test_sign_ins_and_changes_of_products_have_no_credential_read_again(
+    hosts: Hosts,
+) -> None:
+    here = hosts.here
+    editor = await here.caller("editor", password=PASSWORD)
+    callers = [await here.caller("viewer") for _ in range(20)]
+    for caller in (editor, *callers):
+        await hosts.principal(caller.key)
+    visitor = Visitor(here)
+    for _ in range(3):
+        assert (await visitor.open_session(editor.user.email)).status_code == 201
+        login = (await visitor.log_in(editor.user.email)).json()
+        assert (await visitor.refresh(login["refresh_token"])).status_code == 200
+        body = {"name": "Lamp", "category": "light", "price": 1}
+        made = (await editor.post("/products", json=body)).json()["data"]
+        assert (await editor.patch(f"/products/{made['id']}", json={"price": 2})).status_code == 200
+    before = hosts.credentials.misses
+    for caller in (editor, *callers):
+        await hosts.principal(caller.key)
+    assert hosts.credentials.misses == before
+
+
+async def test_what_is_kept_as_a_whole_is_told_too(hosts: Hosts) -> None:
+    here, there = hosts.here, hosts.there
+    page = "https://shop.example"
+    there_origins, here_origins = PageOrigins(there.live), PageOrigins(here.live)
+    published = await there.live.signer.published()
+    assert not await there_origins.has(page)
+    assert not await here_origins.has(page)
+    wanted = Registration("Shop", [f"{page}/callback"], "read:products")
+    await register_client(here.live, None, wanted, public=True, by=OPERATOR)
+    assert await here_origins.has(page)
+    await here.live.signer.rotate(OPERATOR)
+    await hosts.told()
+    assert await there_origins.has(page)
+    assert len(await there.live.signer.published()) == len(published) + 1
+    await hosts.administrator.execute("DELETE FROM oauth_clients")
+    await hosts.told()
+    assert not await there_origins.has(page)
+
+
+REVOKE = "UPDATE api_keys SET revoked_at = 1 WHERE id = {}; "
+
+
+async def miss_one(hosts: Hosts, key_id: int) -> None:
+    """The notice does not come, though all seems well."""
+    sql = f"BEGIN; SET LOCAL session_replication_role = 'replica'; {REVOKE.format(key_id)}"
+    sql += " UPDATE notices SET number = number + 1; COMMIT"  # as if it had been told
+    await hosts.administrator.execute(sql)
+
+
+async def test_what_ends_while_it_is_read_is_not_kept(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = await Held.by_new_user(hosts.here)
+
+    def ends_after(store: Any, sql: str) -> None:
+        read = store.by_hash
+
+        async def by_hash(digest: bytes) -> object:
+            found = await read(digest)
+            await hosts.administrator.execute(sql, held.user.id)
+            monkeypatch.undo()
+            await hosts.told()
+            return found
+
+        monkeypatch.setattr(store, "by_hash", by_hash)
+
+    now, credentials, there = hosts.there.clock(), hosts.credentials, hosts.there.live
+    ends_after(there.sessions, "DELETE FROM sessions WHERE user_id = $1")
+    assert (await credentials.look_up_session(held.session, now)).user_id == held.user.id
+    assert credentials.known_session(held.session, now) is None
+    ends_after(there.api_keys, "UPDATE api_keys SET revoked_at = 1 WHERE user_id = $1")
+    assert (await credentials.look_up(held.caller.key, now)).user_id == held.user.id
+    assert not hosts.known(held.caller.key)
+
+
+async def test_a_notice_that_was_missed_is_noticed_within_a_second(hosts: Hosts) -> None:
+    caller, other = await hosts.here.caller("viewer"), await hosts.here.caller("viewer")
+    await hosts.told()
+    for key in (caller.key, other.key):
+        await hosts.principal(key)
+    await miss_one(hosts, caller.record.id)
+    hosts.seconds.now += TRUST_SECONDS
+    assert not hosts.known(caller.key)
+    assert not hosts.known(other.key)
+    await happens(hosts.there.live.db.listening)  # it has looked, and goes on from there
+    await hosts.principal(other.key)
+    assert hosts.known(other.key)
+    await hosts.told()
+    assert hosts.known(other.key)
+
+
+async def test_a_notice_that_an_ended_connection_did_not_bring_is_not_waited_for(
+    hosts: Hosts,
+) -> None:
+    caller = await hosts.here.caller("viewer")
+    await hosts.principal(caller.key)
+    sql = f"BEGIN; {END_LISTENERS}; {REVOKE.format(caller.record.id)} COMMIT"
+    await hosts.administrator.execute(sql)
+    await hosts.forgets(caller.key)
+    await happens(hosts.there.live.db.listening)
+    assert not hosts.known(caller.key)
+    await hosts.told()
+
+
+async def test_an_address_for_notices_that_leads_elsewhere_costs_a_second_at_most(
+    hosts: Hosts,
+) -> None:
+    """The host that hears nothing, and that another one's changes do not reach."""
+    caller = await hosts.here.caller("viewer")
+    assert (await caller.get("/users/me")).status_code == 200
+    await hosts.administrator.execute(REVOKE.format(caller.record.id))
+    hosts.seconds.now += TRUST_SECONDS
+    assert (await caller.get("/users/me")).status_code == 401

@@ -1,0 +1,141 @@
+"""Notices: what was read holds until it is told that it may not, or until they may be missing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from portico.storage.notices import Notices
+from portico.storage.parts import Part
+
+ANN: Part = ("users", 1)
+BOB: Part = ("users", 2)
+KEYS: Part = ("signing_keys",)
+
+
+@dataclass
+class Seconds:
+    """Stand still until a test moves them."""
+
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def notices(seconds: Seconds) -> Notices:
+    """Those of a process that has heard of all so far, of which 7 came before it began."""
+    notices = Notices(seconds)
+    assert notices.end(notices.begin(), 7)
+    return notices
+
+
+def moved(notices: Notices, happens: Callable[[], object]) -> set[Part]:
+    """Which of the parts have another version by what happens."""
+    parts = (ANN, BOB, KEYS)
+    before = [notices.version([part]) for part in parts]
+    happens()
+    return {part for part, was in zip(parts, before, strict=True) if notices.version([part]) != was}
+
+
+ALL = {ANN, BOB, KEYS}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("8 users 1", {ANN}),
+        ("8 signing_keys", {KEYS}),
+        ("8 api_keys 1", set()),
+        ("7 users 2", {BOB}),  # one more of the same transaction
+        ("9 api_keys 1", ALL),  # the eighth is missing
+        ("users", ALL),  # of an older release
+        ("8 users x", ALL),
+        ("", ALL),
+    ],
+)
+def test_a_notice_moves_what_it_names_and_all_where_that_is_not_known(
+    notices: Notices, text: str, told: set[Part]
+) -> None:
+    assert moved(notices, lambda: notices.hear(text)) == told
+
+
+def test_of_everything_the_version_moves_with_every_notice(notices: Notices) -> None:
+    seen = [notices.version(())]
+    for number in (8, 9, 10):
+        notices.hear(f"{number} users {number}")
+        seen.append(notices.version(()))
+    assert len(set(seen)) == 4
+    assert notices.version(()) == seen[-1]
+
+
+def test_nothing_holds_before_it_is_known_that_notices_come(seconds: Seconds) -> None:
+    notices = Notices(seconds)
+    assert not notices.complete
+    assert moved(notices, lambda: None) == ALL
+    assert notices.version(()) != notices.version(())
+    assert notices.end(notices.begin(), 0)
+    assert moved(notices, lambda: None) == set()
+
+
+def test_what_is_known_holds_for_a_second_from_when_it_was_asked(
+    notices: Notices, seconds: Seconds
+) -> None:
+    check = notices.begin()
+    seconds.now += 0.9
+    assert notices.end(check, 7)
+    assert moved(notices, lambda: None) == set()
+    seconds.now += 0.1
+    assert moved(notices, lambda: None) == ALL
+
+
+def test_a_notice_on_its_way_is_waited_for(notices: Notices, seconds: Seconds) -> None:
+    def come_late() -> None:
+        assert not notices.end(notices.begin(), 8)
+        seconds.now += 0.5
+        notices.hear("8 users 1")
+        assert notices.end(notices.begin(), 8)
+
+    assert moved(notices, come_late) == {ANN}
+    seconds.now += 0.9
+    assert notices.complete
+
+
+def test_a_notice_that_came_since_the_question_is_none_too_many(notices: Notices) -> None:
+    check = notices.begin()
+    notices.hear("8 users 1")
+    assert notices.end(check, 7)
+
+
+@pytest.mark.parametrize("number", [8, 6])
+def test_all_is_forgotten_a_second_after_a_notice_was_missed(
+    notices: Notices, seconds: Seconds, number: int
+) -> None:
+    """One of which the database alone knows; or the database is an earlier one."""
+
+    def miss() -> None:
+        assert not notices.end(notices.begin(), number)
+        seconds.now += 0.99
+        assert not notices.end(notices.begin(), number)
+        assert notices.complete
+        seconds.now += 0.01
+        assert notices.end(notices.begin(), number)
+
+    assert moved(notices, miss) == ALL
+    assert moved(notices, lambda: None) == set()  # it goes on from there
+    assert moved(notices, lambda: notices.hear(f"{number + 1} users 2")) == {BOB}
+
+
+def test_what_was_known_before_a_connection_was_lost_never_holds_again(notices: Notices) -> None:
+    def lose() -> None:
+        notices.lose()
+        assert not notices.complete
+        assert notices.end(notices.begin(), 7)
+
+    assert moved(notices, lose) == ALL
