@@ -219,7 +219,11 @@ class PostgresServer(Server):
         return self.url.removesuffix("postgres") + name
 
     def _command(self) -> list[str]:
-        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(self.directory)}
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(self.directory),
+            "max_connections": "300",  # a dozen Porticos of many tests use it at one time
+        }
         if not self._fsync:  # what is committed outlives the server's death, not the machine's
             settings["fsync"] = "off"
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]

@@ -307,6 +307,17 @@ def test_stores_that_answer_are_well(
     assert away["server"]["message"].endswith("of its stores, limiter silent")
 
 
+def test_a_server_without_a_place_for_each_connection_is_told(
+    installation: Installation, postgres: PostgresServer, redis: RedisServer
+) -> None:
+    given = installation.having(database_url=postgres.fresh_database(), valkey_url=redis.url)
+    assert given.told("migrate")["applied"]
+    said = given.run("doctor").stdout
+    assert "ok       connections: PostgreSQL takes 297, of which this host may use 32" in said
+    many = given.having(workers="10").run("doctor").stdout
+    assert "notice   connections: PostgreSQL takes 297, of which this host may use 320" in many
+
+
 def test_a_replica_that_takes_no_counts_is_told(installation: Installation) -> None:
     with redis_servers(("--replicaof", "127.0.0.1", "1")) as (replica,):
         problems = examined(installation.having(valkey_url=replica.url))

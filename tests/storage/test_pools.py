@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
+from portico.cli.checks import CONNECTIONS
 from portico.domain.errors import Unavailable
 from portico.storage.postgres import (
     POINT_CONNECTIONS,
@@ -41,6 +42,13 @@ async def database(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[P
     await database.open()
     yield database
     await database.close()
+
+
+async def until_listening(database: PostgresDatabase) -> None:
+    """Returns once it has the two connections that it never gives back for long."""
+    async with asyncio.timeout(20):
+        while not database.listening():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def point(database: PostgresDatabase, sql: str) -> None:
@@ -99,6 +107,12 @@ async def test_who_waits_in_one_group_holds_up_no_other(
     assert database.pools()[group].seconds > 0
 
 
+def test_doctor_knows_how_many_connections_there_may_be() -> None:
+    a_listener_and_what_looks_after_it = 2
+    pools = POINT_CONNECTIONS + WRITE_CONNECTIONS + SLOW_CONNECTIONS
+    assert 2 * (pools + a_listener_and_what_looks_after_it) == CONNECTIONS
+
+
 async def test_no_more_connections_are_opened_than_are_needed(database: PostgresDatabase) -> None:
     async def connections() -> int:
         row = await database.one(
@@ -107,9 +121,7 @@ async def test_no_more_connections_are_opened_than_are_needed(database: Postgres
         assert row
         return int(row[0])
 
-    async with asyncio.timeout(20):
-        while not database.listening():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until_listening(database)
     assert await connections() == 3  # what asks, the listener, and what looks after it
     for _ in range(10):
         await asyncio.gather(*(ask(database, "SELECT 1") for ask, _ in GROUPS.values()))
@@ -198,3 +210,74 @@ async def test_a_connection_on_which_no_transaction_began_is_not_used_again(
         assert not way.refuses_next
         await ask(database, "SELECT 1")
         await database.close()
+
+
+@asynccontextmanager
+async def crowded(
+    url: str, places: int, patience: float, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[PostgresDatabase, str]]:
+    """A database whose role may have so many connections, and the role's address. Whoever gets none
+    waits for `patience` seconds."""
+    role = f"crowded_{url.rpartition('_')[2]}"
+    administrator = await asyncpg.connect(url)
+    await administrator.execute(
+        f"CREATE ROLE {role} LOGIN PASSWORD '{role}' CONNECTION LIMIT {places};"
+        f" GRANT SELECT ON notices TO {role}"
+    )
+    await administrator.close()
+    theirs = url.replace(url.partition("//")[2].rpartition("@")[0], f"{role}:{role}")
+    monkeypatch.setattr("portico.storage.postgres.CONNECT_SECONDS", patience)
+    database = PostgresDatabase(theirs, "public")
+    await database.open()
+    await until_listening(database)
+    yield database, theirs
+    await database.close()
+
+
+async def test_who_finds_no_place_at_the_server_waits_for_a_connection_given_back(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crowded(url, 5, 60.0, monkeypatch) as (database, _):  # two of them for writes
+        for _ in range(3):
+            await asyncio.gather(*(write(database, "SELECT pg_sleep(0.01)") for _ in range(30)))
+    assert in_use(database)["write"] == (0, 0)
+
+
+async def test_who_finds_none_at_all_waits_until_another_process_leaves_its_own(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crowded(url, 4, 60.0, monkeypatch) as (database, theirs):
+        other = await asyncpg.connect(theirs)
+        writes = [asyncio.create_task(write(database, "SELECT 1")) for _ in range(30)]
+        async with asyncio.timeout(20):
+            while in_use(database)["write"] != (0, 30):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await other.close()
+        await asyncio.gather(*writes)
+
+
+async def test_who_waits_for_a_place_in_vain_is_told_what_is_short(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crowded(url, 3, 0.5, monkeypatch) as (database, _):
+        writes = (write(database, "SELECT 1") for _ in range(30))
+        refused = await asyncio.gather(*writes, return_exceptions=True)
+        assert {str(error) for error in refused} == {"The database takes no more connections."}
+        assert in_use(database)["write"] == (0, 0)
+
+
+async def test_a_connection_that_nobody_uses_leaves_its_place_to_others(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.storage.postgres_pool.IDLE_SECONDS", 0.05)
+    async with crowded(url, 4, 60.0, monkeypatch) as (database, theirs):
+        await write(database, "SELECT 1")
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    other = await asyncpg.connect(theirs)
+                except asyncpg.TooManyConnectionsError:
+                    await asyncio.sleep(0.01)
+                else:
+                    break
+        await other.close()

@@ -38,6 +38,9 @@ CLOCK_MILLISECONDS = 2000
 
 FREE_BYTES = 512 * 2**20
 ANSWER_SECONDS = 3.0
+CONNECTIONS = 32
+"""Those of a process to PostgreSQL, at most."""
+
 READINESS_BYTES = 4096
 """More than `/readyz` answers."""
 
@@ -56,6 +59,9 @@ SELECT max(at) FROM (
     UNION ALL SELECT max(last_used_at) FROM api_keys
 )"""
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_PLACES = """
+SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_settings
+WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')"""
 _VERSION = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}
 _NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
@@ -214,8 +220,21 @@ async def _database(
         yield wrong(check, f"{engine}: migrations are pending: {names}", "run portico migrate")
         return
     yield well(check, f"{engine}, up to date" + (", sound" if db.engine == "sqlite" else ""))
+    if environment == LIVE and settings.database_url and not settings.database_listen_url:
+        yield await _places(settings, db)
     yield await _signing(settings, environment, db)
     yield await _clock(environment, db)
+
+
+async def _places(settings: Settings, db: Database) -> Finding:
+    """Whether PostgreSQL has places for as many connections as this host may open."""
+    row = await db.slow.one(_PLACES)
+    places, wanted = int(row[0]) if row else 0, settings.workers * CONNECTIONS
+    message = f"PostgreSQL takes {places}, of which this host may use {wanted}"
+    if wanted <= places:
+        return well("connections", message)
+    advice = "raise max_connections, or put PgBouncer between: until then, who is late waits"
+    return notice("connections", message, advice)
 
 
 async def _signing(settings: Settings, environment: str, db: Database) -> Finding:

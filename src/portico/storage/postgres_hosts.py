@@ -97,7 +97,7 @@ class Hosts:
                 await asyncio.wait(left, timeout=OTHERS_SECONDS)
             if not (found := _found(tasks)):
                 errors = [error for task in tasks if (error := task.exception())]
-                raise next((one for one in errors if isinstance(one, NotPrimary)), errors[0])
+                raise min(errors, key=_rank)
             chosen = max(found, key=lambda task: task.result()[0])
             self._timeline, connection = chosen.result()
             return tasks[chosen], connection
@@ -154,6 +154,13 @@ class Hosts:
             except asyncpg.ProtocolViolationError:  # PgBouncer knows but a few settings
                 self.keeps_sessions = False
         return await asyncpg.connect(url, **given)
+
+
+def _rank(error: BaseException) -> int:
+    """Which of several hosts' errors tells most comes first: whoever has no place for a connection
+    may be the primary."""
+    kinds = (asyncpg.TooManyConnectionsError, NotPrimary)
+    return next((rank for rank, kind in enumerate(kinds) if isinstance(error, kind)), len(kinds))
 
 
 _Task = asyncio.Task[tuple[int, Any]]

@@ -14,8 +14,11 @@ from portico.storage.database import NOTHING, Params, PoolUse, Reader, Row, T
 from portico.storage.postgres_hosts import Hosts
 from portico.storage.postgres_statements import OUTAGES, Statements, call, faults
 
-IDLE_SECONDS = 300.0
-"""After how long a connection that nobody uses is closed."""
+IDLE_SECONDS = 30.0
+"""After how long a connection that nobody uses is closed: others may wait for its place."""
+
+FULL_SECONDS = 0.25
+"""For how long nobody asks for another where the server had no place for one."""
 
 
 class Pool:
@@ -45,6 +48,8 @@ class Pool:
         self._used: set[Any] = set()
         self._expired: WeakSet[Any] = WeakSet()
         self._callers: deque[asyncio.Future[Any]] = deque()
+        self._full_until = 0.0
+        """The loop's time until which the server is taken to have no place for another."""
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event | None = None
         self._returning: set[asyncio.Task[None]] = set()
@@ -123,25 +128,48 @@ class Pool:
         return connection
 
     async def _wait(self) -> Any:
-        """A connection that is opened, or given back by somebody."""
+        """A connection that is opened, or given back by somebody. Raises
+        `asyncpg.TooManyConnectionsError` where the server had no place all the time."""
         begun = time.monotonic()
         self._waiting += 1
+        connection = None
         try:
             async with asyncio.timeout(self._patience):
-                if self._open >= self._size:
-                    connection = await self._next()
-                    if connection is not None:
-                        return connection
-                else:
-                    self._open += 1
-                try:
-                    return await self._hosts.connect()
-                except BaseException:
-                    self._lose()
-                    raise
+                while connection is None:
+                    if self._open < (1 if self._is_full() else self._size):
+                        self._open += 1
+                    elif (connection := await self._next()) is not None:
+                        break
+                    connection = await self._connect()
+        except TimeoutError as error:
+            if self._is_full():
+                raise asyncpg.TooManyConnectionsError("the server takes no more") from error
+            raise
+        else:
+            return connection
         finally:
             self._waiting -= 1
             self._waited += time.monotonic() - begun
+
+    async def _connect(self) -> Any:
+        """A connection for the place that was taken. None, and the place is given up, where the
+        server has none and another is in use: only who has nobody to wait for asks again."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                with suppress(asyncpg.TooManyConnectionsError):
+                    return await self._hosts.connect()
+                self._full_until = loop.time() + FULL_SECONDS
+                if self._open > 1:
+                    self._open -= 1  # nobody is told, who would ask in turn
+                    return None
+                await asyncio.sleep(FULL_SECONDS)
+        except BaseException:
+            self._lose()
+            raise
+
+    def _is_full(self) -> bool:
+        return asyncio.get_running_loop().time() < self._full_until
 
     async def _next(self) -> Any:
         """The next connection that is given back, None where one may be opened in its place."""

@@ -150,6 +150,8 @@ def faults() -> Iterator[None]:
         ) from error
     except REFUSED_PREPARED as error:
         raise Unavailable(NOT_PREPARED, retry_after=2) from error
+    except asyncpg.TooManyConnectionsError as error:
+        raise Unavailable("The database takes no more connections.", 2, "crowded") from error
     except OUTAGES as error:
         why = "locked" if isinstance(error, asyncpg.LockNotAvailableError) else "silent"
         raise Unavailable("The database is busy or out of reach.", 2, why) from error
