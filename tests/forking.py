@@ -13,6 +13,7 @@ import json
 import os
 import pkgutil
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -123,35 +124,55 @@ def _serve(connection: socket.socket) -> None:
     """Starts a command for each request, until the tests have ended."""
     import portico
 
+    atexit.register(_leave)  # before others, so it is called after them
     for module in pkgutil.walk_packages(portico.__path__, "portico."):
         if module.name != "portico.__main__":
             importlib.import_module(module.name)
-    gc.freeze()  # so that no end of a command takes all of it apart
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
-    while True:
-        request, files, _, _ = socket.recv_fds(connection, LONGEST, 3)
-        if not request:
-            return
-        if os.fork() == 0:
-            connection.close()
-            _watch(request, *files)
-        for file in files:
-            os.close(file)
+    gc.freeze()  # so that no collection copies it
+    with selectors.DefaultSelector() as running:
+        running.register(connection, selectors.EVENT_READ)
+        while True:
+            for key, _ in running.select():
+                if key.fileobj is not connection:
+                    running.unregister(key.fileobj)
+                    _tell_end(key.fd, *key.data)
+                elif not _start(connection, running):
+                    return
 
 
-def _watch(request: bytes, output: int, errors: int, tells: int) -> None:
-    """Runs a command in a child, and tells its id and, in the end, its exit code."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it was started unheard
+def _start(connection: socket.socket, running: selectors.BaseSelector) -> bool:
+    """Starts the next command, and tells its id; False where there is no next one."""
+    request, files, _, _ = socket.recv_fds(connection, LONGEST, 3)
+    if not request:
+        return False
+    output, errors, tells = files
     child = os.fork()
     if child == 0:
-        os.close(tells)
+        others = [key for key in running.get_map().values() if key.data]
+        running.close()
+        connection.close()
+        for file in (tells, *(key.fd for key in others), *(key.data[1] for key in others)):
+            os.close(file)
         arguments, directory, environment = json.loads(request)
         _become(arguments, directory, environment, output, errors)
-    os.write(tells, array.array("i", [child]).tobytes())
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.write(tells, array.array("i", [code]).tobytes())
-    os._exit(0)
+    for file in (output, errors):
+        os.close(file)
+    _tell(tells, child)
+    running.register(os.pidfd_open(child), selectors.EVENT_READ, (child, tells))
+    return True
+
+
+def _tell_end(ended: int, child: int, tells: int) -> None:
+    """Tells the exit code of a command that has ended."""
+    _tell(tells, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    os.close(tells)
+    os.close(ended)
+
+
+def _tell(tells: int, number: int) -> None:
+    """Tells a test a number, if it still listens."""
+    with suppress(BrokenPipeError):
+        os.write(tells, array.array("i", [number]).tobytes())
 
 
 def _become(
@@ -160,6 +181,7 @@ def _become(
     """Is this command from now on."""
     from portico.cli.main import main
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it was started unheard
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
@@ -169,7 +191,23 @@ def _become(
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w"), "utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), "utf-8", write_through=True)
     sys.argv = ["portico", *arguments]
-    sys.exit(main())
+    try:
+        code = main()
+    except SystemExit as ended:  # so does a wrong command line
+        code = int(ended.code or 0)
+    _ended.append(code)
+    sys.exit(code)
+
+
+_ended: list[int] = []
+"""The exit code of the command that this process was, once it has one."""
+
+
+def _leave() -> None:
+    """Ends a command after its threads and all that it does at its exit: to take apart what it has
+    imported would copy that, and take longer than most commands."""
+    if _ended:
+        os._exit(_ended[0])
 
 
 if __name__ == "__main__":
