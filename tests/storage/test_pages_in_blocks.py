@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from driving import NOON
 from portico.domain.products import STATUSES
 from portico.storage.database import Database
-from portico.storage.listing import BLOCK, DEEP
+from portico.storage.filtered_totals import BLOCK
+from portico.storage.listing import DEEP
 from portico.storage.products import ProductFilter, Products
 from storage.recording import recorded
 

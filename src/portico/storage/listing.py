@@ -1,7 +1,7 @@
 """Pages of a list with an exact total, on either engine and at any depth.
 
 The total comes from `list_counts` in the same statement, hence the same snapshot, as the rows.
-Where a filter has no kept total, a counted one is cached against the list's version.
+Where a filter has no kept total, see `storage.filtered_totals`.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from portico.storage.database import Engine, Params, Reads, Row
+from portico.storage.filtered_totals import (
+    BLOCK,
+    BlockTotals,
+    CountedTotals,
+    Total,
+    Totals,
+    kept_total,
+)
 from portico.storage.table import Table
 
 T = TypeVar("T")
@@ -25,13 +33,12 @@ NEWEST = 2**63 - 1
 DEEP = 1_000
 """Rows to skip from which a page is read in a thread."""
 
-BLOCK = 4_096
-"""Ids that `list_blocks` counts together, as the migrations have it."""
-
 RECENT = 20_000
 """A page of a filter that more rows fit than that is looked for among so many of the newest ids."""
 
 CACHED_TOTALS = 1_000
+CACHED_BLOCKS = 1_000_000
+"""The totals of filters that are kept, and those of their blocks, of four bytes each."""
 
 
 Place = tuple[str | int, ...]
@@ -93,24 +100,6 @@ class Order(msgspec.Struct, frozen=True):
         return {"place_value": place[0], "place_id": place[1]}
 
 
-VERSION: dict[Engine, str] = {
-    "sqlite": "coalesce(sum(version), 0)",
-    "postgres": "CAST(coalesce(sum(version), 0) * 2"
-    " + CAST(pg_is_in_recovery() AS INTEGER) AS BIGINT)",
-}
-"""The version of a list, of its `list_counts`. Commits become visible on a replica in another order
-than on the primary, so no version of the one is one of the other."""
-
-_COUNTS = """
-SELECT CAST(coalesce(sum(CASE WHEN {kept} THEN total END), 0) AS BIGINT) AS total,
-    {version} AS version
-FROM list_counts WHERE list = '{table}'"""
-
-# With a total that only counting tells.
-_COUNTED = """
-SELECT ({count}) AS total, kept.version
-FROM ({counts}) AS kept"""
-
 # Near the start of a list.
 _NEAR = """
 SELECT (SELECT total FROM ({counts}) AS counts), {columns}
@@ -164,13 +153,6 @@ def page_by_id(rows: list[R], limit: int, total: int) -> Page[R]:
     return followed(rows[:limit], total) if len(rows) > limit else Page(rows, total)
 
 
-def counting(matching: str, count_limit: int | None) -> str:
-    """The SELECT that counts the rows `matching`, the end of a SELECT: to one above the limit."""
-    if count_limit is None:
-        return f"SELECT count(*) FROM {matching}"
-    return f"SELECT count(*) FROM (SELECT 1 FROM {matching} LIMIT {count_limit + 1}) AS counted"
-
-
 class Listing(Generic[R]):
     """The pages of one table."""
 
@@ -189,8 +171,13 @@ class Listing(Generic[R]):
         self._table = table
         self._in_blocks = in_blocks
         self._count_limit = count_limit
+        self._totals: Totals = (
+            BlockTotals(table.name)
+            if in_blocks and db.engine == "postgres" and count_limit is None
+            else CountedTotals(table.name, db.engine, count_limit)
+        )
         self._many = RECENT if count_limit is None else min(RECENT, count_limit)
-        self._counted: dict[object, tuple[int, int]] = {}
+        self._counted: dict[object, Total] = {}
         self._halves: dict[object, int] = {}
 
     async def page(
@@ -237,7 +224,8 @@ class Listing(Generic[R]):
         if kept is None:
             page = await self._filtered(where, params, order, bounds, behind=True)
         else:
-            sql = self._anywhere(where, order, kept, far=False, behind=True)
+            counts = self._kept(kept)
+            sql = self._anywhere(where, order, counts, far=False, behind=True)
             rows = await self._db.all(sql, bounds)
             page = Page(self._items(rows), rows[0][0])
         return self._cut(page, limit, order)
@@ -258,8 +246,9 @@ class Listing(Generic[R]):
     async def _whole(
         self, where: str, params: Params, order: Order, bounds: Params, kept: str, offset: int
     ) -> Page[R]:
+        counts = self._kept(kept)
         if offset <= DEEP:
-            rows = await self._db.all(self._near(where, order, kept), bounds)
+            rows = await self._db.all(self._near(where, order, counts), bounds)
             if rows:
                 return Page(self._table.read_all(row[1:] for row in rows), rows[0][0])
         if self._in_blocks:
@@ -268,7 +257,7 @@ class Listing(Generic[R]):
         # Only a hint: from either end the statement finds the same rows.
         filters = (kept, *params.items())
         far = offset >= self._halves.get(filters, 0)
-        rows = await self._db.slow.all(self._anywhere(where, order, kept, far=far), bounds)
+        rows = await self._db.slow.all(self._anywhere(where, order, counts, far=far), bounds)
         _remember(self._halves, filters, rows[0][0] // 2)
         return Page(self._items(rows), rows[0][0])
 
@@ -276,25 +265,29 @@ class Listing(Generic[R]):
         self, where: str, params: Params, order: Order, bounds: Params, *, behind: bool = False
     ) -> Page[R]:
         filters = (where, *params.items())
-        if filters not in self._counted:
-            counted = await self._db.slow.all(self._count(where), params)
-            _remember(self._counted, filters, (counted[0][1], counted[0][0]))
-        version, total = self._counted[filters]
-        rows = await self._fitting(where, order, "TRUE", bounds, total, behind=behind)
-        if version != rows[0][1]:
+        totals, last = self._totals, self._counted.get(filters)
+        if last is None:
+            last = totals.counted((await self._db.slow.all(totals.count(where), params))[0], None)
+        check, values = totals.check(where, last)
+        bounds = {**bounds, **values}
+        rows = await self._fitting(where, order, check, bounds, last.number, behind=behind)
+        total = totals.checked(rows[0], last)
+        if total is None:
             # Rows once more, with the count in the same statement: of the same snapshot.
-            rows = await self._fitting(where, order, None, bounds, total, behind=behind)
-            total, version = rows[0][:2]
-            _remember(self._counted, filters, (version, total))
-        if self._count_limit is None or total <= self._count_limit:
-            return Page(self._items(rows), total)
+            check = totals.count(where)
+            rows = await self._fitting(where, order, check, bounds, last.number, behind=behind)
+            total = totals.counted(rows[0], last)
+        most = CACHED_BLOCKS // total.weight
+        _remember(self._counted, filters, total, min(CACHED_TOTALS, most))
+        if self._count_limit is None or total.number <= self._count_limit:
+            return Page(self._items(rows), total.number)
         return Page(self._items(rows), self._count_limit, exact=False)
 
     async def _fitting(
         self,
         where: str,
         order: Order,
-        kept: str | None,
+        counts: str,
         bounds: Params,
         total: int,
         *,
@@ -302,17 +295,17 @@ class Listing(Generic[R]):
     ) -> list[Row]:
         """The rows of a page; `total` is how many there are, or were."""
         if self._in_blocks and total > self._many:
-            recent = self._recent(where, order, kept, behind=behind)
+            recent = self._recent(where, order, counts, behind=behind)
             rows = await self._db.slow.all(recent, bounds)
             if len(rows) == bounds["limit"] and rows[0][2] is not None:
                 return rows
-        anywhere = self._anywhere(where, order, kept, far=False, behind=behind)
+        anywhere = self._anywhere(where, order, counts, far=False, behind=behind)
         return await self._db.slow.all(anywhere, bounds)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
-    def _near(self, where: str, order: Order, kept: str) -> str:
+    def _near(self, where: str, order: Order, counts: str) -> str:
         return _NEAR.format(
-            counts=self._kept(kept),
+            counts=counts,
             columns=self._table.of("item"),
             table=self._table.name,
             where=where,
@@ -321,9 +314,9 @@ class Listing(Generic[R]):
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
     def _anywhere(
-        self, where: str, order: Order, kept: str | None, *, far: bool, behind: bool = False
+        self, where: str, order: Order, counts: str, *, far: bool, behind: bool = False
     ) -> str:
-        counts, source = self._counts(where, kept), self._table.name
+        source = self._table.name
         if behind:
             source, where = order.behind(source, where, self._db.engine)
         return self._page(
@@ -338,9 +331,8 @@ class Listing(Generic[R]):
         )
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
-    def _recent(self, where: str, order: Order, kept: str | None, *, behind: bool) -> str:
-        table = self._table.name
-        near, counts = _RECENT_WHERE, self._counts(where, kept)
+    def _recent(self, where: str, order: Order, counts: str, *, behind: bool) -> str:
+        near, table = _RECENT_WHERE, self._table.name
         source = _PLAIN[self._db.engine].format(table=table)
         if behind:
             near = _SOON_WHERE
@@ -359,7 +351,7 @@ class Listing(Generic[R]):
             _IN_BLOCK,
             order,
             kept=kept,
-            counts=self._counts(where, kept),
+            counts=self._kept(kept),
             source=self._table.name,
             where=_BLOCK_WHERE.format(where=where),
             offset=_BLOCK_OFFSET,
@@ -374,27 +366,17 @@ class Listing(Generic[R]):
             **{**usual, **terms},
         )
 
-    def _counts(self, where: str, kept: str | None) -> str:
-        """Total and version of a list, as a SELECT; without `kept` the total is counted."""
-        if kept is None:
-            return self._count(where)
-        return self._kept(kept)
-
+    @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
     def _kept(self, kept: str) -> str:
-        version = VERSION[self._db.engine]
-        return _COUNTS.format(kept=kept, table=self._table.name, version=version)
-
-    def _count(self, where: str) -> str:
-        count = counting(f"{self._table.name} WHERE {where}", self._count_limit)
-        return _COUNTED.format(count=count, counts=self._kept("TRUE"))
+        return kept_total(self._table.name, kept, self._db.engine)
 
     def _items(self, rows: list[Row]) -> list[R]:
         """The items behind total and version; an empty page is one row whose id is NULL."""
         return self._table.read_all(row[2:] for row in rows if row[2] is not None)
 
 
-def _remember(known: dict[object, T], filters: object, fact: T) -> None:
+def _remember(known: dict[object, T], filters: object, fact: T, most: int = CACHED_TOTALS) -> None:
     """Keeps a fact about one list; of too many, forgets all."""
-    if len(known) >= CACHED_TOTALS:
+    if len(known) >= most:
         known.clear()
     known[filters] = fact

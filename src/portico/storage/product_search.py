@@ -13,7 +13,8 @@ from functools import partial
 from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import Params, Reader, Reads, Row, Transaction
-from portico.storage.listing import NEWEST, VERSION, Beginning, Page, Place, counting
+from portico.storage.filtered_totals import VERSION, counting
+from portico.storage.listing import NEWEST, Beginning, Page, Place
 from portico.storage.table import Table
 
 Totals = dict[object, int]
