@@ -1,4 +1,4 @@
-"""The Fastify application beside this file: its database from the catalogue, and its start."""
+"""The Fastify applications beside this file: their databases of the catalogue, their start."""
 
 import hashlib
 import secrets
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import asyncpg
 from bench import catalog
 from bench.servers import Address, Running, free_port, running
 
@@ -21,6 +22,43 @@ INSERT INTO products (name, description, category, price, currency, stock_quanti
 VALUES (:name, :description, :category, :units, :currency, :stock_quantity, :status, '[]', '{}',
     :now, :now)
 """
+
+# As `schema.sql` has it. A trigger keeps the totals.
+_STORES_SCHEMA = """
+CREATE TABLE products (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name TEXT NOT NULL,
+    description TEXT NOT NULL,
+    category TEXT NOT NULL,
+    price BIGINT NOT NULL,
+    currency TEXT NOT NULL,
+    stock_quantity BIGINT NOT NULL,
+    status TEXT NOT NULL,
+    images TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL
+);
+CREATE INDEX products_by_status ON products (status, id);
+CREATE TABLE totals (status TEXT PRIMARY KEY, total BIGINT NOT NULL);
+CREATE FUNCTION product_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO totals AS t SELECT status, count(*) FROM added GROUP BY status
+    ON CONFLICT (status) DO UPDATE SET total = t.total + excluded.total;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER product_added AFTER INSERT ON products REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION product_added();
+CREATE TABLE api_keys (
+    key_hash BYTEA PRIMARY KEY,
+    account_id BIGINT NOT NULL,
+    scopes TEXT NOT NULL,
+    per_minute BIGINT NOT NULL,
+    per_day BIGINT NOT NULL,
+    expires_at BIGINT
+);
+"""
+_COLUMNS = ("name", "description", "category", "price", "currency", "stock_quantity", "status")
 
 
 def prepare(database: Path, count: int) -> str:
@@ -54,4 +92,41 @@ def serving(
     name = f"Fastify {'TLS' if certificate else 'plain'}"
     environment = {"NODE_ENV": "production"}
     with running(name, argv, address, probe="/v1/products/1", log=log, env=environment) as server:
+        yield server
+
+
+async def prepare_stores(url: str, count: int) -> str:
+    """Fills an empty PostgreSQL database with the catalogue of `count`; the API key that opens
+    it."""
+    key = secrets.token_urlsafe(40)
+    now = time.time_ns() // 1_000_000
+    connection = await asyncpg.connect(url)
+    await connection.execute(_STORES_SCHEMA)
+    rows = [
+        [
+            *map({**product, "price": round(product["price"] * 10_000)}.get, _COLUMNS),
+            "[]",
+            "{}",
+            now,
+            now,
+        ]
+        for product in catalog.products(count)
+    ]
+    columns = [*_COLUMNS, "images", "metadata", "created_at", "updated_at"]
+    await connection.copy_records_to_table("products", records=rows, columns=columns)
+    digest = hashlib.sha256(key.encode()).digest()
+    values = (digest, 1, SCOPES, PER_MINUTE, PER_DAY, None)
+    await connection.copy_records_to_table("api_keys", records=[values])
+    await connection.execute("VACUUM ANALYZE")
+    await connection.close()
+    return key
+
+
+@contextmanager
+def serving_stores(url: str, redis_url: str, key: str, log: Path) -> Iterator[Running]:
+    """The application on PostgreSQL and Redis, plain as behind a proxy."""
+    address = Address(free_port(), tls=False, headers={"Authorization": f"Bearer {key}"})
+    argv = ["node", str(HERE / "stores.js"), str(address.port)]
+    stores = {"DATABASE_URL": url, "REDIS_URL": redis_url, "NODE_ENV": "production"}
+    with running("Fastify", argv, address, probe="/v1/products/1", log=log, env=stores) as server:
         yield server

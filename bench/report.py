@@ -141,7 +141,7 @@ def _versions() -> dict[str, str]:
     found["pocketbase"] = _said(
         shutil.which("pocketbase", path=str(Path(sys.executable).parent)) or "", "--version"
     )
-    for name in ("fastify", "better-sqlite3"):
+    for name in ("fastify", "better-sqlite3", "pg", "ioredis"):
         installed = Path(__file__).parent / "fastify" / "node_modules" / name / "package.json"
         if installed.exists():
             found[name] = json.loads(installed.read_text())["version"]

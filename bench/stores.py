@@ -1,5 +1,5 @@
-"""A row of what capacity is reckoned with: what a request costs Portico, PostgreSQL and Redis, and
-how many bytes a row of each kind takes with its indexes."""
+"""Portico on PostgreSQL and Redis: beside Fastify on the same, and what capacity is reckoned with,
+which is what a request costs each party, and how many bytes a row of each kind takes."""
 
 import asyncio
 import contextlib
@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 import asyncpg
-from bench import catalog, portico, postgres
+from bench import catalog, fastify_app, portico, postgres
 from bench.load import Request, wrk
 from bench.servers import BenchError, Running, cpu_seconds, free_port, on_server_cpu, stop
-from bench.workshop import Workshop
+from bench.workshop import Job, Workshop, check_answer
 from valkey import Valkey
 from valkey.exceptions import ValkeyError
 
@@ -55,11 +55,27 @@ def stores(shop: Workshop) -> None:
         address = f"redis://127.0.0.1:{counters.get_connection_kwargs()['port']}/0"
         data = replace(data, environment={**data.environment, "PORTICO_VALKEY_URL": address})
         with portico.serving(data, shop.log, tls_on=False) as server:
+            _beside_fastify(shop, server, url, address)
             shop.say("stores: accounts, keys, writes")
             _fill(server)
             _note_rows(shop, url)
             _note_requests(shop, server, url, counters)
             _note_callers(shop, server, counters)
+
+
+def _beside_fastify(shop: Workshop, server: Running, url: str, redis_url: str) -> None:
+    """GET and list of the same catalogue, in another database of the same stores."""
+    theirs = asyncio.run(_another_database(url))
+    key = asyncio.run(fastify_app.prepare_stores(theirs, PRODUCTS))
+    with fastify_app.serving_stores(theirs, redis_url, key, shop.fresh("fastify-log")) as fastify:
+        jobs = []
+        for name in ("GET", "list"):
+            for one in (server, fastify):
+                check_answer(one, portico.FIRST_PAGE, b'"total_items":%d' % PRODUCTS)
+                jobs.append(Job(f"{name}: {one.name}, stores", one, REQUESTS[name]))
+        get, get_theirs, list_, list_theirs = shop.interleave("stores", jobs)
+    shop.ratio("stores", "GET: Portico ÷ Fastify, both on stores, plain", get, get_theirs, 1.1)
+    shop.ratio("stores", "list: Portico ÷ Fastify, both on stores, plain", list_, list_theirs)
 
 
 def _note_requests(shop: Workshop, server: Running, url: str, counters: Any) -> None:
@@ -143,6 +159,14 @@ async def _bytes_a_row(url: str) -> dict[str, float]:
         found[kind] = sum(sizes) / rows
     await connection.close()
     return found
+
+
+async def _another_database(url: str) -> str:
+    """The address of a new database of the same server."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("CREATE DATABASE fastify")
+    await connection.close()
+    return url.removesuffix("/postgres") + "/fastify"
 
 
 async def _written(url: str) -> int:
