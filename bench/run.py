@@ -1,6 +1,6 @@
 """Portico beside a bare server, Fastify and PocketBase: rows, floors, verdicts.
 
-    script/bench [--rounds N] [--seconds N] [--only ROW]… [--json FILE] [--dir DIR]
+    script/bench [--rounds N] [--seconds N] [--only ROW]… [--huge] [--json FILE] [--dir DIR]
 
 One core for the server, one for the load. Ends with 0 when every floor is met, with 1 otherwise.
 """
@@ -19,6 +19,7 @@ from bench import (
     client_library,
     events,
     footprint,
+    growth,
     kept,
     latency,
     signing_in,
@@ -54,6 +55,12 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "view": views.view,
     "stores": stores.stores,
 }
+HUGE: dict[str, Callable[[Workshop], None]] = {
+    "huge": growth.products,
+    "growth": growth.entries,
+}
+"""Rows that are measured only where they are asked for: they take half an hour and 60 GB."""
+
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 OPEN_FILES = 8192
 BUSY_MACHINE = 0.5
@@ -66,8 +73,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4, help="interleaved rounds (default 4)")
     parser.add_argument("--seconds", type=int, default=5, help="of one run (default 5)")
     parser.add_argument(
-        "--only", action="append", choices=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}"
+        "--only",
+        action="append",
+        choices=[*ROWS, *HUGE],
+        metavar="ROW",
+        help=f"of {', '.join([*ROWS, *HUGE])}; the last two by this or --huge alone",
     )
+    parser.add_argument("--huge", action="store_true", help=f"also {' and '.join(HUGE)}")
     parser.add_argument("--json", type=Path, default=RESULTS, help="where the figures are written")
     parser.add_argument(
         "--dir",
@@ -108,9 +120,10 @@ def main() -> int:
         shop = Workshop(Path(directory), report, open_)
         if report.load_average > BUSY_MACHINE:
             shop.say(f"this machine is busy (load {report.load_average:.2f}): trust ratios only")
-        for row in given.only or ROWS:
+        rows = {**ROWS, **HUGE}
+        for row in given.only or (rows if given.huge else ROWS):
             try:
-                ROWS[row](shop)
+                rows[row](shop)
             except BenchError as error:
                 shop.missing(row, "not measured", error)
             except KeyboardInterrupt:
