@@ -64,6 +64,10 @@ CUT_OFF = """() => {
 """Looks at both themes at once. Code, and the addresses in a list of deliveries, may be longer than
 their place."""
 
+HTMX_THERE = """new Promise(there => {
+    const look = () => window.htmx ? there() : requestAnimationFrame(look);
+    look();
+})"""
 WIDTHS = (1280, 1920, 1024, 768, 390)
 WIDE = (1280, 900)
 PHONE = (390, 844)
@@ -215,6 +219,11 @@ class Desk:
         )
         context.set_default_timeout(PATIENCE_MILLISECONDS)
         return context
+
+
+async def htmx_there(page: Page) -> None:
+    """Waits for what a page fetches once it has been painted."""
+    await page.evaluate(HTMX_THERE)
 
 
 async def faults(page: Page, *parts: str, rules: Sequence[str] = ()) -> list[str]:

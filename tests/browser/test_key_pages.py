@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Page, expect
 
-from browser.looking import Desk, Person
+from browser.looking import Desk, Person, htmx_there
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -103,6 +103,8 @@ async def test_a_key_is_revoked_after_one_more_question(
         await page.goto("keys")
         key = await create(page, name)
         await page.goto("keys")
+        if script:
+            await htmx_there(page)
         await page.get_by_role("row", name=name).get_by_role("link", name="Revoke").click()
         await expect(page.get_by_role("heading", name=f"Revoke {name}?")).to_be_visible()
         assert await page.get_by_role("dialog").count() == (1 if script else 0)

@@ -1,11 +1,12 @@
 """The catalogue in a browser: by keyboard alone, and without JavaScript."""
 
+import asyncio
 import secrets
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
-from browser.looking import PHONE, Desk
+from browser.looking import PHONE, Desk, htmx_there
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -47,6 +48,7 @@ async def test_products_are_found_while_one_types_and_archived_together_by_keybo
             assert caller.post("/v1/products", json=product).status_code == 201
     async with desk.looking(editor) as page:
         await page.goto("products")
+        await htmx_there(page)
         await expect(page.get_by_role("button", name="Archive")).to_be_hidden()
         await page.get_by_label("Name or description").press_sequentially(word)
         await expect(page.locator("#count")).to_have_text("3 products")
@@ -69,8 +71,41 @@ async def test_what_is_found_while_one_types_is_counted_and_has_its_pages(desk: 
             assert caller.post("/v1/products", json=product).status_code == 201
     async with desk.looking(desk.person("viewer")) as page:
         await page.goto("products")
+        await htmx_there(page)
         await page.get_by_label("Name or description").press_sequentially(word)
         await expect(page.locator("#count")).to_have_text("26 products, page 1 of 2")
         await page.get_by_role("link", name="Next").click()
         await expect(page.locator("tbody tr")).to_have_count(1)
         await expect(page.locator("#count")).to_have_text("26 products, page 2 of 2")
+
+
+async def test_what_is_typed_before_htmx_is_there_is_looked_for_once_it_is(desk: Desk) -> None:
+    word = f"w{secrets.token_hex(4)}"
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        product = {"name": word, "category": "light", "price": 1}
+        assert caller.post("/v1/products", json=product).status_code == 201
+    held: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
+    async with desk.looking(desk.person("viewer")) as page:
+        await page.route("**/*-htmx.js", lambda route: held.set_result(route))
+        await page.goto("products")
+        script = await held
+        await page.get_by_label("Name or description").fill(word)
+        await page.evaluate("document.kept = true")
+        await script.continue_()
+        await expect(page.locator("#count")).to_have_text("1 product")
+        assert await page.evaluate("document.kept")  # found without a new page
+        await page.unroute_all()
+
+
+async def test_a_page_has_loaded_before_htmx_is_asked_for(desk: Desk) -> None:
+    async with desk.looking(desk.person("viewer")) as page:
+        await page.goto("products")
+        await htmx_there(page)
+        loaded, asked = await page.evaluate(
+            """[
+                performance.getEntriesByType("navigation")[0].loadEventEnd,
+                performance.getEntriesByType("resource")
+                    .find(({ name }) => name.endsWith("-htmx.js")).startTime,
+            ]"""
+        )
+        assert asked > loaded

@@ -1,6 +1,29 @@
 /* What pages do beyond plain HTML: copy, choose dates, and ask in a dialog. All of it works without. */
 "use strict";
 
+// htmx is fetched once the page has been painted, since it takes as long as to lay a page out. What somebody
+// has typed or chosen by then is looked for as soon as it is there.
+const { htmx: address } = document.currentScript.dataset;
+let begun;
+const begin = ({ target }) => (begun ??= target.closest(".filters[hx-get]"));
+function fetchHtmx() {
+  const script = document.createElement("script");
+  script.src = address;
+  script.addEventListener("load", () => {
+    document.removeEventListener("input", begin);
+    begun?.requestSubmit();
+  });
+  document.head.append(script);
+}
+function oncePainted(does) {
+  const seen = (_, observer) => (observer.disconnect(), does());
+  new PerformanceObserver(seen).observe({ type: "paint", buffered: true });
+}
+if (address) {
+  document.addEventListener("input", begin);
+  addEventListener("load", () => oncePainted(fetchHtmx));
+}
+
 // A secret is copied by a button that shows only where that can work.
 function offerCopies() {
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
@@ -51,10 +74,12 @@ for (const comes of ["pointerover", "focusin"]) {
   });
 }
 
-document.addEventListener("DOMContentLoaded", () => {
+function offer() {
   offerCopies();
   offerAll();
-});
+}
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", offer);
+else offer();
 
 // What signing out, or the end of the session, has left in the browser's memory is not shown again.
 window.addEventListener("pageshow", (event) => {
