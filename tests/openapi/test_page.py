@@ -137,6 +137,13 @@ def test_it_loads_and_links_nothing_of_another_host(pages: dict[str, Reading]) -
         assert not re.search(r"url\(|@import", style.read_text())
 
 
+def test_text_has_two_weights() -> None:
+    used = set()
+    for style in STATIC.glob("*.css"):
+        used |= set(re.findall(r"font(?:-weight)?: (\d+|bold\w*)\b[; ]", style.read_text()))
+    assert used == {"400", "600"}
+
+
 def test_every_link_to_a_page_or_into_one_leads_somewhere(pages: dict[str, Reading]) -> None:
     walked = set()
     for address, shown in pages.items():
