@@ -212,10 +212,12 @@ class PostgresServer(Server):
         """Makes a standby a primary."""
         self._run("pg_ctl", "promote", "-D", "data", "--no-wait")
 
-    def fresh_database(self) -> str:
-        """The address of a new and empty database."""
+    def fresh_database(self, template: str | None = None) -> str:
+        """The address of a new database: an empty one, or a copy of the one at the address
+        `template`, which nobody may use meanwhile."""
         name = f"fresh_{next(self._numbers)}"
-        self._run("createdb", name)
+        copied = ["--template", template.rpartition("/")[2]] if template else []
+        self._run("createdb", *copied, name)
         return self.url.removesuffix("postgres") + name
 
     def _command(self) -> list[str]:

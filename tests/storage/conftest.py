@@ -1,4 +1,4 @@
-"""Databases of both engines, empty."""
+"""Open databases of both engines, with this program's tables and without."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,14 +10,28 @@ from portico.storage.database import Database
 from portico.storage.migrate import migrate
 from portico.storage.postgres import PostgresDatabase
 from portico.storage.sqlite import SqliteDatabase
+from servers import PostgresServer
+
+
+@pytest.fixture(scope="session")
+async def migrated(postgres: PostgresServer) -> str:
+    """The address of a PostgreSQL database with this program's tables, which takes longer to make
+    than to copy."""
+    url = postgres.fresh_database()
+    database = PostgresDatabase(url, "test")
+    await database.open()
+    await migrate(database, FakeClock())
+    await database.close()
+    return url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def another(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
-    """Makes one more object for the same, at first empty, database: another process has one."""
+    """Makes one more object for the same database: another process has one."""
     if request.param == "sqlite":
         return lambda: SqliteDatabase(tmp_path / "test.db")
-    url = request.getfixturevalue("postgres").fresh_database()
+    migrated = request.getfixturevalue("migrated")
+    url = request.getfixturevalue("postgres").fresh_database(migrated)
     return lambda: PostgresDatabase(url, "test")
 
 

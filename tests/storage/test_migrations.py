@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from driving import NOON, FakeClock
 from portico.storage.database import Database, Engine
 from portico.storage.migrate import Migration, MigrationError, migrate, pending, shipped
+from portico.storage.postgres import PostgresDatabase
+from portico.storage.sqlite import SqliteDatabase
 
 CLOCK = FakeClock()
 FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); INSERT INTO one VALUES (1);")
@@ -22,6 +25,15 @@ ALTER TABLE one ADD COLUMN b BIGINT;
 INSERT INTO one VALUES (0, 1), (0, 2), (0, 3), (0, 4);"""
 
 Another = Callable[[], Database]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def another(request: pytest.FixtureRequest, tmp_path: Path) -> Another:
+    """Makes one more object for the same, at first empty, database: another process has one."""
+    if request.param == "sqlite":
+        return lambda: SqliteDatabase(tmp_path / "test.db")
+    url = request.getfixturevalue("postgres").fresh_database()
+    return lambda: PostgresDatabase(url, "test")
 
 
 @pytest.fixture
