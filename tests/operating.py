@@ -5,7 +5,6 @@ import http.client
 import json
 import os
 import re
-import secrets
 import shutil
 import signal
 import socket
@@ -24,10 +23,15 @@ from urllib.parse import urlencode
 import apsw
 
 import forking
+import ports
 
 COMMAND = (sys.executable, "-m", "portico")
 PATIENCE_SECONDS = 60.0
 """How long anything may take that should happen at once, on a machine with much else to do."""
+
+
+SERVES = re.compile(r"^Portico serves\b.*\n", re.MULTILINE)
+"""What a server says once it does."""
 
 
 def until(true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_SECONDS) -> Any:
@@ -68,13 +72,9 @@ def lateness() -> Iterator[Lateness]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that the system hands out by itself, and none of
-    those that servers of stores have."""
-    while True:
-        port = secrets.choice(range(22_700, 30_000))
-        with socket.socket() as candidate, contextlib.suppress(OSError):
-            candidate.bind(("127.0.0.1", port))
-            return port
+    """A port of nobody else, below those that the system hands out by itself, and none of those
+    that servers of stores have."""
+    return ports.free_port(range(22_700, 30_000))
 
 
 @dataclass(frozen=True)
@@ -229,9 +229,16 @@ class Service:
         assert len(found) == 1
         return dict(found[0])
 
-    def wait_until_ready(self) -> None:
-        """Returns when it serves. Fails, with its log, where it ends instead."""
-        until(lambda: "Portico serves" in self.said or self.process.poll() is not None, "the start")
+    def wait_until_ready(self, seconds: float = PATIENCE_SECONDS) -> None:
+        """Returns when it serves. Fails, with its log, where it ends instead or takes longer."""
+        try:
+            until(
+                lambda: SERVES.search(self.said) or self.process.poll() is not None,
+                "the start",
+                seconds,
+            )
+        except AssertionError as late:
+            raise AssertionError(f"{late}:\n{self.said}{self.text}") from None
         assert self.process.poll() is None, self.text
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, float]:

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import ports
+
 READY_SECONDS = 30.0
 POSTGRES_AT_LEAST = 14
 
@@ -322,15 +324,10 @@ def _signal(processes: Iterable[int], number: signal.Signals) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, nor on the one 10,000 above it, where nodes of a cluster talk:
-    both below those that the system hands out by itself, so that a stopped server's port is still
-    free when it starts again."""
-    while True:
-        port = secrets.choice(range(20_000, 22_700))
-        with socket.socket() as candidate, socket.socket() as above, suppress(OSError):
-            candidate.bind(("127.0.0.1", port))
-            above.bind(("127.0.0.1", port + 10_000))
-            return port
+    """A port of nobody else, nor is the one 10,000 above it, where nodes of a cluster talk: both
+    below those that the system hands out by itself, so that a stopped server's port is still free
+    when it starts again."""
+    return ports.free_port(range(20_000, 22_700), 10_000)
 
 
 def postgres_binaries() -> tuple[Path, int]:

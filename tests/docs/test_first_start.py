@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from documents import ROOT, Document, document, settled
-from operating import free_port, until
+from operating import SERVES, free_port, until
 
 README = document("README.md")
 API = document("docs/api.md")
@@ -79,7 +79,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
         )
     try:
         until(
-            lambda: "Portico serves" in started.said or process.poll() is not None,
+            lambda: SERVES.search(started.said) or process.poll() is not None,
             "the start",
             SETUP_SECONDS,
         )

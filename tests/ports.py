@@ -1,0 +1,47 @@
+"""Ports of the loopback address, each given to one test alone."""
+
+import fcntl
+import secrets
+import socket
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+_given: set[int] = set()
+"""Those that this process has given already."""
+
+
+def free_port(among: range, *also: int) -> int:
+    """A port that nobody listens on, nor on those that are `also` as far above it. It is given to
+    nobody else while this process lives, by no other process either that has its temporary
+    directory."""
+    while True:
+        port = secrets.choice(among)
+        if _is_reserved(port) and all(_is_free(port + above) for above in (0, *also)):
+            return port
+
+
+def _is_reserved(port: int) -> bool:
+    """Whether it is ours from now on: by a lock on one byte, which ends with the process."""
+    if port in _given:
+        return False
+    with suppress(BlockingIOError):
+        fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        _given.add(port)
+        return True
+    return False
+
+
+@cache
+def _locks() -> IO[bytes]:
+    """What all processes lock: never closed, for that would end all locks of this one."""
+    return Path(tempfile.gettempdir(), "portico-test-ports").open("ab")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as candidate, suppress(OSError):
+        candidate.bind(("127.0.0.1", port))
+        return True
+    return False
