@@ -1,13 +1,13 @@
 """Ports of the loopback address, each given to one test alone."""
 
 import fcntl
+import os
 import secrets
 import socket
 import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO
 
 _given: set[int] = set()
 """Those that this process has given already."""
@@ -35,9 +35,10 @@ def _is_reserved(port: int) -> bool:
 
 
 @cache
-def _locks() -> IO[bytes]:
-    """What all processes lock: never closed, for that would end all locks of this one."""
-    return Path(tempfile.gettempdir(), "portico-test-ports").open("ab")
+def _locks() -> int:
+    """The file that all processes lock: never closed, for that would end all locks of this one."""
+    file = Path(tempfile.gettempdir(), "portico-test-ports")
+    return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _is_free(port: int) -> bool:
