@@ -81,25 +81,36 @@ class File:
         return Reply(200, self._bodies[coded], [*self._types[coded], *headers])
 
 
+class _Made:
+    """What serves a file, made when it is first asked for."""
+
+    __slots__ = ("_file", "_make")
+
+    def __init__(self, make: Callable[[], File]) -> None:
+        self._make = make
+        self._file: File | None = None
+
+    async def serve(self, request: Request) -> Reply:
+        if self._file is None:
+            self._file = self._make()
+        return self._file.reply(request)
+
+
 def file_route(name: str, make: Callable[[], File], sharing: Sharing = Sharing.LISTED) -> Route:
     """The route of what `make` makes, once, at a path below a mount."""
-    made = cache(make)
-
-    async def serve(request: Request) -> Reply:
-        return made().reply(request)
-
     return Route(
         method="GET",
         path=f"/{name}",
-        handler=serve,
+        handler=_Made(make).serve,
         access=Access.ANYONE,
         summary="A file",
         sharing=sharing,
     )
 
 
-def asset_routes(names: Sequence[str]) -> tuple[Route, ...]:
-    """The routes of these of `ASSETS`, at their `asset_path`."""
+@cache
+def asset_routes(names: tuple[str, ...]) -> tuple[Route, ...]:
+    """The routes of these of `ASSETS`, at their `asset_path`: the same for every mount."""
     return tuple(file_route(asset_path(name), partial(asset, name)) for name in names)
 
 
