@@ -128,6 +128,7 @@ def _serve(connection: socket.socket) -> None:
     for module in pkgutil.walk_packages(portico.__path__, "portico."):
         if module.name != "portico.__main__":
             importlib.import_module(module.name)
+    importlib.import_module("portico.cli.parsers.top").parser()  # made once for all commands
     gc.freeze()  # so that no collection copies it
     with selectors.DefaultSelector() as running:
         running.register(connection, selectors.EVENT_READ)

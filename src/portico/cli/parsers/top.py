@@ -2,6 +2,7 @@
 
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser
+from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
@@ -28,8 +29,9 @@ _NOUNS = (
 )
 
 
+@cache
 def parser() -> ArgumentParser:
-    """The parser of the whole command line; each command's `run` names its action."""
+    """The one parser of the whole command line; each command's `run` names its action."""
     top = ArgumentParser(
         prog="portico", description="A self-hosted API platform.", allow_abbrev=False
     )
