@@ -74,12 +74,8 @@ for (const comes of ["pointerover", "focusin"]) {
   });
 }
 
-function offer() {
-  offerCopies();
-  offerAll();
-}
-if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", offer);
-else offer();
+offerCopies();
+offerAll();
 
 // What signing out, or the end of the session, has left in the browser's memory is not shown again.
 window.addEventListener("pageshow", (event) => {
