@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from bench import portico
 from bench.portico import Prepared
@@ -44,6 +45,18 @@ CHANGES = 60
 
 _LOADED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 """Milliseconds from the address to the end of the event `load` (Navigation Timing)."""
+_PAINTED = """new Promise(told => new PerformanceObserver(list => {
+    for (const { name, startTime } of list.getEntries())
+        if (name === "first-contentful-paint") told(startTime);
+}).observe({ type: "paint", buffered: true }))"""
+"""Milliseconds from the address to the first frame with something of the page (Paint Timing)."""
+
+
+class Waited(NamedTuple):
+    """How long a page took, in milliseconds."""
+
+    loaded: float
+    painted: float
 
 
 def view(shop: Workshop) -> None:
@@ -51,6 +64,7 @@ def view(shop: Workshop) -> None:
     both cores. The dashboard is met in the tab in which one signed in, the reference in a new one.
 
     The dashboard in a new tab is told too: there Chromium starts a process for the opener policy.
+    So is the first paint, which may come before the load event or after it.
     """
     data = shop.portico_data(SMALL).copied(shop.fresh("portico-copy"))
     _add_requests(data)
@@ -64,7 +78,7 @@ def view(shop: Workshop) -> None:
 def _measure(shop: Workshop, browser: Browser, origin: str, cookie: str) -> None:
     in_tabs = {f"{path}, in a new tab": (path, None) for path in (EMPTY, *REFERENCE, *DASHBOARD)}
     views = in_tabs | {f"{path}, once signed in": (path, SIGN_IN) for path in DASHBOARD}
-    waits: dict[str, list[float]] = {name: [] for name in views}
+    waits: dict[str, list[Waited]] = {name: [] for name in views}
     times = 2 * shop.report.rounds + 1
     for turn in range(times + 1):
         shop.say(f"view: round {turn}/{times}" if turn else "view: warming up")
@@ -72,18 +86,22 @@ def _measure(shop: Workshop, browser: Browser, origin: str, cookie: str) -> None
             waited = _first_view(browser, origin, path, before, cookie)
             if turn:
                 waits[name].append(waited)
-    empty = statistics.median(waits[f"{EMPTY}, in a new tab"])
+    empty = statistics.median(one.loaded for one in waits[f"{EMPTY}, in a new tab"])
     for name, (path, before) in views.items():
-        found = waits[name]
+        found = [one.loaded for one in waits[name]]
         middle = statistics.median(found)
+        painted = statistics.median(one.painted for one in waits[name])
         bound = BOUND_MS if before or path in REFERENCE else None
-        note = f"(lowest {min(found):.0f} ms; {middle / empty:.1f} x {EMPTY})"
+        beside = f"{middle / empty:.1f} x {EMPTY}"
+        note = f"(lowest {min(found):.0f} ms; {beside}; painted {painted:.0f} ms)"
         what = f"{name}, to its load event, median"
         shop.report.findings.append(Finding("view", what, middle, "ms", at_most=bound, note=note))
 
 
-def _first_view(browser: Browser, origin: str, path: str, before: str | None, cookie: str) -> float:
-    """Milliseconds to the load event of `path`, in the tab that showed `before`, if anything."""
+def _first_view(
+    browser: Browser, origin: str, path: str, before: str | None, cookie: str
+) -> Waited:
+    """How long `path` takes in the tab that showed `before`, if anything."""
     name, _, value = cookie.partition("=")
     with browser.new_context() as context:  # with a cache and connections of its own
         page = context.new_page()
@@ -94,7 +112,7 @@ def _first_view(browser: Browser, origin: str, path: str, before: str | None, co
         answer = page.goto(f"{origin}{path}")
         if answer is None or answer.status != 200:
             raise BenchError(f"{path} answered {answer and answer.status} in the browser")
-        return float(page.evaluate(_LOADED))
+        return Waited(float(page.evaluate(_LOADED)), float(page.evaluate(_PAINTED)))
 
 
 def _add_requests(data: Prepared) -> None:
