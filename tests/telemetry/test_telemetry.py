@@ -5,6 +5,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from collecting import Collector, collecting, exported, exporting, trace, values
 from driving import Api, InProcess, settings_for
+from operating import free_port
 from pages.visiting import signed_in
 from portico.telemetry.sdk import Telemetry
 
@@ -112,6 +114,21 @@ async def test_a_disabled_sdk_exports_nothing_and_keeps_no_trace_of_a_change(
     assert not await api.live.db.all("SELECT id FROM events WHERE traceparent IS NOT NULL")
     await api.server.stop()
     assert not collector.resources
+
+
+async def test_spans_that_are_not_to_be_exported_are_passed_on_all_the_same(
+    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    logged = StringIO()
+    monkeypatch.setattr(sys, "stderr", logged)
+    api = Api(replace(settings_for(tmp_path, {}), log_requests=True))
+    await api.start()
+    await trace(api, collector.url)
+    await InProcess(api).exchange("GET", "/v1/users/1", [HOST, ("traceparent", TRACEPARENT)])
+    await api.stop()
+    assert (collector.spans, bool(collector.metrics)) == ([], True)
+    assert TRACE in logged.getvalue()
 
 
 async def test_an_answer_of_5xx_is_an_error(api: Api, collector: Collector) -> None:
@@ -235,6 +252,7 @@ def run(code: str, directory: Path, **variables: str) -> subprocess.CompletedPro
         capture_output=True,
         text=True,
         check=False,
+        timeout=60,
     )
 
 
@@ -263,6 +281,34 @@ def test_asking_for_it_without_the_extra_stops_the_start_with_one_line(tmp_path:
     assert done.returncode == 2, done.stderr
     assert "pip install 'portico[otel]'" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization Bearer c4n4ry"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20a,c4n4ry"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%0Ac4n4ry"),
+        ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "authorization=Bearer%20c4n4ry%E2%82%AC"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "10"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "-5"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "-3"),
+        ("OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER", "unknown"),
+    ],
+)
+def test_an_impossible_variable_stops_the_start_with_one_line(
+    tmp_path: Path, variable: str, value: str
+) -> None:
+    code = (
+        "import sys; from portico.cli.main import main; sys.argv[1:] = ['serve']; sys.exit(main())"
+    )
+    given = {"PORTICO_PORT": str(free_port()), variable: value}
+    done = run(code, tmp_path, PORTICO_OTLP_ENDPOINT="http://127.0.0.1:4318", **given)
+    assert done.returncode == 2, done.stderr
+    assert "OTEL_" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "c4n4ry" not in done.stderr
+    assert done.stdout == ""
 
 
 async def test_what_a_page_asks_of_the_api_is_part_of_its_trace(

@@ -82,7 +82,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
         if settings.tls_cert:
             _check_certificate(settings)
         if settings.otlp_endpoint:
-            _telemetry()
+            _telemetry().require_usable(settings.otlp_endpoint)
         migrates = not chosen.no_migrate
         facts = uvloop.run(prepare(settings, migrates=migrates))
         if facts is not None:
@@ -250,6 +250,8 @@ def _telemetry() -> "type[Telemetry]":
             "otlp_endpoint (PORTICO_OTLP_ENDPOINT) needs OpenTelemetry, which is not installed:"
             " pip install 'portico[otel]', or in a checkout --requirement requirements/otel.txt"
         ) from error
+    except ValueError as error:  # some variables are judged as soon as it is loaded
+        raise SettingError(f"the variables OTEL_… cannot be used: {error}") from error
     return Telemetry
 
 

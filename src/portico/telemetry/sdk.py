@@ -23,8 +23,10 @@ from prometheus_client.core import Metric
 from portico.domain.errors import Unavailable
 from portico.http.inside import Application
 from portico.jobs.sending import Sends
+from portico.settings import SettingError
 from portico.telemetry.metrics import metrics_data
 from portico.telemetry.tracing import Spans, TracedApplication, TracedSender
+from portico.telemetry.variables import metrics_period, require_headers, traces_wanted
 from portico.version import version
 
 FLUSH_SECONDS = 2.0
@@ -44,8 +46,15 @@ class Telemetry:
 
     def __init__(self, endpoint: str, instance: str) -> None:
         """`endpoint` is the collector's, without `/v1/…`; `instance` is a name that no other
-        process has."""
+        process has. Raises `SettingError` where an `OTEL_` variable is impossible."""
         _speak_seldom(logging.getLogger("opentelemetry"))
+        require_headers(os.environ)
+        try:
+            self._build(endpoint, instance)
+        except (ValueError, RuntimeError) as error:
+            raise SettingError(f"the variables OTEL_… cannot be used: {error}") from error
+
+    def _build(self, endpoint: str, instance: str) -> None:
         self._resource = (
             Resource.create({"service.name": "portico", "service.version": version()})
             .merge(OTELResourceDetector().detect())
@@ -57,11 +66,18 @@ class Telemetry:
         self._metrics = OTLPMetricExporter(f"{endpoint}/v1/metrics")
         self._metrics_arrive = True
         self._provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(self._spans))
+        if traces_wanted(os.environ):
+            self._provider.add_span_processor(BatchSpanProcessor(self._spans))
         self._tracer = self._provider.get_tracer("portico", version())
         self.spans = Spans()
-        self.metrics_period = _metrics_period(os.environ)
+        self.metrics_period = metrics_period(os.environ)
         """Seconds between two exports of metrics; None where they are not wanted."""
+
+    @classmethod
+    def require_usable(cls, endpoint: str) -> None:
+        """Raises `SettingError` where an `OTEL_` variable is impossible; leaves no thread."""
+        telemetry = cls(endpoint, "")
+        telemetry._provider.shutdown()
 
     def application(self, application: Application) -> Application:
         """It, each of whose requests is a span."""
@@ -132,15 +148,6 @@ def _speak_seldom(logger: logging.Logger) -> None:
     """The SDK tells of every batch, and several times, while the collector is away."""
     logger.propagate = False
     logger.handlers = [_Seldom()]
-
-
-def _metrics_period(environ: "os._Environ[str]") -> float | None:
-    """As the SDK's own reader of metrics would have it, which knows no histogram of another's."""
-    disabled = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    if disabled or environ.get("OTEL_METRICS_EXPORTER") == "none":
-        return None
-    given = environ.get("OTEL_METRIC_EXPORT_INTERVAL", "")
-    return max(int(given), 1) / 1000 if given.isascii() and given.isdigit() else 60.0
 
 
 def _apart(work: Callable[[], None]) -> "Future[None]":
