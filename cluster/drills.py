@@ -149,8 +149,8 @@ async def _recovers(url: str) -> bool:
 
 
 def drill(cluster: Cluster, names: Sequence[str], say: Say) -> bool:
-    """Runs the drills, prints what came of each, and returns whether nothing was lost, stored twice
-    or failed."""
+    """Runs the drills, prints what came of each, and returns whether nothing was lost, stored
+    twice, unseen by its writer, or failed."""
     load = Load(cluster.origin, cluster.authority, [cluster.key])
     done = []
     for name in names:
@@ -166,7 +166,8 @@ def drill(cluster: Cluster, names: Sequence[str], say: Say) -> bool:
             say(f"failed {times} times: {what}")
         done.append((str(function.__doc__), one))
     print(table(done))
-    return not any(one.tally.lost or one.tally.doubled or one.tally.failed for _, one in done)
+    wrong = ("lost", "doubled", "unseen", "failed")
+    return not any(getattr(one.tally, fault) for _, one in done for fault in wrong)
 
 
 HEAD = (
@@ -174,6 +175,7 @@ HEAD = (
     "requests",
     "lost",
     "twice",
+    "unseen",
     "failed",
     "503",
     "no read for",
@@ -189,7 +191,10 @@ def table(done: Sequence[tuple[str, Drill]]) -> str:
     rows = [HEAD, ("---",) + ("---:",) * (len(HEAD) - 1)]
     for what, one in done:
         tally = one.tally
-        counted = (tally.served, tally.lost, tally.doubled, tally.failed.total(), tally.refused)
+        counted = (
+            *(tally.served, tally.lost, tally.doubled, tally.unseen),
+            *(tally.failed.total(), tally.refused),
+        )
         lasted = (tally.reads.seconds, tally.writes.seconds, tally.slowest)
         after = (one.promotion, one.written)
         rows.append(

@@ -201,6 +201,7 @@ class Cluster:
         }
         return {
             "database_url": f"postgresql://portico:{password}@{places}/portico",
+            "database_read_url": f"postgresql://portico:{password}@{places}/portico",
             "valkey_url": self.counters.url,
             "secret_key_file": str(secret),
             "trusted_proxies": "127.0.0.1",

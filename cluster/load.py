@@ -54,6 +54,8 @@ class Tally:
     writes: Silence = field(default_factory=Silence)
     acknowledged: set[str] = field(default_factory=set)
     """Names of products that were answered with 201."""
+    unseen: int = 0
+    """Answers of 201 whose product was not in the list that the writer asked for next."""
     stored: Counter[str] = field(default_factory=Counter)
     """Names that are there afterwards, and how often."""
 
@@ -116,7 +118,8 @@ class Load:
     ) -> None:
         paths = itertools.cycle(READS)
         while not over.is_set():
-            if await self._ask(session, tally, "GET", next(paths), 200):
+            path, credential = next(paths), self._any_credential()
+            if await self._ask(session, tally, "GET", path, 200, credential=credential) is not None:
                 tally.reads.ends()
             await asyncio.sleep(PAUSE_SECONDS)
 
@@ -138,10 +141,14 @@ class Load:
         product = {"name": name, "description": "", "category": round_, "price": 1}
         key = {"Idempotency-Key": name}
         done = await self._ask(session, tally, "POST", "/v1/products", 201, product, key)
-        if done:
-            tally.acknowledged.add(name)
-            tally.writes.ends()
-        return done
+        if done is None:
+            return False
+        tally.acknowledged.add(name)
+        tally.writes.ends()
+        newest = f"/v1/products?status=draft&category={round_}"
+        shown = await self._ask(session, tally, "GET", newest, 200)
+        tally.unseen += shown is not None and name not in shown
+        return True
 
     async def _ask(
         self,
@@ -152,9 +159,11 @@ class Load:
         wanted: int,
         body: object = None,
         headers: dict[str, str] | None = None,
-    ) -> bool:
-        """Whether the answer has the wanted status."""
-        credential = self.credentials[0] if method == "POST" else self._any_credential()
+        credential: str | None = None,
+    ) -> str | None:
+        """The body of an answer that has the wanted status, else None. Without a `credential` it is
+        the writers' own."""
+        credential = credential or self.credentials[0]
         sent = {"Authorization": f"Bearer {credential}", **(headers or {})}
         begun = time.monotonic()
         try:
@@ -164,7 +173,7 @@ class Load:
                 said = await answer.text()
             if answer.status == wanted:
                 tally.served += 1
-                return True
+                return said
             if answer.status == 503 and "Retry-After" in answer.headers:
                 tally.refused += 1
             elif answer.status in (400, 422):
@@ -175,7 +184,7 @@ class Load:
             tally.failed[f"{type(error).__name__}: {error}"] += 1
         finally:
             tally.slowest = max(tally.slowest, time.monotonic() - begun)
-        return False
+        return None
 
     def _any_credential(self) -> str:
         return self.credentials[time.monotonic_ns() % len(self.credentials)]
