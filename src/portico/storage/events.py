@@ -43,8 +43,13 @@ _NEWEST = 2**63 - 1
 _LAST = """
 SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
 _REMOVED = "SELECT up_to FROM events_removed"
+AT_ONCE = 20_000
+"""Events that get their numbers by one statement, as the migrations have it."""
+
 # By the index of just these: to find any of them, PostgreSQL may read all events.
-_WAITING = "SELECT seq FROM events WHERE id IS NULL ORDER BY seq LIMIT 1"
+_WAITING = f"""
+SELECT count(*)
+FROM (SELECT FROM events WHERE id IS NULL ORDER BY seq LIMIT {AT_ONCE}) AS waiting"""
 _SETTLE = "SELECT settle_events()"
 _REMOVE = "DELETE FROM events WHERE id <= :up_to"
 _KEEP_BOUND = """
@@ -72,16 +77,21 @@ class Events:
     async def settle(self) -> None:
         """Gives all committed events their numbers, where they have none yet, and tells every
         process. PostgreSQL alone has such."""
-        # Most often there are none, and nobody needs to write.
-        if self._db.engine == "postgres" and await self._db.one(_WAITING) is not None:
-            async with self._db.transaction() as tx:
-                await tx.last(_SETTLE)
+        waiting = AT_ONCE if self._db.engine == "postgres" else 0
+        while waiting == AT_ONCE:
+            # Most often there are none, and nobody needs to write.
+            row = await self._db.one(_WAITING)
+            if waiting := row[0] if row else 0:
+                async with self._db.transaction() as tx:
+                    await tx.last(_SETTLE)
 
     async def settled_in(self, tx: Transaction) -> int:
         """The number of the newest event: all that was committed before has one, what is committed
         later gets a higher one."""
-        if self._db.engine == "postgres":
-            await tx.one(_SETTLE)
+        more = self._db.engine == "postgres"
+        while more:
+            row = await tx.one(_SETTLE)
+            more = bool(row and row[0])
         return await self._last(tx)
 
     async def last_id(self) -> int:
