@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from portico.domain.errors import Fault
 
@@ -24,7 +24,7 @@ Identifier = Annotated[
 ]
 
 
-class Pagination(msgspec.Struct, frozen=True, omit_defaults=True):
+class Pagination(msgspec.Struct, frozen=True):
     """Where a page stands in its list."""
 
     page: Annotated[int, Meta(ge=1, examples=[1])]
@@ -33,13 +33,16 @@ class Pagination(msgspec.Struct, frozen=True, omit_defaults=True):
         int, Meta(ge=0, description="Exact, but where `total_is_exact` is false.", examples=[1])
     ]
     total_pages: Annotated[int, Meta(ge=0, examples=[1])]
-    total_is_exact: Annotated[
-        bool,
-        Meta(
-            description="Only there where it is false: more than `total_items` fit the filters,"
-            " and pages behind `total_pages` are reached by the cursor in `Link`."
-        ),
-    ] = True
+    total_is_exact: (
+        Annotated[
+            bool,
+            Meta(
+                description="Only there where it is false: more than `total_items` fit the filters,"
+                " and pages behind `total_pages` are reached by the cursor in `Link`."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Single(msgspec.Struct, Generic[T], frozen=True):
@@ -81,7 +84,8 @@ encode = msgspec.json.Encoder().encode
 
 def listed(data: list[T], *, page: int, limit: int, total: int, exact: bool = True) -> Listed[T]:
     """`data` as one page of `total` items, or of more where that is not `exact`."""
-    return Listed(data, Pagination(page, limit, total, -(-total // limit), exact))
+    told = UNSET if exact else False
+    return Listed(data, Pagination(page, limit, total, -(-total // limit), told))
 
 
 _FRACTIONS = tuple(f".{rest:03d}Z" for rest in range(1000))

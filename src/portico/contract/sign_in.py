@@ -86,7 +86,7 @@ class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     locale: Annotated[str, Meta(examples=["en"])] | UnsetType = UNSET
     updated_at: Annotated[int, Meta(examples=[1_767_225_600])] | UnsetType = UNSET
     email: Annotated[str, Meta(examples=["ada@example.com"])] | UnsetType = UNSET
-    email_verified: bool | UnsetType = UNSET
+    email_verified: Annotated[bool, Meta(examples=[True])] | UnsetType = UNSET
 
 
 class PublicKey(msgspec.Struct, frozen=True):

@@ -96,7 +96,13 @@ def example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     if schema["type"] == "array":
         return [example(schema["items"], schemas)]
     if schema["type"] == "object":
-        return {name: example(item, schemas) for name, item in schema["properties"].items()}
+        always = schema.get("required", ())
+        return {
+            name: example(item, schemas)
+            for name, item in schema["properties"].items()
+            # A truth that may be missing, and has no example, is there to say what is seldom so.
+            if name in always or item.get("type") != "boolean" or "examples" in item
+        }
     if schema["type"] == "boolean":
         return True
     raise ValueError(f"a {schema['type']} has no example: {schema}")

@@ -60,3 +60,7 @@ export const own: keyof paths = "/products/{id}";
 export const beside: keyof AuthPaths = "/token";
 // @ts-expect-error that is the authorization server's
 export const strange: keyof paths = "/token";
+
+// Most answers do without what says that a total is not exact.
+type Pages = Answer<operations["list_products"], 200>["pagination"];
+export const seldom: undefined extends Pages["total_is_exact"] ? true : false = true;

@@ -1121,11 +1121,8 @@ export interface components {
             total_items: number;
             /** @example 1 */
             total_pages: number;
-            /**
-             * @description Only there where it is false: more than `total_items` fit the filters, and pages behind `total_pages` are reached by the cursor in `Link`.
-             * @default true
-             */
-            total_is_exact: boolean;
+            /** @description Only there where it is false: more than `total_items` fit the filters, and pages behind `total_pages` are reached by the cursor in `Link`. */
+            total_is_exact?: boolean;
         };
         /** @description Which webhook is tested. */
         PingBody: {
@@ -1945,8 +1942,7 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1,
-                     *         "total_is_exact": true
+                     *         "total_pages": 1
                      *       }
                      *     }
                      */
@@ -2445,8 +2441,7 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1,
-                     *         "total_is_exact": true
+                     *         "total_pages": 1
                      *       }
                      *     }
                      */
@@ -2829,8 +2824,7 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1,
-                     *         "total_is_exact": true
+                     *         "total_pages": 1
                      *       }
                      *     }
                      */
@@ -3396,8 +3390,7 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1,
-                     *         "total_is_exact": true
+                     *         "total_pages": 1
                      *       }
                      *     }
                      */
@@ -3854,8 +3847,7 @@ export interface operations {
                      *         "page": 1,
                      *         "limit": 25,
                      *         "total_items": 1,
-                     *         "total_pages": 1,
-                     *         "total_is_exact": true
+                     *         "total_pages": 1
                      *       }
                      *     }
                      */

@@ -407,6 +407,7 @@ export interface components {
             updated_at?: number;
             /** @example ada@example.com */
             email?: string;
+            /** @example true */
             email_verified?: boolean;
         };
     };
