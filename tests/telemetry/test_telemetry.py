@@ -131,6 +131,18 @@ async def test_spans_that_are_not_to_be_exported_are_passed_on_all_the_same(
     assert TRACE in logged.getvalue()
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [("traceparent", "0" * 600), ("tracestate", "=,;")],
+)
+async def test_what_a_caller_sends_is_no_line_of_the_log(
+    api: Api, caplog: pytest.LogCaptureFixture, sent: tuple[str, str]
+) -> None:
+    await InProcess(api).exchange("GET", "/v1/users/1", [HOST, ("traceparent", TRACEPARENT), sent])
+    await InProcess(api).exchange("GET", "/v1/users/1", [HOST, sent])
+    assert [one.getMessage() for one in caplog.records if "silent" in one.getMessage()] == []
+
+
 async def test_an_answer_of_5xx_is_an_error(api: Api, collector: Collector) -> None:
     api.server.pipeline.is_behind = True
     assert (await InProcess(api).exchange("GET", "/v1/users/1", [HOST])).status_code == 503

@@ -145,9 +145,12 @@ class _Seldom(logging.Handler):
 
 
 def _speak_seldom(logger: logging.Logger) -> None:
-    """The SDK tells of every batch, and several times, while the collector is away."""
+    """The SDK tells of every batch, and several times, while the collector is away; what it tells
+    of a caller's header fields would take the place of that."""
     logger.propagate = False
     logger.handlers = [_Seldom()]
+    for what_callers_send in ("span", "propagation"):
+        logger.getChild(f"trace.{what_callers_send}").setLevel(logging.ERROR)
 
 
 def _apart(work: Callable[[], None]) -> "Future[None]":
