@@ -281,3 +281,28 @@ async def test_a_connection_that_nobody_uses_leaves_its_place_to_others(
                 else:
                     break
         await other.close()
+
+
+REFUSED_READ = """
+ALTER TABLE notices RENAME TO kept;
+CREATE FUNCTION refused() RETURNS BIGINT LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'canceling statement due to conflict with recovery' USING ERRCODE = '40001';
+END $$;
+CREATE VIEW notices AS SELECT refused() AS number"""
+READ_AGAIN = "DROP VIEW notices; ALTER TABLE kept RENAME TO notices"
+
+
+async def test_a_server_that_refuses_to_tell_the_number_of_notices_is_asked_again(url: str) -> None:
+    database = PostgresDatabase(url, "public")
+    await database.open()
+    await until_listening(database)
+    administrator = await asyncpg.connect(url)
+    await administrator.execute(REFUSED_READ)
+    async with asyncio.timeout(20):
+        while database.listening():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await administrator.execute(READ_AGAIN)
+    await until_listening(database)
+    await administrator.close()
+    await database.close()

@@ -10,7 +10,15 @@ import asyncpg
 
 from portico.domain.errors import Unavailable
 from portico.storage.bell import Bell
-from portico.storage.database import Engine, PoolUse, Reader, Reads, ReplicaState, Transaction
+from portico.storage.database import (
+    Contended,
+    Engine,
+    PoolUse,
+    Reader,
+    Reads,
+    ReplicaState,
+    Transaction,
+)
 from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notices
 from portico.storage.parts import Part
 from portico.storage.positions import MemoryPositions, Positions
@@ -223,7 +231,7 @@ class PostgresDatabase:
         so an address for notices that leads to another database is found out."""
         while True:
             pause = CHECK_SECONDS
-            with suppress(Unavailable, asyncpg.PostgresError):  # as before the first migration
+            with suppress(Unavailable, Contended, asyncpg.PostgresError):  # as before any migration
                 check = self._notices.begin()
                 row = await self._checks.one(NUMBER)
                 if not self._notices.end(check, row[0] if row else 0):
