@@ -3,11 +3,11 @@
 import json
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api, Caller, InProcess, refused
@@ -195,6 +195,7 @@ async def test_any_string_as_a_query(api: Api, path: str, query: str) -> None:
     rest=st.one_of(ASCII, ANY_TEXT.map(lambda text: quote(text.encode("utf-8", "surrogatepass")))),
 )
 async def test_any_string_as_a_path(api: Api, method: str, start: str, rest: str) -> None:
+    assume(not unquote(rest).strip("/").isdecimal())  # which may be somebody's id
     caller = await api.caller("admin")
     rest = rest.replace("?", "%3f").replace("#", "%23")
     headers = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
