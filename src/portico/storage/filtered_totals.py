@@ -3,7 +3,6 @@
 Each is told in the same statement as a page, hence of the same snapshot.
 """
 
-from array import array
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -52,8 +51,8 @@ SELECT json_build_object('server', {_SERVER}, 'since', {_SINCE}, 'counts', (
         SELECT id / {BLOCK} AS block, count(*) AS total FROM {{table}} WHERE {{where}} GROUP BY 1
     ) AS blocks))::text"""
 
-# The row of a block has been written since, if the transaction that did is no older. The numbers of
-# transactions are used again after four thousand million; before that, all is counted.
+# The row of a block has been written since, if the transaction that wrote it is no older. Their
+# numbers are used again after four thousand million: long before, all is counted.
 _TOUCHED = f"""
 WITH known AS MATERIALIZED (
     SELECT version, since FROM json_to_recordset(CAST(CAST(:known AS TEXT) AS JSON))
@@ -80,7 +79,7 @@ class _State(NamedTuple):
     number: int
     version: int
     since: int
-    blocks: "array[int]"
+    blocks: Mapping[int, int]
 
 
 class Total(NamedTuple):
@@ -183,7 +182,7 @@ class BlockTotals:
     def counted(self, row: Row, last: Total | None) -> Total:
         """See `Totals`."""
         told = msgspec.json.decode(row[0], type=_Told)
-        return _total(told, row[1], last, 0, array("i"))
+        return _total(told, row[1], last, 0, {})
 
     def check(self, where: str, last: Total) -> tuple[str, Params]:
         """See `Totals`."""
@@ -199,7 +198,7 @@ class BlockTotals:
         if told.touched is None or told.touched > TOUCHED:
             return None
         state = last.states[told.server]
-        return _total(told, row[1], last, state.number, state.blocks[:])
+        return _total(told, row[1], last, state.number, dict(state.blocks))
 
     @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the process
     def _check(self, where: str) -> str:
@@ -211,13 +210,12 @@ class BlockTotals:
 
 
 def _total(
-    told: _Told, version: int, last: Total | None, number: int, blocks: "array[int]"
+    told: _Told, version: int, last: Total | None, number: int, blocks: dict[int, int]
 ) -> Total:
     """The last total, but for what is told of one server: where there were so many in these blocks,
     what it tells of some of them is newer."""
     for block, count in told.counts or ():
-        blocks.extend([0] * (block + 1 - len(blocks)))
-        number += count - blocks[block]
+        number += count - blocks.get(block, 0)
         blocks[block] = count
     others = [] if last is None else [one for one in last.states.items() if one[0] != told.server]
     states = dict(others[1 - SERVERS :])

@@ -37,8 +37,8 @@ RECENT = 20_000
 """A page of a filter that more rows fit than that is looked for among so many of the newest ids."""
 
 CACHED_TOTALS = 1_000
-CACHED_BLOCKS = 1_000_000
-"""The totals of filters that are kept, and those of their blocks, of four bytes each."""
+CACHED_BLOCKS = 200_000
+"""The totals of filters that are kept, and those of their blocks, of some 100 bytes each."""
 
 
 Place = tuple[str | int, ...]
