@@ -15,6 +15,8 @@ from portico.storage.postgres import (
     WRITE_CONNECTIONS,
     PostgresDatabase,
 )
+from portico.storage.postgres_hosts import Hosts
+from portico.storage.postgres_pool import Pool
 from servers import PostgresServer
 
 WAITING = 3
@@ -254,6 +256,45 @@ async def test_who_finds_none_at_all_waits_until_another_process_leaves_its_own(
                 await asyncio.sleep(0.01)
         await other.close()
         await asyncio.gather(*writes)
+
+
+@asynccontextmanager
+async def one_connection(url: str, role: str) -> AsyncIterator[tuple[Pool, asyncpg.Connection]]:
+    """A pool of several whose role may have one, for now, and somebody who may change that."""
+    administrator = await asyncpg.connect(url)
+    await administrator.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}' CONNECTION LIMIT 1")
+    theirs = url.replace(url.partition("//")[2].rpartition("@")[0], f"{role}:{role}")
+    settings = {"search_path": "public"}
+    pool = Pool(Hosts(theirs, settings, {}), settings, 4, 60.0)
+    yield pool, administrator
+    await pool.close()
+    await administrator.close()
+
+
+async def asked(pool: Pool) -> object:
+    async with pool.connection() as connection:
+        return await connection.fetchval("SELECT 1")
+
+
+async def test_what_was_given_back_while_the_server_refused_another_is_used(url: str) -> None:
+    async with one_connection(url, "one_given_back") as (pool, _), asyncio.timeout(20):
+        async with pool.connection():
+            caller = asyncio.create_task(asked(pool))
+            await asyncio.sleep(0)  # it asks the server
+        assert await caller == 1
+
+
+async def test_who_waits_gets_a_place_that_the_server_has_again(url: str) -> None:
+    async with (
+        one_connection(url, "one_for_now") as (pool, administrator),
+        asyncio.timeout(20),
+        pool.connection(),
+    ):
+        caller = asyncio.create_task(asked(pool))
+        while not pool._full_until:  # noqa: ASYNC110, SLF001 - nobody else tells of a refusal
+            await asyncio.sleep(0.01)
+        await administrator.execute("ALTER ROLE one_for_now CONNECTION LIMIT 10")
+        assert await caller == 1
 
 
 async def test_who_waits_for_a_place_in_vain_is_told_what_is_short(

@@ -117,8 +117,7 @@ class Pool:
                 self._release(connection)
 
     async def _acquire(self) -> Any:
-        if self._closed is not None:
-            raise asyncpg.InterfaceError("the pool is closed")
+        self._require_open()
         connection = None
         while self._idle and connection is None:
             connection = self._living(self._idle.pop()[0])
@@ -136,11 +135,13 @@ class Pool:
         try:
             async with asyncio.timeout(self._patience):
                 while connection is None:
-                    if self._open < (1 if self._is_full() else self._size):
+                    if self._idle:  # given back while the server was asked for another
+                        connection = self._living(self._idle.pop()[0])
+                    elif self._open < (1 if self._is_full() else self._size):
                         self._open += 1
-                    elif (connection := await self._next()) is not None:
-                        break
-                    connection = await self._connect()
+                        connection = await self._connect()
+                    else:
+                        connection = await self._next() or await self._connect()
         except TimeoutError as error:
             if self._is_full():
                 raise asyncpg.TooManyConnectionsError("the server takes no more") from error
@@ -157,16 +158,31 @@ class Pool:
         loop = asyncio.get_running_loop()
         try:
             while True:
-                with suppress(asyncpg.TooManyConnectionsError):
-                    return await self._hosts.connect()
-                self._full_until = loop.time() + FULL_SECONDS
-                if self._open > 1:
-                    self._open -= 1  # nobody is told, who would ask in turn
-                    return None
-                await asyncio.sleep(FULL_SECONDS)
+                self._require_open()
+                try:
+                    connection = await self._hosts.connect()
+                except asyncpg.TooManyConnectionsError:
+                    self._full_until = loop.time() + FULL_SECONDS
+                    if self._open > 1:
+                        self._open -= 1  # nobody is told yet, who would ask in turn
+                        loop.call_later(FULL_SECONDS, self._offer)
+                        return None
+                    await asyncio.sleep(FULL_SECONDS)
+                else:
+                    self._offer()
+                    return connection
         except BaseException:
             self._lose()
             raise
+
+    def _offer(self) -> None:
+        """Lets the first who waits, if anybody does, open a connection that there may be."""
+        if self._open < self._size and self._hand(None):
+            self._open += 1
+
+    def _require_open(self) -> None:
+        if self._closed is not None:
+            raise asyncpg.InterfaceError("the pool is closed")
 
     def _is_full(self) -> bool:
         return asyncio.get_running_loop().time() < self._full_until
