@@ -12,6 +12,7 @@ from portico.domain.products import STATUSES
 from portico.storage.database import Database
 from portico.storage.filtered_totals import BLOCK, TOUCHED
 from portico.storage.products import ProductFilter, Products
+from storage.recording import recorded
 
 COUNT = 600
 STEP = BLOCK // 12
@@ -163,3 +164,36 @@ async def test_what_is_committed_late_is_counted_then(
         assert await total(products, LOW) == before - 1
     assert await total(products, LOW) == before - 2
     await other.close()
+
+
+@POSTGRES
+async def test_what_was_touched_is_looked_for_once_a_page(
+    filled: tuple[Database, Products, Made],
+) -> None:
+    database, products, made = filled
+    await total(products, LOW)
+    recording = recorded(database)
+    products = Products(database)
+    await total(products, LOW)
+    await change(database, products, made, [1], 99)
+    await products.page(LOW, words=[], offset=0, limit=25)
+    sql, params = recording.asked[-1]
+    explained = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) "
+    plan = [str(row[0]) for row in await database.all(explained + sql, params)]
+    looks = [line for line in plan if "list_blocks" in line]
+    assert looks
+    assert all("loops=1)" in line or "never executed" in line for line in looks), plan
+
+
+async def test_as_many_filters_as_are_remembered_are_counted_once(
+    filled: tuple[Database, Products, Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, _, _ = filled
+    monkeypatch.setattr("portico.storage.listing.CACHED_TOTALS", 2)
+    recording = recorded(database)
+    products = Products(database)
+    for _ in range(3):
+        for most in (49, 50):
+            await total(products, ProductFilter(None, min_price=0, max_price=most))
+    counts, pages = 2, 6
+    assert len(recording.asked) == counts + pages

@@ -33,13 +33,13 @@ SELECT CAST(coalesce(sum(CASE WHEN {kept} THEN total END), 0) AS BIGINT) AS tota
     {version} AS version
 FROM list_counts WHERE list = '{table}'"""
 
-# With what only counting tells.
+# With what only counting tells: once, and not for each row that it is joined with.
 _COUNTED = """
 SELECT ({count}) AS total, kept.version
-FROM ({counts}) AS kept"""
+FROM ({counts}) AS kept LIMIT 1"""
 
 # The server that answers, until it starts anew: while it runs, each of its snapshots shows what the
-# ones before it showed. Another one, a replica, may be behind.
+# ones before it showed, unless it has crashed. Another one, a replica, may be behind.
 _SERVER = "extract(epoch FROM pg_postmaster_start_time())::text"
 
 # What a snapshot does not show is of transactions from this one on.
@@ -57,7 +57,8 @@ _TOUCHED = f"""
 WITH known AS MATERIALIZED (
     SELECT version, since FROM json_to_recordset(CAST(CAST(:known AS TEXT) AS JSON))
         AS states (server TEXT, version BIGINT, since BIGINT)
-    WHERE server = {_SERVER} AND {_SINCE} - since < 1000000000),
+    WHERE server = {_SERVER} AND version <= kept.version
+        AND {_SINCE} - since BETWEEN 0 AND 1000000000),
 touched AS MATERIALIZED (
     SELECT block FROM known CROSS JOIN LATERAL (
         SELECT DISTINCT block FROM list_blocks AS row WHERE list = '{{table}}'

@@ -377,6 +377,6 @@ class Listing(Generic[R]):
 
 def _remember(known: dict[object, T], filters: object, fact: T, most: int = CACHED_TOTALS) -> None:
     """Keeps a fact about one list; of too many, forgets all."""
-    if len(known) >= most:
+    if filters not in known and len(known) >= most:
         known.clear()
     known[filters] = fact
