@@ -210,13 +210,18 @@ def test_commits_that_wait_for_a_silent_standby_hold_up_no_read(
         await connection.execute("SELECT pg_reload_conf()")
         await connection.close()
 
+    def all_wait() -> bool:
+        in_use = used(caller, "connections_in_use", "write")
+        return in_use == WRITE_CONNECTIONS and used(caller, "waiting", "write") > 0
+
     asyncio.run(wait_for("nobody"))
     with ThreadPoolExecutor(2 * WRITE_CONNECTIONS) as pool:
-        creations = [pool.submit(caller.create) for _ in range(2 * WRITE_CONNECTIONS)]
-        until(lambda: used(caller, "waiting", "write") > 0, "all connections for writes in use")
-        assert {caller.read(path) for path in READS * POINT_CONNECTIONS} == {200}
-        assert used(caller, "connections_in_use", "write") == WRITE_CONNECTIONS
-        asyncio.run(wait_for(""))
+        try:
+            creations = [pool.submit(caller.create) for _ in range(2 * WRITE_CONNECTIONS)]
+            until(all_wait, "all connections for writes in use")
+            assert {caller.read(path) for path in READS * POINT_CONNECTIONS} == {200}
+        finally:
+            asyncio.run(wait_for(""))
     assert {creation.result() for creation in creations} <= {201, 503}
 
 
