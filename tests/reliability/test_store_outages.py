@@ -2,9 +2,11 @@
 
 import asyncio
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import asyncpg
 import pytest
@@ -204,25 +206,41 @@ def test_slow_reads_that_wait_hold_up_nobody_else(caller: Caller) -> None:
 def test_commits_that_wait_for_a_silent_standby_hold_up_no_read(
     caller: Caller, postgres: PostgresServer
 ) -> None:
-    async def wait_for(standbys: str) -> None:
+    async def ask(*statements: str) -> Any:
         connection = await asyncpg.connect(postgres.url)
-        await connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'")
-        await connection.execute("SELECT pg_reload_conf()")
+        told = [await connection.fetchval(statement) for statement in statements]
         await connection.close()
+        return told[-1]
+
+    def wait_for(standbys: str) -> None:
+        change = f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'"
+        asyncio.run(ask(change, "SELECT pg_reload_conf()"))
 
     def all_wait() -> bool:
-        in_use = used(caller, "connections_in_use", "write")
-        return in_use == WRITE_CONNECTIONS and used(caller, "waiting", "write") > 0
+        commits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        return (
+            asyncio.run(ask(commits)) >= WRITE_CONNECTIONS
+            and used(caller, "connections_in_use", "write") == WRITE_CONNECTIONS
+            and used(caller, "waiting", "write") > 0
+        )
 
-    asyncio.run(wait_for("nobody"))
+    def create() -> None:
+        """Until told: PostgreSQL heeds its new settings when it comes to it."""
+        while not over.is_set():
+            assert caller.create() in {201, 503}
+
+    over = threading.Event()
+    wait_for("nobody")
     with ThreadPoolExecutor(2 * WRITE_CONNECTIONS) as pool:
         try:
-            creations = [pool.submit(caller.create) for _ in range(2 * WRITE_CONNECTIONS)]
+            creations = [pool.submit(create) for _ in range(2 * WRITE_CONNECTIONS)]
             until(all_wait, "all connections for writes in use")
             assert {caller.read(path) for path in READS * POINT_CONNECTIONS} == {200}
         finally:
-            asyncio.run(wait_for(""))
-    assert {creation.result() for creation in creations} <= {201, 503}
+            over.set()
+            wait_for("")
+    for creation in creations:
+        creation.result()
 
 
 async def test_a_database_that_froze_can_be_closed(postgres: PostgresServer) -> None:

@@ -95,7 +95,7 @@ def test_a_server_told_not_to_migrate_serves_once_somebody_has(tmp_path: Path) -
         assert service.ask("/v1/users/me", key=key).status == 200
         assert service.stop()[0] == 0
     with installation.serving("--no-migrate") as again:
-        assert again.ask("/readyz").status == 200
+        until(lambda: again.ask("/readyz").status == 200, "the start")
 
 
 def test_no_command_makes_a_secret_for_a_database_that_hosts_share(
