@@ -103,7 +103,7 @@ def prepare(directory: Path, count: int, log: Path, *, request_log: bool = True)
     As it comes, PocketBase writes each request into a log database; `request_log=False` ends that.
     """
     owner, user = (
-        {"identity": f"{name}@example.com", "password": secrets.token_urlsafe(24)}
+        {"identity": f"{name}@example.com", "password": secrets.token_hex(24)}
         for name in ("owner", "user")
     )
     command = [program(), "superuser", "upsert", owner["identity"], owner["password"]]

@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -244,7 +245,7 @@ def _check_certificate(settings: Settings) -> None:
 def _telemetry() -> "type[Telemetry]":
     """What exports traces and metrics: an extra, which is loaded only where it is asked for."""
     try:
-        from portico.telemetry.sdk import Telemetry
+        telemetry: type[Telemetry] = resolve_name("portico.telemetry.sdk:Telemetry")
     except ModuleNotFoundError as error:
         raise SettingError(
             "otlp_endpoint (PORTICO_OTLP_ENDPOINT) needs OpenTelemetry, which is not installed:"
@@ -252,7 +253,7 @@ def _telemetry() -> "type[Telemetry]":
         ) from error
     except ValueError as error:  # some variables are judged as soon as it is loaded
         raise SettingError(f"the variables OTEL_… cannot be used: {error}") from error
-    return Telemetry
+    return telemetry
 
 
 class _Application:

@@ -1,4 +1,5 @@
-"""The HTTP client of deliveries, which looks at every address before it connects to it."""
+"""The HTTP client: sessions of aiohttp, and that of deliveries, which looks at every address before
+it connects to it."""
 
 import asyncio
 import os
@@ -57,8 +58,8 @@ class Client:
     def __init__(self, destinations: Destinations, look_up: LookUp, tls: ssl.SSLContext) -> None:
         """`tls` is whom to believe."""
         self._destinations = destinations
-        self._session = ClientSession(
-            connector=TCPConnector(
+        self._session = _session(
+            TCPConnector(
                 resolver=_Resolver(look_up),
                 # Names are looked up anew for each connection, but one at a time.
                 ttl_dns_cache=0,
@@ -67,10 +68,6 @@ class Client:
                 keepalive_timeout=KEPT_SECONDS,
                 socket_factory=self._socket,
             ),
-            timeout=ClientTimeout(total=None),
-            cookie_jar=DummyCookieJar(),
-            auto_decompress=False,
-            headers={"accept-encoding": "identity"},
         )
 
     async def post(
@@ -131,6 +128,21 @@ class Client:
             raise PermissionError(attempt.refused)
         attempt.opened = True
         return socket.socket(family, kind, protocol)
+
+
+def plain_session(tls: ssl.SSLContext) -> ClientSession:
+    """A session of requests for JSON, to wherever they are sent."""
+    return _session(TCPConnector(ssl=tls), accept="application/json")
+
+
+def _session(connector: TCPConnector, **headers: str) -> ClientSession:
+    return ClientSession(
+        connector=connector,
+        timeout=ClientTimeout(total=None),
+        cookie_jar=DummyCookieJar(),
+        auto_decompress=False,
+        headers={"accept-encoding": "identity", **headers},
+    )
 
 
 class _Resolver(AbstractResolver):

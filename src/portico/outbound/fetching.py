@@ -2,10 +2,12 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from portico.outbound.loading import load
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -30,10 +32,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 class Fetcher:
     """Sends requests over connections that are kept for a while, without cookies, redirects, or a
-    proxy that the environment names.
-
-    What sends is loaded with the first request: most installations name no such service.
-    """
+    proxy that the environment names."""
 
     def __init__(self, tls: ssl.SSLContext | None = None, seconds: float = SECONDS) -> None:
         """`tls` is whom to believe; None: the system's authorities."""
@@ -80,19 +79,6 @@ class Fetcher:
     async def _loaded(self) -> "ClientSession":
         async with self._loading:
             if self._session is None:
-                # In a thread, since this takes longer than a request may wait for the event loop.
-                self._session = (await asyncio.to_thread(_load, self._tls))()
+                _, make, tls = await load(self._tls)
+                self._session = make(tls)
         return self._session
-
-
-def _load(tls: ssl.SSLContext | None) -> "Callable[[], ClientSession]":
-    from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
-
-    context = tls or ssl.create_default_context()
-    return lambda: ClientSession(
-        connector=TCPConnector(ssl=context),
-        timeout=ClientTimeout(total=None),
-        cookie_jar=DummyCookieJar(),
-        auto_decompress=False,
-        headers={"accept": "application/json", "accept-encoding": "identity"},
-    )

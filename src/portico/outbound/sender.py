@@ -15,6 +15,7 @@ import msgspec
 from portico.domain.networks import Destinations
 from portico.domain.times import Clock
 from portico.outbound.exchange import LookUp, Unsent
+from portico.outbound.loading import load
 
 if TYPE_CHECKING:
     from portico.outbound.client import Client
@@ -47,10 +48,7 @@ def look_up(name: str) -> list[str]:
 
 
 class Sender:
-    """Sends over connections that are kept for the next delivery to the same host.
-
-    What sends is loaded with the first delivery: most installations have no webhook.
-    """
+    """Sends over connections that are kept for the next delivery to the same host."""
 
     def __init__(
         self,
@@ -104,20 +102,13 @@ class Sender:
     async def _loaded(self) -> "Client":
         async with self._loading:
             if self._client is None:
-                # In a thread, since this takes longer than a request may wait for the event loop.
-                make, tls = await asyncio.to_thread(_load, self._tls)
+                make, _, tls = await load(self._tls)
                 self._client = make(self._destinations, self._look_up, tls)
         return self._client
 
     def _failed(self, reason: str, started: float) -> Outcome:
         milliseconds = round((asyncio.get_running_loop().time() - started) * 1000)
         return Outcome(None, reason, "", milliseconds, None)
-
-
-def _load(tls: ssl.SSLContext | None) -> "tuple[type[Client], ssl.SSLContext]":
-    from portico.outbound.client import Client
-
-    return Client, tls or ssl.create_default_context()
 
 
 def _retry_after(text: str | None, now_ms: int) -> int | None:

@@ -1,0 +1,57 @@
+"""The engines that hosts share, PostgreSQL and Valkey: loaded only where settings name one, since
+their drivers cost every other start 50 ms each."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from portico.settings import SettingError, Settings
+from portico.state.protocol import Limiter
+from portico.state.valkey import ValkeyLimiter
+from portico.state.valkey_positions import ValkeyPositions
+from portico.storage.database import Database
+from portico.storage.positions import LAG_SECONDS, LIFE_SECONDS, Positions
+from portico.storage.postgres import PostgresDatabase
+
+
+class SharedEngines:
+    """Those of one environment. All raise `SettingError` for a URL that cannot be used."""
+
+    def __init__(self, settings: Settings, environment: str) -> None:
+        self._settings = settings
+        self._environment = environment
+
+    def database(self, url: str, schema: str) -> Database:
+        """The database with this URL."""
+        settings = self._settings
+        return PostgresDatabase(
+            url,
+            schema,
+            listen_url=settings.database_listen_url,
+            read_url=settings.database_read_url,
+            positions=self._positions() if settings.database_read_url else None,
+            prepared=settings.prepared_statements,
+        )
+
+    def limiter(self, url: str) -> Limiter:
+        """What counts requests in the Valkey with this URL."""
+        with _usable():
+            return ValkeyLimiter(url, self._environment, self._settings.key_prefix)
+
+    def _positions(self) -> Positions | None:
+        """Where hosts tell each other of the last writes of their callers; None: there is no
+        other."""
+        url, prefix = self._settings.valkey_url, self._settings.key_prefix
+        if url is None:
+            return None
+        with _usable():
+            return ValkeyPositions(
+                url, self._environment, prefix, life=LIFE_SECONDS, lag=LAG_SECONDS
+            )
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise SettingError(f"valkey_url (PORTICO_VALKEY_URL): {error}") from None
