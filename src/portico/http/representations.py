@@ -20,7 +20,7 @@ CACHE = ("cache-control", "private, no-cache")
 _SHORT, _LONG = (CACHE,), (CACHE, BY_CODING)
 """What stands on every answer beside its tag, 304 too."""
 
-_OVERHEAD = 1024
+_OVERHEAD = 560
 """Bytes that keeping one takes beside its body and its address."""
 
 _Key = tuple[Endpoint, str, str]
@@ -35,7 +35,7 @@ class Representation:
     def __init__(self, reply: Reply) -> None:
         self._body = reply.body
         self._gzipped: bytes | None = None
-        self._headers = reply.headers
+        self._headers = tuple(reply.headers)
         self._tag = entity_tag(reply.body)
         self._lasting = _LONG if len(reply.body) >= LEAST else _SHORT
         self.size = len(reply.body) + sum(len(value) for _, value in reply.headers)
@@ -57,17 +57,17 @@ class Representation:
         return Reply(200, self._gzipped, [*self._headers, *headers, GZIP])
 
 
-class _Kept:
-    """A representation, true for as long as that part of the data has this version."""
+class _Kept(Representation):
+    """One that is true for as long as that part of the data has this version."""
 
-    __slots__ = ("part", "representation", "size", "version")
+    __slots__ = ("counted", "part", "version")
 
-    def __init__(self, part: Part, version: int, representation: Representation) -> None:
+    def __init__(self, reply: Reply, part: Part, version: int) -> None:
+        super().__init__(reply)
         self.part = part
         self.version = version
-        self.representation = representation
-        self.size = 0
-        """The bytes that it was last counted with."""
+        self.counted = 0
+        """The size that it was last counted with."""
 
 
 class Representations:
@@ -91,8 +91,9 @@ class Representations:
         check_accept(request, endpoint.media)
         self.hits += 1
         self._kept.move_to_end(key)
-        reply = kept.representation.reply(request)
-        self._count(key, kept)
+        reply = kept.reply(request)
+        if kept.size != kept.counted:
+            self._count(kept)
         return reply
 
     async def read(
@@ -104,22 +105,27 @@ class Representations:
         version = request.environment.db.version_of(part)
         reply = await endpoint.handler(request)
         self.misses += 1
-        representation = Representation(reply)
-        answer = representation.reply(request)
-        if version is not None:
-            key = (endpoint, request.path, request.query_string)
-            if before := self._kept.pop(key, None):
-                self.size -= before.size
-            kept = self._kept[key] = _Kept(part, version, representation)
-            self._count(key, kept)
+        if version is None:
+            return Representation(reply).reply(request)
+        key = (endpoint, request.path, request.query_string)
+        if before := self._kept.pop(key, None):
+            self.size -= before.counted + _apart(key)
+        kept = self._kept[key] = _Kept(reply, part, version)
+        self.size += _apart(key)
+        answer = kept.reply(request)
+        self._count(kept)
         return answer
 
-    def _count(self, key: _Key, kept: _Kept) -> None:
+    def _count(self, kept: _Kept) -> None:
         """Counts the bytes of one, and has others go where there are too many."""
-        _, path, query = key
-        size = _OVERHEAD + len(path) + len(query) + kept.representation.size
-        self.size += size - kept.size
-        kept.size = size
+        self.size += kept.size - kept.counted
+        kept.counted = kept.size
         while self.size > self._bound:
-            _, oldest = self._kept.popitem(last=False)
-            self.size -= oldest.size
+            key, oldest = self._kept.popitem(last=False)
+            self.size -= oldest.counted + _apart(key)
+
+
+def _apart(key: _Key) -> int:
+    """The bytes that keeping one with this key takes beside the representation's own."""
+    _, path, query = key
+    return _OVERHEAD + len(path) + len(query)
