@@ -22,6 +22,12 @@ INSERT = """
 INSERT INTO products (id, name, description, category, price, currency, stock_quantity, status,
     images, metadata, created_at, updated_at) {override}
 VALUES (:id, 'x', '', 'c', :price, 'EUR', 0, :status, '[]', '{{}}', :now, :now)"""
+WORDS = {
+    "sqlite": "INSERT INTO product_words (rowid, name, description) VALUES (:id, :word, '')",
+    "postgres": "INSERT INTO product_words (id, words)"
+    " VALUES (:id, array_to_tsvector(ARRAY[:word, '=' || :word]))",
+}
+MARKS = {"active": "ax", "archived": "rx", "draft": "dx"}
 LOW = ProductFilter(None, min_price=0, max_price=49)
 """What half of the products fit, first."""
 
@@ -38,12 +44,17 @@ async def make(database: Database, made: Made, numbers: Sequence[int]) -> None:
     ]
     async with database.transaction() as tx:
         await tx.run_many(INSERT.format(override=override), rows)
+        words = [{"id": key, "word": MARKS[status]} for key, (status, _) in new.items()]
+        await tx.run_many(WORDS[database.engine], words)
     made.update(new)
 
 
 @pytest.fixture
-async def filled(database: Database) -> tuple[Database, Products, Made]:
-    """Many products, and one who lists them for all examples."""
+async def filled(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Database, Products, Made]:
+    """Many products, and one who lists them for all examples, and takes none for rare."""
+    monkeypatch.setattr("portico.storage.product_search._RARE", 0)
     made: Made = {}
     await make(database, made, range(1, COUNT + 1, 2))
     assert COUNT * STEP // BLOCK > TOUCHED
@@ -69,8 +80,8 @@ async def change(
                 made[product.id] = (status, price)
 
 
-async def total(products: Products, chosen: ProductFilter) -> int:
-    page = await products.page(chosen, words=[], offset=0, limit=2)
+async def total(products: Products, chosen: ProductFilter, words: Sequence[str] = ()) -> int:
+    page = await products.page(chosen, words=[*words], offset=0, limit=2)
     return page.total
 
 
@@ -120,6 +131,8 @@ async def test_the_total_is_that_of_all_that_fit_after_any_changes(
             await change(database, products, made, numbers, what)
         for chosen in filters:
             assert await total(products, chosen) == fitting(made, chosen)
+            assert await total(products, chosen, ["x"]) == fitting(made, chosen)
+        assert await total(products, ProductFilter(None), ["x"]) == len(made)
 
 
 async def unseen(database: Database) -> None:
@@ -145,6 +158,20 @@ async def test_after_a_change_only_the_blocks_that_it_touched_are_counted(
     assert await total(products, LOW) == len(
         [n for n in range(3, BLOCK // STEP + 1, 2) if n % 10 != 1]
     )
+
+
+@POSTGRES
+async def test_a_search_counts_only_the_blocks_that_a_change_touched(
+    filled: tuple[Database, Products, Made],
+) -> None:
+    database, products, made = filled
+    active = ProductFilter("active")
+    before = [await total(products, chosen, ["x"]) for chosen in (LOW, active)]
+    async with database.transaction() as tx:
+        await tx.run("DELETE FROM product_words WHERE id > :after", {"after": BLOCK})
+    await change(database, products, made, [3], None)  # active, and of a low price
+    after = [await total(products, chosen, ["x"]) for chosen in (LOW, active)]
+    assert after == [number - 1 for number in before]
 
 
 @POSTGRES

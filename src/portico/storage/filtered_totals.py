@@ -48,7 +48,8 @@ _SINCE = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _BY_BLOCKS = f"""
 SELECT json_build_object('server', {_SERVER}, 'since', {_SINCE}, 'counts', (
     SELECT json_agg(json_build_array(block, total)) FROM (
-        SELECT id / {BLOCK} AS block, count(*) AS total FROM {{table}} WHERE {{where}} GROUP BY 1
+        SELECT {{id}} / {BLOCK} AS block, count(*) AS total
+        FROM {{source}} WHERE {{where}} GROUP BY 1
     ) AS blocks))::text"""
 
 # The row of a block has been written since, if the transaction that wrote it is no older. Their
@@ -69,8 +70,8 @@ few AS (SELECT block FROM touched WHERE (SELECT count(*) FROM touched) <= {TOUCH
 SELECT json_build_object('server', {_SERVER}, 'since', {_SINCE},
     'touched', CASE WHEN EXISTS (SELECT FROM known) THEN (SELECT count(*) FROM touched) END,
     'counts', (SELECT json_agg(json_build_array(block, (
-        SELECT count(*) FROM {{table}} WHERE {{where}}
-            AND id >= block * {BLOCK} AND id < (block + 1) * {BLOCK}))) FROM few))::text"""
+        SELECT count(*) FROM {{source}} WHERE {{where}}
+            AND {{id}} >= block * {BLOCK} AND {{id}} < (block + 1) * {BLOCK}))) FROM few))::text"""
 
 
 class _State(NamedTuple):
@@ -171,8 +172,12 @@ class BlockTotals:
     """Totals of which, after a write, only the blocks that it touched are counted again:
     PostgreSQL's, whose `list_blocks` tell which."""
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, source: str | None = None, identity: str = "id") -> None:
+        """The blocks are those of `table`. What fits is found in it, or in a `source` of the same
+        ids, which change with it: there a column is their `identity`."""
         self._table = table
+        self._source = source or table
+        self._identity = identity
         self._version = kept_total(table, "TRUE", "postgres")
 
     @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the process
@@ -206,7 +211,9 @@ class BlockTotals:
         return self._told(_TOUCHED, where)
 
     def _told(self, template: str, where: str) -> str:
-        fact = template.format(table=self._table, where=where)
+        fact = template.format(
+            table=self._table, source=self._source, id=self._identity, where=where
+        )
         return _COUNTED.format(count=fact, counts=self._version)
 
 

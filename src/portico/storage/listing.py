@@ -258,7 +258,7 @@ class Listing(Generic[R]):
         filters = (kept, *params.items())
         far = offset >= self._halves.get(filters, 0)
         rows = await self._db.slow.all(self._anywhere(where, order, counts, far=far), bounds)
-        _remember(self._halves, filters, rows[0][0] // 2)
+        remember(self._halves, filters, rows[0][0] // 2)
         return Page(self._items(rows), rows[0][0])
 
     async def _filtered(
@@ -278,7 +278,7 @@ class Listing(Generic[R]):
             rows = await self._fitting(where, order, check, bounds, last.number, behind=behind)
             total = totals.counted(rows[0], last)
         most = CACHED_BLOCKS // total.weight
-        _remember(self._counted, filters, total, min(CACHED_TOTALS, most))
+        remember(self._counted, filters, total, min(CACHED_TOTALS, most))
         if self._count_limit is None or total.number <= self._count_limit:
             return Page(self._items(rows), total.number)
         return Page(self._items(rows), self._count_limit, exact=False)
@@ -375,7 +375,7 @@ class Listing(Generic[R]):
         return self._table.read_all(row[2:] for row in rows if row[2] is not None)
 
 
-def _remember(known: dict[object, T], filters: object, fact: T, most: int = CACHED_TOTALS) -> None:
+def remember(known: dict[object, T], filters: object, fact: T, most: int = CACHED_TOTALS) -> None:
     """Keeps a fact about one list; of too many, forgets all."""
     if filters not in known and len(known) >= most:
         known.clear()

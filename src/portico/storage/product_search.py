@@ -13,8 +13,8 @@ from functools import partial
 from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import Params, Reader, Reads, Row, Transaction
-from portico.storage.filtered_totals import VERSION, counting
-from portico.storage.listing import NEWEST, Beginning, Page, Place
+from portico.storage.filtered_totals import VERSION, BlockTotals, Total, counting
+from portico.storage.listing import CACHED_BLOCKS, NEWEST, Beginning, Page, Place, remember
 from portico.storage.table import Table
 
 Totals = dict[object, int]
@@ -23,7 +23,8 @@ Totals = dict[object, int]
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
 _CACHED_TOTALS = 1_000
 _RARE = 5_000
-"""Up to so many matches PostgreSQL sorts them all; its planner would walk the primary key."""
+"""Up to so many matches PostgreSQL sorts them all; its planner would walk the primary key. And so
+many it counts again sooner than it looks for what was touched."""
 
 _VERSION = "SELECT {version} FROM list_counts WHERE list = 'products'"
 _MATCH = {
@@ -31,6 +32,10 @@ _MATCH = {
     "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
 }
 _ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
+_JOINED = {
+    engine: f"product_words JOIN products ON products.id = {identity}"
+    for engine, identity in _ID.items()
+}
 _ADD = {
     "sqlite": "INSERT INTO product_words (rowid, name, description)"
     " VALUES (:id, :name, :description)",
@@ -84,6 +89,13 @@ class ProductSearch:
         self._rare = min(_RARE, self._countable)
         self._totals: Totals = {}
         self._totals_version = -1
+        self._in_blocks = self._engine == "postgres" and count_limit is None
+        self._blocks = {
+            source: BlockTotals("products", source, _ID["postgres"])
+            for source in ("product_words", _JOINED["postgres"])
+        }
+        self._last: dict[object, Total] = {}
+        """What was counted last, of whatever version of the products."""
 
     async def add(self, tx: Transaction, product: Product) -> None:
         """Indexes a product that is not indexed."""
@@ -246,18 +258,42 @@ class ProductSearch:
         the products."""
         key = _counted(query, further, params)
         if key not in totals:
-            count = counting(self._matches(further), self._count_limit)
-            row = await reader.one(count, {**params, "query": query})
-            totals[key] = row[0] if row else 0
+            values = {**params, "query": query}
+            if self._in_blocks:
+                totals[key] = await self._count_blocks(reader, key, further, values)
+            else:
+                count = counting(self._matches(further), self._count_limit)
+                totals[key] = (await reader.all(count, values))[0][0]
         return totals[key]
+
+    async def _count_blocks(
+        self, reader: Reader, key: object, further: str | None, params: Params
+    ) -> int:
+        """The same for `params` that have the query, by what is known of the last version."""
+        source, where = self._source(further)
+        blocks = self._blocks[source]
+        last, total = self._last.get(key), None
+        if last is not None and last.number > _RARE:
+            check, known = blocks.check(where, last)
+            (row,) = await reader.all(check, {**params, **known})
+            total = blocks.checked(row, last)
+        if total is None:
+            (row,) = await reader.all(blocks.count(where), params)
+            total = blocks.counted(row, last)
+        remember(self._last, key, total, min(_CACHED_TOTALS, CACHED_BLOCKS // total.weight))
+        return total.number
+
+    def _source(self, further: str | None) -> tuple[str, str]:
+        """Where products match the parameter `query`, and the condition for it."""
+        match = _MATCH[self._engine]
+        if further is None:
+            return "product_words", match
+        return _JOINED[self._engine], f"{match} AND {further}"
 
     def _matches(self, further: str | None) -> str:
         """What products match the parameter `query`, as the end of a SELECT."""
-        match = _MATCH[self._engine]
-        if further is None:
-            return f"product_words WHERE {match}"
-        joined = f"JOIN products ON products.id = {_ID[self._engine]}"
-        return f"product_words {joined} WHERE {match} AND {further}"
+        source, where = self._source(further)
+        return f"{source} WHERE {where}"
 
     def _select(self, further: str | None, *, rare: bool) -> str:
         identity = _ID[self._engine]
