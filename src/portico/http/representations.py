@@ -38,7 +38,10 @@ class Representation:
         self._headers = tuple(reply.headers)
         self._tag = entity_tag(reply.body)
         self._lasting = _LONG if len(reply.body) >= LEAST else _SHORT
-        self.size = len(reply.body) + sum(len(value) for _, value in reply.headers)
+        size = len(reply.body)
+        for _, value in reply.headers:
+            size += len(value)
+        self.size = size
         """Bytes of the body, in each coding that was asked for, and of headers such as `Link`."""
 
     def reply(self, request: Request) -> Reply:
@@ -62,8 +65,10 @@ class _Kept(Representation):
 
     __slots__ = ("counted", "part", "version")
 
-    def __init__(self, reply: Reply, part: Part, version: int) -> None:
+    def __init__(self, reply: Reply, part: Part, version: int, apart: int) -> None:
+        """It takes so many bytes `apart` from those of its body and headers."""
         super().__init__(reply)
+        self.size += apart
         self.part = part
         self.version = version
         self.counted = 0
@@ -105,13 +110,13 @@ class Representations:
         version = request.environment.db.version_of(part)
         reply = await endpoint.handler(request)
         self.misses += 1
-        if version is None:
+        if version is None or not self._bound:
             return Representation(reply).reply(request)
         key = (endpoint, request.path, request.query_string)
         if before := self._kept.pop(key, None):
-            self.size -= before.counted + _apart(key)
-        kept = self._kept[key] = _Kept(reply, part, version)
-        self.size += _apart(key)
+            self.size -= before.counted
+        apart = _OVERHEAD + len(request.path) + len(request.query_string)
+        kept = self._kept[key] = _Kept(reply, part, version, apart)
         answer = kept.reply(request)
         self._count(kept)
         return answer
@@ -121,11 +126,5 @@ class Representations:
         self.size += kept.size - kept.counted
         kept.counted = kept.size
         while self.size > self._bound:
-            key, oldest = self._kept.popitem(last=False)
-            self.size -= oldest.counted + _apart(key)
-
-
-def _apart(key: _Key) -> int:
-    """The bytes that keeping one with this key takes beside the representation's own."""
-    _, path, query = key
-    return _OVERHEAD + len(path) + len(query)
+            _, oldest = self._kept.popitem(last=False)
+            self.size -= oldest.counted
