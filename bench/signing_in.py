@@ -27,6 +27,10 @@ the pages that one account may load in a minute."""
 LOGIN_CONNECTIONS = 16
 ACCOUNTS = 400
 """So many that nobody signs in more often than one account may."""
+
+FIRST_SECONDS = 10
+"""In which all of them sign in for the first time, and get a mail about that."""
+
 BESIDE_PER_SECOND = 100
 
 _REFRESH = """
@@ -46,15 +50,15 @@ end
 """
 
 _LOGIN = """
-local turn = {first}
+local turn = 0
 local headers = {{["Content-Type"] = "application/json", ["X-Forwarded-Proto"] = "https"}}
 
 function request()
   turn = turn + 1
-  headers["X-Forwarded-For"] =
-    string.format("10.%d.%d.%d", turn / 65536 % 256, turn / 256 % 256, turn % 256)
+  local account = turn % {accounts}
+  headers["X-Forwarded-For"] = string.format("10.0.%d.%d", account / 256, account % 256)
   local body = string.format('{{"email":"{batch}-%d@example.com","password":"{password}"}}',
-    turn % {accounts})
+    account)
   return wrk.format("POST", "/auth/login", headers, body)
 end
 """
@@ -139,13 +143,12 @@ def login(shop: Workshop) -> None:
         shop.say(f"login: making {ACCOUNTS} accounts")
         _make_accounts(server, batch, password)
         path, seconds = "/v1/products/500", shop.report.seconds
+        script = _LOGIN.format(batch=batch, password=password, accounts=ACCOUNTS)
+        _log_in(server, script, FIRST_SECONDS, [])
         for round_ in range(shop.report.rounds):
             shop.say(f"login: round {round_ + 1}/{shop.report.rounds}")
             bare.append(_bare_verifications(seconds))
             quiet += paced(server.address, path, BESIDE_PER_SECOND, seconds)
-            script = _LOGIN.format(
-                first=round_ * 100_000, batch=batch, password=password, accounts=ACCOUNTS
-            )
             _log_in(server, script, seconds, logins.samples)
             # Whoever watches takes a tenth of a core, so the rate is not measured meanwhile.
             watched: list[Sample] = []
