@@ -139,7 +139,7 @@ def test_a_database_that_holds_a_portico_is_not_restored_over(
     target = Installation(tmp_path / "new").having(database_url=url)
     code, line = target.refused("restore", str(archive))
     assert (code, "holds a Portico already" in line) == (1, True)
-    assert list(target.data.iterdir()) == []
+    assert not target.data.exists()
     with first.serving() as service:
         answer = service.ask("/v1/users/me", key=facts["keys"]["live"])
         assert (answer.status, answer.headers["x-ratelimit-limit"]) == (200, "30")
@@ -150,6 +150,35 @@ def test_a_directory_in_use_is_not_restored_over(installation: Installation, arc
     code, line = installation.refused("restore", str(archive))
     assert (code, "is not empty" in line) == (1, True)
     assert (installation.data / "live.db").read_bytes() == before
+
+
+def test_a_restore_that_fails_leaves_no_directory(
+    installation: Installation, archive: Path, tmp_path: Path
+) -> None:
+    cut_short = tmp_path / "cut-short.tar"
+    cut_short.write_bytes(archive.read_bytes()[:20_000])
+    target = tmp_path / "made" / "for" / "it"
+    for wrong in (cut_short, tmp_path / "nowhere.tar", tmp_path):
+        assert installation.refused("restore", str(wrong), "--data", str(target))[0] == 1
+        assert not (tmp_path / "made").exists()
+    (tmp_path / "made").mkdir()
+    installation.refused("restore", str(cut_short), "--data", str(target))
+    assert list((tmp_path / "made").iterdir()) == [], "what was there stays"
+
+
+def test_a_backup_on_a_full_disk_says_so(installation: Installation, tmp_path: Path) -> None:
+    target = tmp_path / "full"
+    target.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(target)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing may be mounted here")
+    try:
+        code, line = installation.refused("backup", str(target / "backup.tar"))
+        left = list(target.iterdir())
+    finally:
+        subprocess.run(["umount", target], check=True)
+    assert (code, left) == (1, [])
+    assert line.endswith("live.db cannot be copied: the disk is full.")
 
 
 def test_a_backup_is_not_written_over_another_file(
@@ -180,7 +209,7 @@ def test_a_backup_of_one_engine_is_not_restored_to_the_other(
     target = Installation(directory).having(database_url=postgres.fresh_database())
     code, line = target.refused("restore", str(archive))
     assert (code, "PORTICO_DATABASE_URL" in line) == (1, True)
-    assert list(target.data.iterdir()) == []
+    assert not target.data.exists()
 
 
 def with_pg_dump(installation: Installation, script: str | None) -> Installation:

@@ -4,7 +4,8 @@ import asyncio
 import shutil
 import tempfile
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,7 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
     Changes nothing where it fails.
     """
     archive, data = Path(chosen.file).absolute(), settings.data
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if {path.name for path in data.iterdir()} - NOT_DATA:
-        raise CommandError(f"{data} is not empty: restore into a new one with --data.")
-    work = data / UNFINISHED
-    work.mkdir(mode=0o700)
-    try:
+    with _new_directory(data) as work:
         manifest = unpack(archive, work)
         _check_secrets(settings, work)
         if manifest.engine == "sqlite":
@@ -87,11 +83,27 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
         made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
         for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
             (work / name).rename(data / name)
-    finally:
-        shutil.rmtree(work)
     facts = {"data": str(data), "engine": manifest.engine, "created_at": manifest.created_at}
     text = f"Restored the backup of {manifest.created_at} into {data}. Start it with portico serve."
     answer(facts, text, as_json=chosen.json)
+
+
+@contextmanager
+def _new_directory(data: Path) -> Iterator[Path]:
+    """Where to unpack within `data`, which holds nothing else. What was not there before is gone
+    again where nothing was put into `data`."""
+    if data.exists() and {path.name for path in data.iterdir()} - NOT_DATA:
+        raise CommandError(f"{data} is not empty: restore into a new one with --data.")
+    made = [path for path in (data, *data.parents) if not path.exists()]
+    work = data / UNFINISHED
+    try:
+        work.mkdir(mode=0o700, parents=True)
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        for path in made:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
 
 
 def _gather(settings: Settings, work: Path) -> Manifest:

@@ -32,6 +32,8 @@ def copy(source: Path, target: Path) -> None:
         finally:
             reader.close()
             writer.close()
+    except apsw.FullError as error:  # which comes twice, and then says that it is no error
+        raise FileError(f"{source} cannot be copied: the disk is full") from error
     except apsw.Error as error:
         raise FileError(f"{source} cannot be copied: {error}") from error
 
