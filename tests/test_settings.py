@@ -83,6 +83,16 @@ def test_relative_paths_start_at_the_working_directory(tmp_path: Path) -> None:
     assert load({"data": "/srv/p"}, {}, tmp_path).data == Path("/srv/p")
 
 
+def test_the_data_directory_may_come_later_and_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert read(tmp_path, data="not/there/yet").data == tmp_path / "not" / "there" / "yet"
+    for place in ("file", "file/below"):
+        line = refusal(tmp_path, data=place)
+        assert line == (
+            f"data (from PORTICO_DATA) must be a directory: {str(tmp_path / 'file')!r} is none"
+        )
+
+
 def test_the_file_may_speak_toml_or_text(tmp_path: Path) -> None:
     file = tmp_path / "portico.toml"
     file.write_text(

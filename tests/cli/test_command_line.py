@@ -1,11 +1,12 @@
 """What all commands share: help, the data directory, wrong words."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from operating import Installation
+from operating import COMMAND, Installation
 
 COMMANDS = [
     "users create",
@@ -94,6 +95,22 @@ def test_without_a_prepared_directory_nothing_is_made(tmp_path: Path, words: lis
     assert str(installation.data) in line
     assert "portico init" in line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_is_as_good_as_an_empty_one(
+    installation: Installation, closed: str
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "users", "list"],
+        cwd=installation.directory,
+        env=installation.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("admin@example.com" in done.stdout) == (closed != ">&-")
 
 
 @pytest.mark.parametrize("words", [["keys", "list", "--json"]])

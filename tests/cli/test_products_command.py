@@ -276,10 +276,11 @@ def test_a_file_that_is_no_catalog_is_one_clear_error(
 def test_files_that_cannot_be_opened_are_misuse(installation: Installation, tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere" / "a.csv")
 
-    for words in (["import", nowhere], ["import", str(tmp_path)], ["export", nowhere]):
-        code, line = installation.refused("products", *words)
-        assert code == 2
-        assert "cannot be" in line
+    for verb in ("import", "export"):
+        for name in (nowhere, str(tmp_path)):
+            code, line = installation.refused("products", verb, name)
+            assert code == 2
+            assert "cannot be" in line
     assert installation.refused("products", "export", "-", "--json")[0] == 2
 
 
@@ -292,6 +293,8 @@ def test_standard_output_takes_an_export_and_nothing_else(
     table = installation.run("products", "export", "-", "--format", "csv")
 
     assert lines.stderr == table.stderr == "Exported 2 products.\n"
+    _, by_name, _ = with_input(installation, b"", "products", "export", "/dev/stdout")
+    assert by_name.decode() == f"{lines.stdout}Exported 2 products.\n"
     full, plain = map(json.loads, lines.stdout.splitlines())
     assert full == {"id": 1, **FULL}
     assert plain.items() > GOOD.items()

@@ -64,6 +64,11 @@ def test_an_unprepared_directory_is_told_from_a_damaged_one(tmp_path: Path) -> N
     assert not (tmp_path / "data").exists()
 
 
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    problems = examined(Installation(tmp_path).having(data="/proc/self"))
+    assert problems["data directory"]["message"] == "/proc/self cannot be written"
+
+
 def test_files_that_others_can_read_are_named(installation: Installation) -> None:
     installation.data.chmod(0o755)
     key = installation.data / "tls" / "ca.key"

@@ -20,8 +20,6 @@ from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.http.readiness import BEHIND
-from portico.mail.protocol import Undelivered
-from portico.mail.smtp import SmtpOutlet
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, found_secret, is_given
 from portico.services.signing import opens
@@ -96,7 +94,9 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
     if not data.is_dir():
         yield wrong(check, f"{data} does not exist", "name it with --data, or run portico init")
         return
-    if data.stat().st_mode & 0o077:
+    if not os.access(data, os.W_OK | os.X_OK):
+        yield wrong(check, f"{data} cannot be written", "see that it is a directory of Portico's")
+    elif data.stat().st_mode & 0o077:
         yield wrong(check, f"others may look into {data}", f"chmod 700 {data}")
     else:
         yield well(check, f"{data} is open to its owner alone")
@@ -301,20 +301,6 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
         await limiter.close()
     yield well("Valkey", f"{about.name} {about.version} answers")
     yield _compared("clock", f"{about.name}'s", about.now)
-
-
-async def mail(settings: Settings) -> Finding:
-    """Where mail goes, and whether the mail server would take it."""
-    if settings.smtp_url is None or settings.mail_from is None:
-        message = f"there is no mail server: mails are written to {settings.data / 'log'}"
-        return notice("mail", message, "set PORTICO_SMTP_URL and PORTICO_MAIL_FROM to send them")
-    place = redacted(settings.smtp_url)
-    try:
-        await SmtpOutlet(settings.smtp_url, settings.mail_from, seconds=ANSWER_SECONDS).check()
-    except Undelivered as error:
-        advice = "correct PORTICO_SMTP_URL, or see that it runs and lets this machine in"
-        return wrong("mail", f"{place} does not take mail: {error.reason}", advice)
-    return well("mail", f"{place} answers")
 
 
 def server(settings: Settings) -> Iterator[Finding]:

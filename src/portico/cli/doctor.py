@@ -5,6 +5,7 @@ from argparse import Namespace
 
 from portico.cli import checks
 from portico.cli.checks import Finding
+from portico.cli.outlet_checks import mail
 from portico.cli.output import answer
 from portico.cli.replica_checks import replicas
 from portico.settings import Settings
@@ -31,7 +32,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         *[finding async for finding in checks.databases(settings)],
         *[finding async for finding in replicas(settings)],
         *[finding async for finding in checks.valkey(settings)],
-        await checks.mail(settings),
+        await mail(settings),
         *checks.server(settings),
     ]
 

@@ -22,8 +22,9 @@ Run = Callable[[Settings, Namespace], int | None]
 
 def carry_out(chosen: Namespace) -> int:
     """Runs the command that was chosen with the settings that it finds."""
-    if sys.stdin is None:  # closed: as empty as this, and no file of ours takes its place
-        sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - until the process ends
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed: as empty as this, and no file of ours is there
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the process ends
 
     def act() -> int | None:
         settings = load(_flags(chosen), os.environ, Path.cwd())

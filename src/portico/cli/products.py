@@ -214,24 +214,27 @@ def _destination(name: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    path = Path(name).resolve()
+    path = Path(name)
     if path.exists() and not path.is_file():  # /dev/null, or a pipe
-        with path.open("wb") as device:
+        with _opened(path, name) as device:
             yield device
         return
+    path = path.resolve()
     partial = path.with_name(f"{path.name}.partial")
     try:
-        with ExitStack() as stack:
-            try:
-                file = stack.enter_context(partial.open("wb"))
-            except OSError as error:
-                raise CommandError(
-                    f"{plain(name)} cannot be written: {error.strerror}", 2
-                ) from None
+        with _opened(partial, name) as file:
             yield file
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _opened(path: Path, name: str) -> BinaryIO:
+    """A file to write what was asked for under `name`."""
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise CommandError(f"{plain(name)} cannot be written: {error.strerror}", 2) from None
 
 
 def _progress(what: str, total: int | None, unit: str) -> Any:

@@ -1,5 +1,6 @@
 """Where data lies."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -95,7 +96,13 @@ class Stores(Group):
     ]
 
     def check(self, sources: Sources) -> None:
-        """One secret, in a file that can be read."""
+        """A directory that may be one, and one secret, in a file that can be read."""
+        for path in map(str, (self.data, *self.data.parents)):
+            # Those of pathlib raise where a name is too long, or nobody may look.
+            if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
+                raise SettingError(
+                    f"{named('data', sources)} must be a directory: {path!r} is none"
+                )
         file = self.secret_key_file
         if file is None:
             return

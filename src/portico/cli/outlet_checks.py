@@ -1,0 +1,21 @@
+"""Whether those answer to whom Portico sends, for `portico doctor`."""
+
+from portico.cli.checks import ANSWER_SECONDS, Finding, notice, well, wrong
+from portico.mail.protocol import Undelivered
+from portico.mail.smtp import SmtpOutlet
+from portico.settings import Settings
+from portico.settings.values import redacted
+
+
+async def mail(settings: Settings) -> Finding:
+    """Where mail goes, and whether the mail server would take it."""
+    if settings.smtp_url is None or settings.mail_from is None:
+        message = f"there is no mail server: mails are written to {settings.data / 'log'}"
+        return notice("mail", message, "set PORTICO_SMTP_URL and PORTICO_MAIL_FROM to send them")
+    place = redacted(settings.smtp_url)
+    try:
+        await SmtpOutlet(settings.smtp_url, settings.mail_from, seconds=ANSWER_SECONDS).check()
+    except Undelivered as error:
+        advice = "correct PORTICO_SMTP_URL, or see that it runs and lets this machine in"
+        return wrong("mail", f"{place} does not take mail: {error.reason}", advice)
+    return well("mail", f"{place} answers")
