@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ class Collector:
 
     def __init__(self) -> None:
         self.status = 200
+        self.endless = False
+        """Whether an answer's body goes on for as long as somebody reads it."""
         self.posts: list[Post] = []
         self.url = ""
         self._arrived = threading.Condition()
@@ -114,9 +116,13 @@ def collecting() -> Iterator[Collector]:
             body = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
             self.send_response(collector.status)
-            self.send_header("content-length", "0")
+            if not collector.endless:
+                self.send_header("content-length", "0")
             self.end_headers()
             collector.took(Post(self.path, headers, body))
+            with suppress(ConnectionError):
+                while collector.endless:
+                    self.wfile.write(bytes(2**16))
 
         def log_message(self, *_: object) -> None:
             """Says nothing."""

@@ -212,6 +212,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("smtp_url", "smtp://mail.example.com/queue"),
         ("smtp_url", "smtp://mail.example.com?tls=off"),
         ("smtp_url", "smtp://mail server"),
+        ("otlp_endpoint", "http://127.0.0.1:4318/v1/traces"),
+        ("otlp_endpoint", "https://otel.example.com/otlp/v1/metrics/"),
         ("mail_from", "Portico <portico@example.com>"),
         ("mail_from", "portico@localhost"),
         ("mail_from", ""),

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from collecting import collecting
 from operating import Installation, free_port, in_database
 from portico.certificates import ensure
 from portico.cli.checks import data_directory
@@ -328,6 +329,17 @@ def test_a_replica_that_takes_no_counts_is_told(installation: Installation) -> N
         problems = examined(installation.having(valkey_url=replica.url))
     assert "takes no writes" in problems["Valkey"]["message"]
     assert "Sentinels" in problems["Valkey"]["advice"]
+
+
+def test_a_collector_that_takes_nothing_is_told(installation: Installation) -> None:
+    with collecting() as taking:
+        given = installation.having(otlp_endpoint=taking.url)
+        assert examined(given) == {}
+        assert [post.path for post in taking.posts] == ["/v1/traces"]
+        taking.status = 401
+        assert examined(given)["collector"]["message"].endswith("takes nothing: it answers 401")
+    away = installation.having(otlp_endpoint=f"http://127.0.0.1:{free_port()}")
+    assert "does not answer" in examined(away)["collector"]["message"]
 
 
 def test_a_setting_that_is_wrong_is_misuse(installation: Installation) -> None:

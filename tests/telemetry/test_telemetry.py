@@ -333,3 +333,12 @@ async def test_what_a_page_asks_of_the_api_is_part_of_its_trace(
     asked = await got(collector, "GET /v1/products")
     assert (asked.trace_id, asked.parent_span_id) == (page.trace_id, page.span_id)
     assert page.attributes != asked.attributes
+
+
+async def test_of_an_answer_without_end_next_to_nothing_is_read(
+    api: Api, collector: Collector
+) -> None:
+    collector.endless = True
+    for count in (1, 2):
+        await InProcess(api).exchange("GET", "/v1/users/1", [HOST])
+        collector.wait(lambda count=count: len(collector.spans) >= count)  # type: ignore[misc]

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 from portico.cli import checks
 from portico.cli.checks import Finding
-from portico.cli.outlet_checks import mail
+from portico.cli.outlet_checks import collector, mail
 from portico.cli.output import answer
 from portico.cli.replica_checks import replicas
 from portico.settings import Settings
@@ -33,6 +33,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         *[finding async for finding in replicas(settings)],
         *[finding async for finding in checks.valkey(settings)],
         await mail(settings),
+        *collector(settings),
         *checks.server(settings),
     ]
 

@@ -1,9 +1,12 @@
 """Whether those answer to whom Portico sends, for `portico doctor`."""
 
+from collections.abc import Callable, Iterator
+from pkgutil import resolve_name
+
 from portico.cli.checks import ANSWER_SECONDS, Finding, notice, well, wrong
 from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
-from portico.settings import Settings
+from portico.settings import SettingError, Settings
 from portico.settings.values import redacted
 
 
@@ -19,3 +22,21 @@ async def mail(settings: Settings) -> Finding:
         advice = "correct PORTICO_SMTP_URL, or see that it runs and lets this machine in"
         return wrong("mail", f"{place} does not take mail: {error.reason}", advice)
     return well("mail", f"{place} answers")
+
+
+def collector(settings: Settings) -> Iterator[Finding]:
+    """Whether the OpenTelemetry collector takes what is sent to it, which has nothing in it."""
+    check, endpoint = "collector", settings.otlp_endpoint
+    if endpoint is None:
+        return
+    advice = "correct PORTICO_OTLP_ENDPOINT or the OTEL_ variables, or see that it runs"
+    try:
+        refusal: Callable[[str, float], str] = resolve_name("portico.telemetry.exporting:refusal")
+        reason = refusal(endpoint, ANSWER_SECONDS)
+    except ModuleNotFoundError:
+        yield wrong(check, "OpenTelemetry is not installed", "pip install 'portico[otel]'")
+    except (SettingError, ValueError, RuntimeError) as error:  # the SDK's own, of its variables
+        yield wrong(check, str(error), advice)
+    else:
+        told = f"{endpoint} takes nothing: {reason}"
+        yield wrong(check, told, advice) if reason else well(check, f"{endpoint} answers")

@@ -136,7 +136,10 @@ def collector(text: str) -> str:
             " http://127.0.0.1:4318; what the collector asks for goes into"
             " OTEL_EXPORTER_OTLP_HEADERS"
         )
-    return text.rstrip("/")
+    address = text.rstrip("/")
+    if address.endswith(("/v1/traces", "/v1/metrics")):
+        raise BrokenRule("must end before /v1/traces and /v1/metrics, which are added")
+    return address
 
 
 def secret_key(text: str) -> str:

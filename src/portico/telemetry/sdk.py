@@ -24,6 +24,7 @@ from portico.domain.errors import Unavailable
 from portico.http.inside import Application
 from portico.jobs.sending import Sends
 from portico.settings import SettingError
+from portico.telemetry.exporting import METRICS, TRACES, brief_session
 from portico.telemetry.metrics import metrics_data
 from portico.telemetry.tracing import Spans, TracedApplication, TracedSender
 from portico.telemetry.variables import metrics_period, require_headers, traces_wanted
@@ -62,8 +63,8 @@ class Telemetry:
         )
         self._scope = InstrumentationScope("portico", version())
         self._started = time.time_ns()
-        self._spans = _SpanExporter(f"{endpoint}/v1/traces")
-        self._metrics = OTLPMetricExporter(f"{endpoint}/v1/metrics")
+        self._spans = _SpanExporter(f"{endpoint}{TRACES}", session=brief_session())
+        self._metrics = OTLPMetricExporter(f"{endpoint}{METRICS}", session=brief_session())
         self._metrics_arrive = True
         self._provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
         if traces_wanted(os.environ):
