@@ -37,6 +37,16 @@ async def test_products_are_created_without_javascript_on_a_phone(desk: Desk) ->
         await expect(page.get_by_text("The product was deleted.")).to_be_visible()
 
 
+async def test_what_stands_side_by_side_above_the_list_is_on_one_line_on_a_phone(
+    desk: Desk,
+) -> None:
+    async with desk.looking(desk.person("editor"), script=False, size=PHONE) as page:
+        await page.goto("products")
+        sides = [page.get_by_role("button", name="Export"), page.get_by_role("link", name="Import")]
+        boxes = [await side.bounding_box() for side in sides]
+        assert len({(box["y"], box["height"]) for box in boxes if box}) == 1, boxes
+
+
 async def test_products_are_found_while_one_types_and_archived_together_by_keyboard(
     desk: Desk,
 ) -> None:
