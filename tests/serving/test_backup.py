@@ -176,7 +176,7 @@ def test_a_backup_on_a_full_disk_says_so(installation: Installation, tmp_path: P
         code, line = installation.refused("backup", str(target / "backup.tar"))
         left = list(target.iterdir())
     finally:
-        subprocess.run(["umount", target], check=True)
+        subprocess.run(["umount", "--lazy", target], check=True)
     assert (code, left) == (1, [])
     assert line.endswith("live.db cannot be copied: the disk is full.")
 
