@@ -129,13 +129,13 @@ def test_a_key_that_is_not_the_certificates_is_misuse(installation: Installation
     assert f"{key} is not the private key of {certificate}" in line
 
 
-def test_a_directory_that_cannot_be_written_is_named(installation: Installation) -> None:
+def test_a_directory_within_a_file_is_misuse(installation: Installation) -> None:
     (installation.directory / "file").write_text("")
     code, line = installation.having(data=str(installation.directory / "file" / "in")).refused(
         "serve"
     )
-    assert code == WRONG
-    assert line.endswith("Not a directory")
+    assert code == MISUSED
+    assert line.endswith("file' is none")
 
 
 def test_a_server_whose_valkey_is_away_starts_and_says_so(installation: Installation) -> None:
