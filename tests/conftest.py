@@ -1,6 +1,7 @@
 """The servers that tests share. A test that stops its server starts its own, from `servers`."""
 
 import gc
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
@@ -14,6 +15,10 @@ from shared_database import SharedDatabase
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
+# Whoever started this may ignore it, as a shell does for what it starts in the background, and what
+# tests start would inherit that: none of them could be stopped by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LONGEST = (
     "tests/reliability/crash/",
     "tests/openapi/test_schemathesis.py",
@@ -24,8 +29,18 @@ LONGEST = (
 )
 """What takes longest begins first, so that at the end no core waits for another."""
 
+LONGEST_ID = 60
+"""Characters of a parameter that name a test. The system hands a test's name to what it starts, and
+xdist to its workers: neither has room for a body of 10 MB."""
 
 DRILLS = "tests/reliability/test_drills.py"
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names what is long by its length; None leaves it to pytest."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{argname}-of-{len(val)}"
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
