@@ -25,7 +25,8 @@ from portico.http.operations import SHARE_PERIOD, Operations
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
 from portico.http.representations import Representations
-from portico.http.routing import Mount, Router
+from portico.http.router import Router
+from portico.http.routing import Mount
 from portico.http.shared_metrics import SharedMetrics
 from portico.http.throttle import Throttle
 from portico.jobs.audit import RemoveAudit

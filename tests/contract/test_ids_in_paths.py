@@ -21,7 +21,8 @@ from portico.http.openapi import Part, document
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
 from portico.http.representations import Representations
-from portico.http.routing import Mount, Route, Router
+from portico.http.router import Router
+from portico.http.routing import Mount, Route
 from portico.http.throttle import Throttle
 from portico.services.credentials import Credentials
 from portico.services.products import create_product

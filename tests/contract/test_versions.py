@@ -17,7 +17,8 @@ from portico.http.messages import Reply, Request, json_reply
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
 from portico.http.representations import Representations
-from portico.http.routing import Access, Mount, Route, Router
+from portico.http.router import Router
+from portico.http.routing import Access, Mount, Route
 from portico.http.throttle import Throttle
 from portico.http.versions import KEPT, superseded
 from portico.mounts import V1

@@ -14,7 +14,8 @@ from portico.http.oauth_responder import refusal
 from portico.http.peers import Peers
 from portico.http.pipeline import Pipeline
 from portico.http.problems import problem
-from portico.http.routing import Access, Mount, Route, Router
+from portico.http.router import Router
+from portico.http.routing import Access, Mount, Route
 
 
 class Nearer(Conflict):

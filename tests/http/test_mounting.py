@@ -10,7 +10,8 @@ from portico.api import oauth, products
 from portico.domain.errors import Unreadable
 from portico.http.measure import Measure
 from portico.http.oauth_responder import OAuthResponder
-from portico.http.routing import AnyRoute, Mount, Router
+from portico.http.router import Router
+from portico.http.routing import AnyRoute, Mount
 from portico.http.throttle import Throttle
 
 LIVE = SimpleNamespace(name="live")

@@ -1,5 +1,6 @@
 """How much is kept of what is sent, and what goes first."""
 
+import gc
 import tracemalloc
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from portico.http.representations import Representations
 from portico.http.routing import Access, Endpoint, Route
 from portico.storage.parts import Part
 
+TYPE = ("content-type", JSON)
 UNCHANGED: Any = SimpleNamespace(db=SimpleNamespace(version_of=lambda _part: 1))
 
 
@@ -23,7 +25,7 @@ def endpoint(size: int) -> Endpoint:
     """One whose answers are kept, and have so many bytes."""
 
     async def handler(_request: Request) -> Reply:
-        return Reply(200, bytes(size), [("content-type", JSON)])
+        return Reply(200, bytes(size), [TYPE])
 
     route = Route(
         method="GET",
@@ -87,3 +89,24 @@ async def test_what_it_counts_is_the_memory_that_it_takes(size: int) -> None:
     finally:
         tracemalloc.stop()
     assert 0.5 * kept.size < taken < 1.1 * kept.size
+
+
+async def test_the_garbage_collector_has_none_of_it_to_walk() -> None:
+    kept, one = Representations(1 << 30), endpoint(200)
+    await kept.read(request(0), one, part)
+    gc.collect()
+    before = len(gc.get_objects())
+    for number in range(1, 1_000):
+        await kept.read(request(number), one, part)
+    gc.collect()  # which leaves tuples of texts alone from now on
+    assert len(gc.get_objects()) < before + 50
+
+
+async def test_where_a_query_ends_and_a_path_begins_is_told_apart() -> None:
+    kept, one = Representations(1 << 20), endpoint(200)
+    first, second = request(1), request(1)
+    first.query_string, first.path = "a", "/b"
+    second.query_string, second.path = "a/", "b"
+    await kept.read(first, one, part)
+    assert kept.find(first, one) is not None
+    assert kept.find(second, one) is None

@@ -155,4 +155,4 @@ def _tagged(request: Request, reply: Reply) -> Reply:
     what holds."""
     if isinstance(reply, Stream) or any(name == "cache-control" for name, _ in reply.headers):
         return reply
-    return Representation(reply).reply(request)
+    return Representation.of(reply).reply(request)

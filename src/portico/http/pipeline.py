@@ -20,7 +20,8 @@ from portico.http.measure import Measure
 from portico.http.messages import JSON, Reply, Request, Scope, Stream, TypedRequest
 from portico.http.peers import UNSECURED, Peers, limited_as
 from portico.http.problems import FAILED, problem
-from portico.http.routing import Endpoint, Responder, Router
+from portico.http.router import Router
+from portico.http.routing import Endpoint, Responder
 from portico.http.streams import Streams
 from portico.services.environment import Environment
 

@@ -7,6 +7,9 @@ is counted, was settled before anything is looked for here.
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Self
+
+import msgspec
 
 from portico.http.conditions import coded_tag, entity_tag, matches
 from portico.http.content import BY_CODING, GZIP, LEAST, check_accept, gzipped, takes_gzip
@@ -20,35 +23,38 @@ CACHE = ("cache-control", "private, no-cache")
 _SHORT, _LONG = (CACHE,), (CACHE, BY_CODING)
 """What stands on every answer beside its tag, 304 too."""
 
-_OVERHEAD = 560
+_OVERHEAD = 470
 """Bytes that keeping one takes beside its body and its address."""
 
-_Key = tuple[Endpoint, str, str]
-"""An endpoint, which is of one version at one host in one environment; path and query as sent."""
 
+class Representation(msgspec.Struct, gc=False):
+    """The body of a success with its entity tags, ready to be sent again.
 
-class Representation:
-    """The body of a success with its entity tags, ready to be sent again."""
+    The garbage collector is spared them: it would walk a hundred thousand at a time, and none is
+    part of a cycle.
+    """
 
-    __slots__ = ("_body", "_gzipped", "_headers", "_lasting", "_tag", "size")
+    _body: bytes
+    _headers: tuple[tuple[str, str], ...]
+    _tag: str
+    size: int
+    """Bytes of the body, in each coding that was asked for, and of headers such as `Link`."""
+    _gzipped: bytes | None = None
 
-    def __init__(self, reply: Reply) -> None:
-        self._body = reply.body
-        self._gzipped: bytes | None = None
-        self._headers = tuple(reply.headers)
-        self._tag = entity_tag(reply.body)
-        self._lasting = _LONG if len(reply.body) >= LEAST else _SHORT
+    @classmethod
+    def of(cls, reply: Reply) -> Self:
+        """That of a reply."""
         size = len(reply.body)
         for _, value in reply.headers:
             size += len(value)
-        self.size = size
-        """Bytes of the body, in each coding that was asked for, and of headers such as `Link`."""
+        return cls(reply.body, tuple(reply.headers), entity_tag(reply.body), size)
 
     def reply(self, request: Request) -> Reply:
         """As this caller takes it: compressed where that pays, or 304 where they have it."""
-        coded = len(self._body) >= LEAST and takes_gzip(request)
+        is_long = len(self._body) >= LEAST
+        coded = is_long and takes_gzip(request)
         tag = coded_tag(self._tag) if coded else self._tag
-        headers = [("etag", tag), *self._lasting]
+        headers = [("etag", tag), *(_LONG if is_long else _SHORT)]
         known = request.listed("if-none-match")
         if known is not None and matches(known, tag, weak=True):
             return Reply(304, b"", headers)
@@ -60,19 +66,13 @@ class Representation:
         return Reply(200, self._gzipped, [*self._headers, *headers, GZIP])
 
 
-class _Kept(Representation):
+class _Kept(Representation, gc=False):
     """One that is true for as long as that part of the data has this version."""
 
-    __slots__ = ("counted", "part", "version")
-
-    def __init__(self, reply: Reply, part: Part, version: int, apart: int) -> None:
-        """It takes so many bytes `apart` from those of its body and headers."""
-        super().__init__(reply)
-        self.size += apart
-        self.part = part
-        self.version = version
-        self.counted = 0
-        """The size that it was last counted with."""
+    part: Part = ()
+    version: int = 0
+    counted: int = 0
+    """The size that it was last counted with."""
 
 
 class Representations:
@@ -81,7 +81,7 @@ class Representations:
     def __init__(self, bound: int) -> None:
         """`bound` is in bytes; with 0 none is kept."""
         self._bound = bound
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self.size = 0
         """In bytes."""
         self.hits = 0
@@ -89,7 +89,7 @@ class Representations:
 
     def find(self, request: Request, endpoint: Endpoint) -> Reply | None:
         """The answer to a request, where it is kept and true. Raises `NotAcceptable`."""
-        key = (endpoint, request.path, request.query_string)
+        key = _key(request, endpoint)
         kept = self._kept.get(key)
         if kept is None or kept.version != request.environment.db.version_of(kept.part):
             return None
@@ -111,12 +111,13 @@ class Representations:
         reply = await endpoint.handler(request)
         self.misses += 1
         if version is None or not self._bound:
-            return Representation(reply).reply(request)
-        key = (endpoint, request.path, request.query_string)
+            return Representation.of(reply).reply(request)
+        key = _key(request, endpoint)
         if before := self._kept.pop(key, None):
             self.size -= before.counted
-        apart = _OVERHEAD + len(request.path) + len(request.query_string)
-        kept = self._kept[key] = _Kept(reply, part, version, apart)
+        kept = self._kept[key] = _Kept.of(reply)
+        kept.part, kept.version = part, version
+        kept.size += _OVERHEAD + len(key)
         answer = kept.reply(request)
         self._count(kept)
         return answer
@@ -128,3 +129,10 @@ class Representations:
         while self.size > self._bound:
             _, oldest = self._kept.popitem(last=False)
             self.size -= oldest.counted
+
+
+def _key(request: Request, endpoint: Endpoint) -> str:
+    """What answers are kept under: an endpoint, which is of one version at one host in one
+    environment, and the query, which has so many characters, and the path as sent."""
+    query = request.query_string
+    return f"{endpoint.number} {len(query)} {query}{request.path}"
