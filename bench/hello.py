@@ -17,6 +17,8 @@ from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
+from portico.cli.serve import take_turns
+
 HEADERS = [("content-type", "application/json")]
 
 
@@ -35,6 +37,7 @@ def body_of(size: int) -> bytes:
 
 async def serve(port: int, size: int, certificate: Path | None, key: Path | None) -> None:
     """Serves until SIGTERM."""
+    take_turns()
     body = body_of(size)
 
     async def hello(_scope: object, protocol: Responder) -> None:

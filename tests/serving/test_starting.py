@@ -1,5 +1,6 @@
 """A server that cannot start says why in one line, with the exit code that scripts rely on."""
 
+import os
 import signal
 import socket
 from pathlib import Path
@@ -35,6 +36,19 @@ def test_a_port_in_use_is_named(installation: Installation, name: str) -> None:
         code, line = installation.having(**{name: str(port)}).refused("serve")
     assert code == WRONG
     assert f"port {port} is in use" in line
+
+
+def policies(pid: int) -> set[int]:
+    """Those of every thread of a process."""
+    return {os.sched_getscheduler(int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()}
+
+
+def test_the_threads_of_a_server_take_turns(installation: Installation) -> None:
+    with installation.serving() as service:
+        assert service.ask("/v1/users/me", key=installation.key).status == 200
+        ours = os.sched_getscheduler(0)
+        expected = os.SCHED_BATCH if ours == os.SCHED_OTHER else ours
+        assert policies(service.process.pid) - {os.SCHED_IDLE} == {expected}
 
 
 def test_a_second_server_is_kept_out_of_a_data_directory(installation: Installation) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import signal
 import socket
 import time
@@ -110,6 +111,7 @@ async def serve(
     those of the server's workers. Reaching the end of the file `lifeline` stops the server as
     SIGINT does.
     """
+    take_turns()
     files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + WEBHOOKS * AT_ONCE + FILES_KEPT)
     portico = Portico(settings)
     await (portico.open() if migrates else portico.connect())
@@ -138,6 +140,15 @@ async def serve(
             await server.stop()
     finally:
         await portico.close()
+
+
+def take_turns() -> None:
+    """Has the threads of this process, those that begin later too, run in turn (`SCHED_BATCH`,
+    sched(7)): else one that reads a request interrupts the one that answers, again and again. A
+    policy that was chosen for the process stays, as does that of a system that knows no other."""
+    with suppress(AttributeError, OSError):
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 async def _renew(

@@ -1,0 +1,78 @@
+"""Which threads hash passwords, and when."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from portico.domain.errors import Unavailable
+from portico.services.passwords import QUEUE, Passwords
+
+TINY_KIB = 8
+
+
+@pytest.fixture(params=[0.0, 60.0], ids=["impatient", "patient"])
+async def passwords(request: pytest.FixtureRequest) -> AsyncIterator[Passwords]:
+    made = Passwords(memory_kib=TINY_KIB, iterations=1, patience=request.param)
+    yield made
+    made.close()
+
+
+class Begun:
+    """The threads that begin from now on."""
+
+    def __init__(self) -> None:
+        self._before = threading.enumerate()
+
+    def policies(self, name: str) -> set[int]:
+        """Those of the threads that are called so."""
+        begun = [thread for thread in threading.enumerate() if thread not in self._before]
+        named = [thread for thread in begun if thread.name.startswith(name)]
+        return {os.sched_getscheduler(thread.native_id or 0) for thread in named}
+
+
+async def test_a_hash_is_of_its_password_alone(passwords: Passwords) -> None:
+    made = await asyncio.gather(*(passwords.hash(f"word {number}") for number in range(QUEUE)))
+    right = (passwords.verify(f"word {number}", one) for number, one in enumerate(made))
+    wrong = (passwords.verify(f"word {number + 1}", one) for number, one in enumerate(made))
+    assert all(await asyncio.gather(*right))
+    assert not any(await asyncio.gather(*wrong))
+    assert passwords.waiting == 0
+
+
+async def test_more_than_the_queue_holds_are_refused(passwords: Passwords) -> None:
+    asked = (passwords.hash("word") for _ in range(QUEUE + 5))
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(one, Unavailable) for one in outcomes) == 5
+    assert sum(isinstance(one, str) for one in outcomes) == QUEUE
+
+
+async def test_they_hash_while_nobody_else_wants_the_processor() -> None:
+    begun = Begun()
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=60.0)
+    await passwords.hash("word")
+    assert begun.policies("password") == {os.SCHED_IDLE}
+    assert begun.policies("overdue-password") == set()
+    passwords.close()
+
+
+async def test_what_is_overdue_does_not_wait_for_that() -> None:
+    begun = Begun()
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.0)
+    await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
+    assert begun.policies("overdue-password") == {os.sched_getscheduler(0)}
+    passwords.close()
+
+
+async def test_a_caller_who_goes_away_leaves_the_queue() -> None:
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1)
+    leaving = [asyncio.ensure_future(passwords.hash("word")) for _ in range(QUEUE)]
+    await asyncio.wait(leaving, return_when=asyncio.FIRST_COMPLETED)
+    for one in leaving:
+        one.cancel()
+    await asyncio.gather(*leaving, return_exceptions=True)
+    assert passwords.waiting == 0
+    assert await passwords.verify("word", await passwords.hash("word"))
+    passwords.close()
