@@ -10,8 +10,6 @@ from pathlib import Path
 
 from bench.servers import LOAD_CPU, Address, BenchError
 
-CONNECTIONS = 32
-
 _RANDOM = """\
 local before, after
 
@@ -66,6 +64,10 @@ class Request:
     """Lua that makes the requests, where a path and a body are not enough."""
     pause_ms: int = 0
     """What a connection waits in the mean after an answer; 0 loads the server fully."""
+    connections: int = 32
+    """Over how many of them."""
+    keep_alive: bool = True
+    """Whether more than one request goes over each of them."""
 
     @property
     def mark(self) -> str:
@@ -104,6 +106,8 @@ def _lua(text: str) -> str:
 
 def _script(request: Request, headers: Mapping[str, str], seed: int) -> str:
     lines = [f"wrk.headers[{_lua(name)}] = {_lua(value)}" for name, value in headers.items()]
+    if not request.keep_alive:
+        lines.append('wrk.headers["Connection"] = "close"')
     if request.script is not None:
         return "\n".join([*lines, request.script, _DONE.format()])
     if request.body is not None:
@@ -125,10 +129,8 @@ def _script(request: Request, headers: Mapping[str, str], seed: int) -> str:
     return "\n".join([*lines, _DONE.format()])
 
 
-def wrk(
-    address: Address, request: Request, seconds: int, *, seed: int, connections: int = CONNECTIONS
-) -> Sample:
-    """Sends `request` for `seconds` over `connections` connections, as fast as they are answered.
+def wrk(address: Address, request: Request, seconds: int, *, seed: int) -> Sample:
+    """Sends `request` for `seconds` over its connections, as fast as they are answered.
 
     wrk itself counts statuses from 400 up; a look at each answer would slow it below the servers.
     """
@@ -137,7 +139,7 @@ def wrk(
         # The script holds a credential, so it goes into a directory that only we can read, and is
         # never an argument that the process list would show.
         script.write_text(_script(request, address.headers, seed))
-        threads = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
+        threads = ["-t1", f"-c{request.connections}", f"-d{seconds}s", "--timeout", "10s"]
         argv = ["taskset", "-c", LOAD_CPU, "wrk", *threads, "-s", str(script), address.origin]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     try:

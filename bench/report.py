@@ -75,24 +75,24 @@ class Report:
         return "\n".join([*series, *self._finding_lines()])
 
     def _series_lines(self) -> list[str]:
-        head = f"{'row':7} {'series':38} {'requests/s':>11} {'lowest, highest':>16}"
+        head = f"{'row':11} {'series':38} {'requests/s':>11} {'lowest, highest':>16}"
         lines = [f"{head} {'p50 ms':>8} {'p99 ms':>8} {'CPU us':>7}"]
         for row, series in self.series:
             rates = [sample.per_second for sample in series.samples]
             spread = f"{min(rates):,.0f}, {max(rates):,.0f}"
-            line = f"{row:7} {series.name:38} {series.per_second:>11,.0f} {spread:>16}"
+            line = f"{row:11} {series.name:38} {series.per_second:>11,.0f} {spread:>16}"
             void = "  VOID" if series.void else ""
             cpu = "" if series.cpu_us is None else f"{series.cpu_us:.1f}"
             lines.append(f"{line} {series.p50_ms:>8.2f} {series.p99_ms:>8.2f} {cpu:>7}{void}")
         return lines
 
     def _finding_lines(self) -> list[str]:
-        lines = [f"{'row':7} {'figure':58} {'measured':>14} {'floor':>9}  verdict"]
+        lines = [f"{'row':11} {'figure':58} {'measured':>14} {'floor':>9}  verdict"]
         for finding in self.findings:
             value = "-" if finding.value is None else f"{finding.value:,.3g} {finding.unit}"
             if finding.value is not None and finding.value >= 1000:
                 value = f"{finding.value:,.0f} {finding.unit}"
-            line = f"{finding.row:7} {finding.what:58} {value:>14} {finding.bound:>9}"
+            line = f"{finding.row:11} {finding.what:58} {value:>14} {finding.bound:>9}"
             lines.append(f"{line}  {finding.verdict:4} {finding.note}".rstrip())
         return lines
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bench import (
     client_library,
+    connections,
     events,
     footprint,
     growth,
@@ -44,6 +45,7 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "credentials": signing_in.credentials,
     "refresh": signing_in.refresh,
     "login": signing_in.login,
+    "connections": connections.connections,
     "memory": footprint.memory,
     "idle": footprint.idle,
     "start": footprint.start,

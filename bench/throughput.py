@@ -37,9 +37,9 @@ def get(shop: Workshop) -> None:
         jobs.append(Job(f"{base_silent.name}, no request log", base_silent, POCKETBASE_GET))
         series = shop.interleave("get", jobs)
     hello_tls, hello_plain, tls, plain, fastify_tls, fastify_plain, of_base, *silents = series
-    shop.ratio("get", "Portico ÷ hello, both over TLS 1.3", tls, hello_tls, 0.6)
-    shop.ratio("get", "Portico ÷ hello, both plain", plain, hello_plain, 0.6)
-    shop.ratio("get", "Portico ÷ Fastify, both over TLS 1.3", tls, fastify_tls, 0.75)
+    shop.ratio("get", "Portico ÷ hello, both over TLS 1.3", tls, hello_tls, 0.55)
+    shop.ratio("get", "Portico ÷ hello, both plain", plain, hello_plain, 0.55)
+    shop.ratio("get", "Portico ÷ Fastify, both over TLS 1.3", tls, fastify_tls, 1.25)
     shop.ratio("get", "Portico ÷ Fastify, both plain", plain, fastify_plain)
     shop.ratio("get", "Portico ÷ PocketBase, both plain", plain, of_base, 6)
     shop.ratio("get", "Portico ÷ Fastify over TLS, no request logs", silents[0], fastify_tls)
@@ -60,7 +60,7 @@ def list_(shop: Workshop) -> None:
         jobs = [Job(server.name, server, LIST) for server in (tls, plain, fastify)]
         jobs.append(Job(base.name, base, POCKETBASE_LIST))
         of_tls, of_plain, of_fastify, of_base = shop.interleave("list", jobs)
-    shop.ratio("list", "Portico ÷ Fastify, both over TLS 1.3", of_tls, of_fastify, 1.4)
+    shop.ratio("list", "Portico ÷ Fastify, both over TLS 1.3", of_tls, of_fastify, 3)
     shop.ratio("list", "Portico ÷ PocketBase, both plain", of_plain, of_base, 50)
     shop.ratio("list", "Portico, TLS 1.3 ÷ plain behind a trusted proxy", of_tls, of_plain, 0.9)
 
