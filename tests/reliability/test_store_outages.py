@@ -217,6 +217,9 @@ def test_commits_that_wait_for_a_silent_standby_hold_up_no_read(
         asyncio.run(ask(change, "SELECT pg_reload_conf()"))
 
     def all_wait() -> bool:
+        for creation in creations:
+            if creation.done():
+                creation.result()  # raises what ended it
         commits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
         return (
             asyncio.run(ask(commits)) >= WRITE_CONNECTIONS

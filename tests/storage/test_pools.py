@@ -171,7 +171,8 @@ REFUSED = b"E" + (len(CANCELED) + 4).to_bytes(4) + CANCELED + b"Z\0\0\0\5I"
 
 
 class Refusing:
-    """A way to PostgreSQL on which the next BEGIN does not arrive, once it is told to refuse it."""
+    """A way to PostgreSQL on which the next BEGIN does not arrive, once it is told to refuse it.
+    The first of each connection does: it asks whom that leads to."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -181,12 +182,15 @@ class Refusing:
         """One connection."""
         server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
         back = asyncio.create_task(self._pass(server, to_client))
+        is_first = True
         while asked := await client.read(2**16):
-            if b"BEGIN" in asked and self.refuses_next:
+            begins = b"BEGIN" in asked
+            if begins and self.refuses_next and not is_first:
                 self.refuses_next = False
                 to_client.write(REFUSED)
             else:
                 to_server.write(asked)
+            is_first = is_first and not begins
         to_server.close()
         await back
 
