@@ -51,12 +51,33 @@ def request(number: int, **headers: str) -> Request:
 async def test_the_least_recently_used_go_first() -> None:
     kept, one = Representations(20_000), endpoint(300)
     for number in range(100):
-        await kept.read(request(number), one, part)
+        for _ in range(2):
+            await kept.read(request(number), one, part)
         assert kept.find(request(0), one) is not None
         assert kept.size <= 20_000
     found = [number for number in range(100) if kept.find(request(number), one)]
     assert len(found) >= 10
     assert found == [0, *range(101 - len(found), 100)]
+
+
+async def test_what_is_asked_for_once_drives_nothing_out() -> None:
+    kept, one = Representations(20_000), endpoint(300)
+    for number in range(1_000):
+        await kept.read(request(number), one, part)
+    found = [number for number in range(1_000) if kept.find(request(number), one)]
+    assert len(found) >= 10
+    assert found == [*range(len(found))]
+    await kept.read(request(999), one, part)
+    assert kept.find(request(999), one) is not None
+    assert kept.find(request(0), one) is None
+    assert kept.find(request(1), one) is not None
+
+
+async def test_nothing_is_kept_without_room() -> None:
+    kept, one = Representations(0), endpoint(300)
+    for _ in range(3):
+        await kept.read(request(1), one, part)
+        assert (kept.size, kept.find(request(1), one)) == (0, None)
 
 
 async def test_what_is_larger_than_all_the_room_is_not_kept() -> None:

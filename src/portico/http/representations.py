@@ -5,6 +5,7 @@ are kept under the version of that part of the data; whether a caller may have o
 is counted, was settled before anything is looked for here.
 """
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Self
@@ -25,6 +26,9 @@ _SHORT, _LONG = (CACHE,), (CACHE, BY_CODING)
 
 _OVERHEAD = 470
 """Bytes that keeping one takes beside its body and its address."""
+
+REMEMBERED = 1 << 15
+"""Of how many answers it is known at most that somebody has asked for them."""
 
 
 class Representation(msgspec.Struct, gc=False):
@@ -76,12 +80,18 @@ class _Kept(Representation, gc=False):
 
 
 class Representations:
-    """Those that this process keeps, within a bound; the least recently used go first."""
+    """Those that this process keeps, within a bound; the least recently used go first.
+
+    Where there is no room, what is asked for once drives nothing out: it is kept from the second
+    time on.
+    """
 
     def __init__(self, bound: int) -> None:
         """`bound` is in bytes; with 0 none is kept."""
         self._bound = bound
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._asked = array("q", bytes(8 * REMEMBERED))
+        """The hashes of keys that were asked for, each at a place of its own or of another's."""
         self.size = 0
         """In bytes."""
         self.hits = 0
@@ -104,15 +114,15 @@ class Representations:
     async def read(
         self, request: Request, endpoint: Endpoint, shows: Callable[[Request], Part]
     ) -> Reply:
-        """The handler's answer, which is kept from now on."""
+        """The handler's answer, which is kept from now on, where it is worth the room."""
         part = shows(request)
         # Before anything is read: what changes while the handler reads has then another version.
         version = request.environment.db.version_of(part)
         reply = await endpoint.handler(request)
         self.misses += 1
-        if version is None or not self._bound:
-            return Representation.of(reply).reply(request)
         key = _key(request, endpoint)
+        if version is None or not self._has_room(key, len(reply.body)):
+            return Representation.of(reply).reply(request)
         if before := self._kept.pop(key, None):
             self.size -= before.counted
         kept = self._kept[key] = _Kept.of(reply)
@@ -121,6 +131,17 @@ class Representations:
         answer = kept.reply(request)
         self._count(kept)
         return answer
+
+    def _has_room(self, key: str, size: int) -> bool:
+        """Whether one of so many bytes is to be kept, if others must go for it."""
+        if key in self._kept or self.size + size + len(key) + _OVERHEAD <= self._bound:
+            return True
+        asked = hash(key)
+        place = asked % REMEMBERED
+        if self._asked[place] == asked:
+            return self._bound > 0
+        self._asked[place] = asked
+        return False
 
     def _count(self, kept: _Kept) -> None:
         """Counts the bytes of one, and has others go where there are too many."""
