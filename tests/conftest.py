@@ -29,9 +29,9 @@ LONGEST = (
 )
 """What takes longest begins first, so that at the end no core waits for another."""
 
-LONGEST_ID = 60
-"""Characters of a parameter that name a test. The system hands a test's name to what it starts, and
-xdist to its workers: neither has room for a body of 10 MB."""
+LONGEST_NAME, LONGEST_ID = 1_000, 60
+"""Characters of a test's name, and of a parameter in it. The system hands it to what a test starts,
+and xdist to its workers: neither has room for a body of 10 MB."""
 
 DRILLS = "tests/reliability/test_drills.py"
 
@@ -61,15 +61,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Sees that groups stay together, and leaves out of every garbage collection what stays anyway:
-    modules and six thousand tests. To walk them again and again took a fifth of the processor's
-    time."""
+    """Sees that groups stay together and that no name is too long, and leaves out of every garbage
+    collection what stays anyway: modules and six thousand tests. To walk them again and again took
+    a fifth of the processor's time."""
     if getattr(session.config.option, "loadgroup", False):
         assert all(
             item.nodeid.endswith(f"@{group.args[0]}")
             for item in session.items
             if (group := item.get_closest_marker("xdist_group"))
         ), "xdist scatters the groups of --dist loadgroup: see requirements/dev.in"
+    for item in session.items:
+        assert len(item.nodeid) < LONGEST_NAME, f"name {item.nodeid[:LONGEST_NAME]}… briefly"
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 1_000)

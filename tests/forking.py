@@ -48,6 +48,9 @@ class Forked:
         try:
             with _sending:
                 socket.send_fds(_first(), [request], [output.fileno(), errors.fileno(), tells])
+        except BaseException:
+            self._told.close()
+            raise
         finally:
             os.close(tells)
         self.pid = self._number()

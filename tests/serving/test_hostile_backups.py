@@ -176,7 +176,7 @@ def test_what_is_not_a_whole_backup_is_refused_and_nothing_is_made(
         {"created_at": 7},
         {"portico": "9" * 2_000_000},
     ],
-    ids=str,
+    ids=lambda changes: str(changes)[:60],
 )
 def test_an_odd_manifest_is_refused_and_nothing_is_made(
     restoring: Restoring, archive: Path, changes: dict[str, object]
