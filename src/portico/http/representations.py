@@ -121,20 +121,21 @@ class Representations:
         reply = await endpoint.handler(request)
         self.misses += 1
         key = _key(request, endpoint)
-        if version is None or not self._has_room(key, len(reply.body)):
-            return Representation.of(reply).reply(request)
+        made = _Kept.of(reply)
+        made.size += _OVERHEAD + len(key)
+        if version is None or not self._has_room(key, made.size):
+            return made.reply(request)
+        made.part, made.version = part, version
         if before := self._kept.pop(key, None):
             self.size -= before.counted
-        kept = self._kept[key] = _Kept.of(reply)
-        kept.part, kept.version = part, version
-        kept.size += _OVERHEAD + len(key)
-        answer = kept.reply(request)
-        self._count(kept)
+        self._kept[key] = made
+        answer = made.reply(request)
+        self._count(made)
         return answer
 
     def _has_room(self, key: str, size: int) -> bool:
         """Whether one of so many bytes is to be kept, if others must go for it."""
-        if key in self._kept or self.size + size + len(key) + _OVERHEAD <= self._bound:
+        if key in self._kept or self.size + size <= self._bound:
             return True
         asked = hash(key)
         place = asked % REMEMBERED
