@@ -20,7 +20,8 @@ from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
 from portico.contract.product_files import read_products
 from portico.domain.audit import OPERATOR
 from portico.domain.times import SECOND
-from portico.domain.uploads import MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
+from portico.domain.uploads import KEPT, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
+from portico.jobs.tidy import Tidy
 from portico.jobs.uploads import TakeUploads
 from portico.services.imports import check_in_batches
 from portico.services.uploads import begin_storing, discard, path_of
@@ -432,6 +433,21 @@ async def test_where_a_process_was_killed_another_goes_on_after_the_last_row(api
     assert (upload.state, upload.inserted) == ("stored", 3)
     made = [each.name async for batch in api.live.products.batches() for each in batch]
     assert made == ["Lamp 2"]
+
+
+async def test_an_import_that_has_begun_is_not_forgotten_for_the_age_of_its_file(
+    api: Api,
+) -> None:
+    user, editor = await signed_in(api, "editor")
+    path, _ = await checked(editor, lines(GOOD))
+    api.clock.advance(milliseconds=KEPT - SECOND)
+    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    api.clock.advance(seconds=2)
+    await Tidy(api.live, "this").run()
+    assert (await ended(api)).state == "stored"
+    api.clock.advance(milliseconds=KEPT)
+    await Tidy(api.live, "this").run()
+    assert await api.live.uploads.all() == []
 
 
 async def test_a_file_that_waits_for_another_says_so(api: Api) -> None:

@@ -51,6 +51,7 @@ class Upload(msgspec.Struct, frozen=True):
     size: int
     state: State
     created_at: int
+    """When it was sent, or was told to be stored: it is kept for a day from then on."""
     seen_at: int = 0
     """When whoever works on it last said so."""
     line: int = 0

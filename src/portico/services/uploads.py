@@ -92,7 +92,8 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
         await change.check()
         change.told_elsewhere()
         empty = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
-        after = msgspec.structs.replace(upload, state="storing", seen_at=0, **empty)
+        begun = {"state": "storing", "created_at": change.now, "seen_at": 0}
+        after = msgspec.structs.replace(upload, **begun, **empty)
         await env.uploads.move(change.tx, upload, after)
         await env.uploads.tell(change.tx, upload_id, [])
 

@@ -11,7 +11,7 @@ UPLOADS = Table(
     "uploads",
     Upload,
     forms={"actor": json_form(Actor), "updates": Form(int, bool)},
-    fixed=("token", "account_id", "actor", "name", "updates", "size", "created_at"),
+    fixed=("token", "account_id", "actor", "name", "updates", "size"),
 )
 
 _LATEST = f"""
