@@ -1,11 +1,16 @@
 """The pages by which people get an account."""
 
 import re
+from typing import Any
 
 import pytest
 
 from driving import Api
 from pages.visiting import PASSWORD, faults, said, signed_in, visitor
+from portico.domain.audit import OPERATOR
+from portico.domain.errors import Conflict, NotFound
+from portico.domain.invitations import Invitation
+from portico.services.invitations import invite, renew, revoke
 
 FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan": "pro"}
 
@@ -82,6 +87,47 @@ async def test_an_invitation_is_renewed_and_taken_back(api: Api) -> None:
     assert done.headers["location"].endswith("done=invitation-revoked")
     token = second.partition("/invitation?token=")[2][:43]
     assert (await guest.get(f"/invitation?token={token}")).status_code == 410
+
+
+async def test_an_invitation_that_is_taken_back_meanwhile_is_not_renewed(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await invite(
+        api.live, email="new@example.com", role="admin", plan="free", handed_over=True, by=OPERATOR
+    )
+    number = made.invitation.id
+    found = api.live.invitations.get
+
+    async def then_another_admin(*asked: Any) -> Invitation | None:
+        monkeypatch.undo()
+        read = await found(*asked)
+        await revoke(api.live, number, OPERATOR)
+        return read
+
+    monkeypatch.setattr(api.live.invitations, "get", then_another_admin)
+    with pytest.raises(NotFound):
+        await renew(api.live, number, handed_over=True, by=OPERATOR)
+    assert await api.live.invitations.by_admins() == []
+
+
+async def test_of_two_who_renew_an_invitation_one_is_told_to_look_again(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts: Any = {"email": "new@example.com", "plan": "free", "handed_over": True, "by": OPERATOR}
+    number = (await invite(api.live, role="admin", **facts)).invitation.id
+    found = api.live.invitations.get
+
+    async def then_another_admin(*asked: Any) -> Invitation | None:
+        monkeypatch.undo()
+        read = await found(*asked)
+        await invite(api.live, role="viewer", **facts)
+        return read
+
+    monkeypatch.setattr(api.live.invitations, "get", then_another_admin)
+    with pytest.raises(Conflict):
+        await renew(api.live, number, handed_over=True, by=OPERATOR)
+    (left,) = await api.live.invitations.by_admins()
+    assert left.role == "viewer"
 
 
 async def test_every_fault_of_an_invitation_is_told_at_once(api: Api) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from portico.domain.audit import By
-from portico.domain.errors import Fault, Invalid, NotFound
+from portico.domain.errors import Conflict, Fault, Invalid, NotFound
 from portico.domain.events.invitations import (
     InvitationAccepted,
     InvitationRevoked,
@@ -47,12 +47,13 @@ async def invite(
     plan: str,
     handed_over: bool,
     by: By,
+    renews: Invitation | None = None,
 ) -> Made:
     """Invites somebody, by mail where there is a mail server, instead of what invited them before.
 
     `handed_over` tells that whoever invites sees the link too: then its use proves no e-mail.
-    Raises `Duplicate` for whoever has an account, and `PermissionDenied` for an admin made without
-    the scope `admin`.
+    Raises `Duplicate` for whoever has an account, `PermissionDenied` for an admin made without the
+    scope `admin`, and what `put` does.
     """
     if role == "admin" and not by.may("admin"):
         raise admins_only()
@@ -75,14 +76,15 @@ async def invite(
         until = invitation.expires_at
         return letter(env, "invitation", to, role=role, link=made.link, until=until)
 
-    made = await put(env, invitation, Invited, by, write if env.has_mail_server else None)
+    written = write if env.has_mail_server else None
+    made = await put(env, invitation, Invited, by, written, renews=renews)
     assert made is not None, "an admin's invitation takes every place"  # noqa: S101 - for mypy
     return made
 
 
 async def renew(env: Environment, invitation_id: int, *, handed_over: bool, by: By) -> Made:
     """Invites again whom an admin has invited: with a new link, for seven days from now. Raises
-    `NotFound`, and as `invite` does."""
+    `NotFound`, `Conflict` where somebody else has just done so, and as `invite` does."""
     found = await env.invitations.get(invitation_id)
     if found is None or found.signed_up:
         raise _missing(invitation_id)
@@ -94,6 +96,7 @@ async def renew(env: Environment, invitation_id: int, *, handed_over: bool, by: 
         plan=found.plan,
         handed_over=handed_over,
         by=by,
+        renews=found,
     )
 
 
@@ -163,16 +166,25 @@ async def put(
     noted: type[OfInvitation],
     by: By,
     write: Callable[[Made], Letter] | None,
+    *,
+    renews: Invitation | None = None,
 ) -> Made | None:
     """Stores an invitation, notes it so, and sends what brings it, if it is to be written. Raises
     `Duplicate` where the e-mail has an account, and `Unavailable` where too many mails wait; None
-    for somebody who signs up and whom an admin has invited."""
+    for somebody who signs up and whom an admin has invited. Where it `renews` one, that must be
+    there and as it was: raises `NotFound` and `Conflict`."""
     token = mint("", env.random(RANDOM_BYTES))
     link = f"{env.addresses.dashboard}/invitation?token={token}"
 
     async def work(change: Change) -> Made | None:
         if await env.users.by_email(invitation.email, change.tx) is not None:
             raise taken()
+        if renews is not None:
+            before = await change.lock(env.invitations, renews.id)
+            if before is None:
+                raise _missing(renews.id)
+            if before != renews:
+                raise Conflict("Somebody has just invited them anew: look at that first.")
         stored = await env.invitations.put(change.tx, digest(token), invitation)
         if stored is None:
             return None
