@@ -4,11 +4,14 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from threading import Event
 
 import pytest
 
 from portico.domain.errors import Unavailable
-from portico.services.passwords import QUEUE, Passwords
+from portico.services.passwords import QUEUE, THREADS, Job, Passwords, Threads
+from scheduling import taken
 
 TINY_KIB = 8
 
@@ -53,16 +56,71 @@ async def test_they_hash_while_nobody_else_wants_the_processor() -> None:
     begun = Begun()
     passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=60.0)
     await passwords.hash("word")
-    assert begun.policies("password") == {os.SCHED_IDLE}
+    assert begun.policies("password") == {taken(os.SCHED_IDLE)}
     assert begun.policies("overdue-password") == set()
     passwords.close()
 
 
+@asynccontextmanager
+async def held_up(patience: float) -> AsyncIterator[Passwords]:
+    """Passwords whose threads never find the processor idle."""
+    passwords, idle = Passwords(memory_kib=TINY_KIB, iterations=1, patience=patience), Event()
+    for _ in range(THREADS):
+        passwords._idle.put(Job(idle.wait))  # noqa: SLF001 - a machine cannot be kept that busy
+    try:
+        yield passwords
+    finally:
+        idle.set()
+        passwords.close()
+
+
 async def test_what_is_overdue_does_not_wait_for_that() -> None:
     begun = Begun()
-    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.0)
-    await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
-    assert begun.policies("overdue-password") == {os.sched_getscheduler(0)}
+    async with held_up(patience=0.0) as passwords:
+        made = await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
+        assert len(set(made)) == QUEUE
+        assert begun.policies("overdue-password") == {os.sched_getscheduler(0)}
+
+
+async def test_nothing_is_overdue_while_anything_is_done() -> None:
+    begun = Begun()
+    async with held_up(patience=0.0) as passwords:
+        asked = asyncio.ensure_future(passwords.hash("word"))
+        for _ in range(100):
+            passwords._idle.done += 1  # noqa: SLF001 - as their threads do
+            await asyncio.sleep(0)
+        assert begun.policies("overdue-password") == set()
+        await asked
+        assert begun.policies("overdue-password") == {os.sched_getscheduler(0)}
+
+
+async def test_what_nobody_waits_for_holds_no_password() -> None:
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1)
+    passwords._idle = nobody = Threads(0, "nobody", lambda: None)  # noqa: SLF001
+    asked = asyncio.ensure_future(passwords.hash("word"))
+    await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    assert passwords.waiting == 0
+    left = nobody._jobs.get_nowait()  # noqa: SLF001
+    assert left is not None
+    assert left.work is None
+    left.do()
+
+
+async def test_threads_that_cannot_begin_are_told_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_place(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1)
+    with monkeypatch.context() as full:
+        full.setattr("threading.Thread.start", no_place)
+        for _ in range(QUEUE + 1):
+            with pytest.raises(Unavailable, match="No password can be checked now"):
+                await passwords.hash("word")
+    assert await passwords.verify("word", await passwords.hash("word"))
     passwords.close()
 
 

@@ -8,9 +8,11 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import Generic, TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -25,11 +27,12 @@ LANES = 1
 THREADS = 2
 QUEUE = 64
 PATIENCE = 0.4
-"""Seconds that a hash may wait to begin, or take, while others want the processor."""
+"""Seconds without any hash done, after which those that wait are overdue."""
 
 
 def _lowest_priority() -> None:
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
 def _only_when_idle() -> None:
@@ -39,6 +42,64 @@ def _only_when_idle() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except (AttributeError, OSError):
         _lowest_priority()
+
+
+class Job(Generic[T]):
+    """What is to be done once. Two threads may be at it: the first result counts."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.work: Callable[[], T] | None = work
+        """None where nobody waits for it any more."""
+        self.result: Future[T] = Future()
+
+    def do(self) -> None:
+        """Does it, unless that is in vain."""
+        if (work := self.work) is None:
+            return
+        with suppress(InvalidStateError):  # the other was first, or nobody waits
+            try:
+                result = work()
+            except Exception as error:  # noqa: BLE001 - it goes to whoever waits
+                self.result.set_exception(error)
+            else:
+                self.result.set_result(result)
+
+
+class Threads:
+    """Threads that do jobs, and that nobody waits for at the end, unlike those of an executor: on a
+    busy machine one of them may be at its last job for seconds."""
+
+    def __init__(self, count: int, name: str, prepare: Callable[[], None]) -> None:
+        """Each begins with `prepare`, once there is a job for it."""
+        self._count = self._missing = count
+        self._name = name
+        self._prepare = prepare
+        self._jobs: SimpleQueue[Job[object] | None] = SimpleQueue()
+        self.done = 0
+        """It moves with each job that is done."""
+
+    def put(self, job: Job[T]) -> None:
+        """Has a job done. Raises `Unavailable` where the system starts no thread."""
+        if self._missing:
+            try:
+                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+            except RuntimeError as error:
+                if self._missing == self._count:
+                    raise Unavailable("No password can be checked now.", retry_after=2) from error
+            else:
+                self._missing -= 1
+        self._jobs.put(job)  # type: ignore[arg-type]  # its result is nobody's but its owner's
+
+    def close(self) -> None:
+        """Ends them, after what was put before."""
+        for _ in range(self._count):
+            self._jobs.put(None)
+
+    def _serve(self) -> None:
+        self._prepare()
+        while (job := self._jobs.get()) is not None:
+            job.do()
+            self.done += 1
 
 
 class Passwords:
@@ -55,12 +116,8 @@ class Passwords:
             time_cost=iterations, memory_cost=memory_kib, parallelism=LANES
         )
         self._patience = patience
-        self._idle = ThreadPoolExecutor(
-            THREADS, thread_name_prefix="password", initializer=_only_when_idle
-        )
-        self._overdue = ThreadPoolExecutor(
-            1, thread_name_prefix="overdue-password", initializer=_lowest_priority
-        )
+        self._idle = Threads(THREADS, "password", _only_when_idle)
+        self._overdue = Threads(1, "overdue-password", _lowest_priority)
         self.nobodys = (
             f"$argon2id$v=19$m={memory_kib},t={iterations},p={LANES}"
             "$bm9ib2R5J3MgcGFzc3dvcmQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -77,34 +134,31 @@ class Passwords:
         return await self._run(partial(self._matches, password, password_hash))
 
     def close(self) -> None:
-        """Waits for the hashes under way."""
-        self._idle.shutdown()
-        self._overdue.shutdown()
+        """Ends the threads. Nobody waits any more for what they do now."""
+        self._idle.close()
+        self._overdue.close()
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """Does it while the processor is idle, or without waiting for that once it is overdue: on a
-        machine that is always busy, logins would never end."""
+        """Does it while the processor is idle; or without waiting for that, once nothing was done
+        for a while: on a machine that is always busy, logins would never end."""
         if self.waiting >= QUEUE:
             raise Unavailable("Too many passwords are being checked at once.", retry_after=2)
         self.waiting += 1
-        begun = self._idle.submit(work)
-        done = asyncio.wrap_future(begun)
-        racing = {done}
+        job = Job(work)
         try:
-            for _ in range(2):  # until it begins, and until it ends
-                await asyncio.wait(racing, timeout=self._patience)
-                if done.done():
-                    return done.result()
-                if begun.cancel():
-                    racing.clear()
-                    break
-            racing.add(asyncio.wrap_future(self._overdue.submit(work)))
-            first, _ = await asyncio.wait(racing, return_when=asyncio.FIRST_COMPLETED)
-            return first.pop().result()
+            self._idle.put(job)
+            result = asyncio.wrap_future(job.result)
+            done = -1
+            while done != self._idle.done:
+                done = self._idle.done
+                await asyncio.wait([result], timeout=self._patience)
+                if result.done():
+                    return result.result()
+            self._overdue.put(job)
+            return await result
         finally:
             self.waiting -= 1
-            for one in racing:
-                one.cancel()  # what has not begun need not
+            job.work = None  # it holds a password
 
     def _matches(self, password: str, password_hash: str) -> bool:
         try:

@@ -1,0 +1,20 @@
+"""What the system makes of a scheduling policy: some refuse them, to containers say."""
+
+import os
+import threading
+from contextlib import suppress
+
+
+def taken(policy: int) -> int:
+    """The policy of a thread that has asked for this one."""
+    had: list[int] = []
+
+    def ask() -> None:
+        with suppress(OSError):
+            os.sched_setscheduler(0, policy, os.sched_param(0))
+        had.append(os.sched_getscheduler(0))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    return had[0]
