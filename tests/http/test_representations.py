@@ -60,17 +60,20 @@ async def test_the_least_recently_used_go_first() -> None:
     assert found == [0, *range(101 - len(found), 100)]
 
 
-async def test_what_is_asked_for_once_drives_nothing_out() -> None:
-    kept, one = Representations(20_000), endpoint(300)
-    for number in range(1_000):
-        await kept.read(request(number), one, part)
-    found = [number for number in range(1_000) if kept.find(request(number), one)]
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+@pytest.mark.parametrize("size", [150, 300, 338, 2_100, 4_000])
+async def test_what_is_asked_for_once_drives_nothing_out(size: int, coding: str) -> None:
+    kept, one = Representations(100_000), endpoint(size)
+    asked = [request(number, **{"accept-encoding": coding}) for number in range(1_000)]
+    for each in asked:
+        await kept.read(each, one, part)
+    found = [number for number, each in enumerate(asked) if kept.find(each, one)]
     assert len(found) >= 10
     assert found == [*range(len(found))]
-    await kept.read(request(999), one, part)
-    assert kept.find(request(999), one) is not None
-    assert kept.find(request(0), one) is None
-    assert kept.find(request(1), one) is not None
+    await kept.read(asked[-1], one, part)
+    assert kept.find(asked[-1], one) is not None
+    assert kept.find(asked[0], one) is None
+    assert kept.find(asked[1], one) is not None
 
 
 async def test_nothing_is_kept_without_room() -> None:
@@ -81,10 +84,13 @@ async def test_nothing_is_kept_without_room() -> None:
 
 
 async def test_what_is_larger_than_all_the_room_is_not_kept() -> None:
-    kept = Representations(20_000)
-    reply = await kept.read(request(1), endpoint(20_000), part)
-    assert len(reply.body) == 20_000
-    assert (kept.size, kept.find(request(1), endpoint(20_000))) == (0, None)
+    kept, small, large = Representations(20_000), endpoint(300), endpoint(20_000)
+    await kept.read(request(1), small, part)
+    for _ in range(3):
+        reply = await kept.read(request(1), large, part)
+        assert len(reply.body) == 20_000
+        assert kept.find(request(1), large) is None
+        assert kept.find(request(1), small) is not None
 
 
 async def test_the_bytes_of_both_codings_count() -> None:

@@ -123,24 +123,26 @@ class Representations:
         key = _key(request, endpoint)
         made = _Kept.of(reply)
         made.size += _OVERHEAD + len(key)
+        answer = made.reply(request)  # which adds what it takes compressed
         if version is None or not self._has_room(key, made.size):
-            return made.reply(request)
+            return answer
         made.part, made.version = part, version
         if before := self._kept.pop(key, None):
             self.size -= before.counted
         self._kept[key] = made
-        answer = made.reply(request)
         self._count(made)
         return answer
 
     def _has_room(self, key: str, size: int) -> bool:
         """Whether one of so many bytes is to be kept, if others must go for it."""
+        if size > self._bound:
+            return False
         if key in self._kept or self.size + size <= self._bound:
             return True
         asked = hash(key)
         place = asked % REMEMBERED
         if self._asked[place] == asked:
-            return self._bound > 0
+            return True
         self._asked[place] = asked
         return False
 
@@ -155,6 +157,6 @@ class Representations:
 
 def _key(request: Request, endpoint: Endpoint) -> str:
     """What answers are kept under: an endpoint, which is of one version at one host in one
-    environment, and the query, which has so many characters, and the path as sent."""
+    environment, and the query, which has so many characters, and the path as it was routed."""
     query = request.query_string
     return f"{endpoint.number} {len(query)} {query}{request.path}"
