@@ -181,6 +181,18 @@ async def test_a_later_demotion_counts_on_the_very_next_request(
     )
 
 
+async def test_a_grant_of_admin_can_be_narrowed_to_what_admin_implies(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    root = await api.account("admin")
+    token = (await tokens_of(api.live, shop.client, root, "openid admin")).refresh_token
+    for scope in ("read:users", "read:products write:users", "openid", "admin"):
+        renewed = (await visitor.renew(shop, token, scope=scope)).json()
+        assert set(renewed["scope"].split()) == set(scope.split())
+        token = renewed["refresh_token"]
+    oauth_refused(await visitor.renew(shop, token, scope="email"), 400, "invalid_scope")
+
+
 async def test_an_admins_token_loses_its_power_with_the_role(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:

@@ -74,8 +74,12 @@ class Client(msgspec.Struct, frozen=True):
     def registered(self) -> frozenset[str]:
         """What it may ask for: those of OpenID always, and all where it has `admin`, which implies
         all others."""
-        implied = SCOPES if "admin" in self.scopes else ()
-        return self.scopes.union(implied, OPENID_SCOPES)
+        return implied(self.scopes).union(OPENID_SCOPES)
+
+
+def implied(scopes: frozenset[str]) -> frozenset[str]:
+    """These scopes, with all others but those of OpenID where `admin` is among them."""
+    return scopes.union(SCOPES) if "admin" in scopes else scopes
 
 
 def client_scopes(text: str) -> frozenset[str]:

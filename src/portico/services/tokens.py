@@ -15,6 +15,7 @@ from portico.domain.oauth import (
     REFRESH_SECONDS,
     Client,
     Refused,
+    implied,
     narrowed,
 )
 from portico.domain.proofs import Proof
@@ -96,7 +97,7 @@ async def refresh(
     scopes = owned.grant.scopes
     if asked:
         scopes = frozenset(asked.split())
-        if not scopes <= owned.grant.scopes:
+        if not scopes <= implied(owned.grant.scopes):
             raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
     scopes &= client.registered
     scopes = narrowed(scopes, ROLE_SCOPES[owned.role])
