@@ -43,7 +43,7 @@ class Flush:
     async def restore(self) -> None:
         """Takes up the counters of the last run. Raises `Unavailable`."""
         if self._limiter is not None:
-            # Yesterday's too: a clock that is set back over midnight finds its counters again.
+            # Yesterday's too, of who has not come since, for a clock set back over midnight.
             day = self._env.clock() // DAY - 1
             self._limiter.restore(await self._env.rate_counters.since(day))
 
