@@ -24,7 +24,9 @@ from portico_client import (
     Authorization,
     Client,
     Event,
+    Login,
     OAuthApp,
+    SessionLogin,
     TokenVerifier,
     verify_webhook,
 )
@@ -50,7 +52,8 @@ def comes(step: Any) -> Any:
         return fault(step["fault"])
     told: Any = step.get("body", {"data": DATA.get(step.get("data"))})
     if "code" in step:
-        told = {"error": {"code": step["code"], "message": "No.", "details": []}}
+        details = step.get("details", [])
+        told = {"error": {"code": step["code"], "message": "No.", "details": details}}
     text = step.get("text", json.dumps(told))
     return lambda _: httpx.Response(step["status"], headers=step.get("headers"), text=text)
 
@@ -176,6 +179,43 @@ def test_paging(face: Face, case: Any) -> None:
     read = [str(request.url) for request in script.requests]
     cursors = [f"&cursor={cursor}" if cursor else "" for cursor in case["read"]]
     assert read == [f"{PLACE}/products?limit=2{cursor}" for cursor in cursors]
+
+
+SIGNING_IN = table("signing_in.json")
+WAYS: dict[str, type[Login] | type[SessionLogin]] = {"login": Login, "session": SessionLogin}
+
+
+@FACES
+@pytest.mark.parametrize(
+    ("case", "way"),
+    [
+        pytest.param(case, way, id=f"{case['name']}: {way}")
+        for case in SIGNING_IN["cases"]
+        for way in case["ways"]
+    ],
+)
+def test_signing_in(face: Face, case: Any, way: str) -> None:
+    path, entered = SIGNING_IN["ways"][way]["path"], SIGNING_IN["ways"][way]["in"]
+    answers = {**SIGNING_IN["answers"], "in": entered}
+    codes = iter(case.get("codes", []))
+    otp = (lambda: next(codes)) if "codes" in case else None
+    script = Scripted(*(comes(answers[one]) for call in case["calls"] for one in call["steps"]))
+    client = face.client(
+        auth=WAYS[way]("ada@example.com", "Analytical1", otp),
+        base_url=PLACE,
+        transport=script,
+        sleep=face.slept([]),
+    )
+
+    asked = 0
+    for call in case["calls"]:
+        me = keeps(lambda: had(client.me()), call["outcome"])
+        assert call["outcome"] != "done" or me.id == 1
+        asked += len(call["steps"])
+        assert len(script.requests) == asked
+    assert next(codes, None) is None
+    sent = [json.loads(one.content) for one in script.requests if one.url.path == path]
+    assert [fields.get("otp") for fields in sent] == case["sent"]
 
 
 CALLBACKS = table("callbacks.json")

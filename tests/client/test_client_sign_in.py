@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from auth.test_second_factor import CODES, factored
+from auth.test_second_factor import CODES, code_of, factored
 from client.scripted import PLACE, Scripted, answer, refusal
 from driving import Api, InProcess
 from oauth.authority import Authority
@@ -417,6 +417,25 @@ async def test_a_code_is_asked_for_at_each_sign_in(
         with pytest.raises(AuthenticationRequired) as refused:
             await client.me()
     assert [detail.field for detail in refused.value.details] == ["otp"]
+
+
+@pytest.mark.parametrize("kind", [Login, SessionLogin])
+async def test_of_two_workers_with_one_code_both_get_in_once_there_is_another(
+    api: Api, kind: type[Login] | type[SessionLogin]
+) -> None:
+    user = await factored(api, password=PASSWORD)
+    credential = kind(user.email, PASSWORD, lambda: code_of(api))
+    async with (
+        signing_in(api, credential) as (first, _),
+        signing_in(api, credential) as (second, watched),
+    ):
+        assert (await first.me()).email == user.email
+        for _ in range(2):
+            with pytest.raises(AuthenticationRequired):
+                await second.me()
+        assert len(watched.paths) == 1
+        api.clock.advance(seconds=30)
+        assert (await second.me()).email == user.email
 
 
 def test_claims_tell_how_a_user_signed_in() -> None:

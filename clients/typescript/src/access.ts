@@ -27,6 +27,8 @@ const SESSION = /__(?:Host|Secure)-session=[^;,\s]+/;
 export class Access {
   #proof: Proof = NONE;
   #refusal: APIError | undefined;
+  /** The one-time code, where that is what was refused: another one may be taken. */
+  #refusedCode: string | undefined;
   readonly #renew: ((held: Proof) => Promise<Proof>) | undefined;
   readonly #ending: ((held: Proof) => Request) | undefined;
   readonly #alone = alone();
@@ -97,12 +99,13 @@ export class Access {
   /** The successor of a proof. Whoever comes first gets it, the others find it there.
    *
    * What the service refuses once is not asked for again: neither password nor refresh token becomes valid by repeating it.
+   * Nor does a one-time code, but another may be taken.
    */
   async #renewed(renew: (held: Proof) => Promise<Proof>, refused: Proof): Promise<Proof> {
-    if (this.#proof !== refused) return this.#proof;
-    if (this.#refusal) throw this.#refusal;
+    if (this.#proof !== refused && this.#proof !== NONE) return this.#proof;
+    if (this.#refusal && this.#refusedCode === undefined) throw this.#refusal;
     try {
-      this.#proof = await renew(refused);
+      this.#proof = await renew(this.#proof);
     } catch (error) {
       if (error instanceof APIError && (error.status === 400 || error.status === 401)) this.#refusal = error;
       throw error;
@@ -112,6 +115,21 @@ export class Access {
     return this.#proof;
   }
 
+  /** The answer to a sign-in. A code that was just refused is refused here. */
+  async #signIn(url: string, login: Login | SessionLogin): Promise<Answer> {
+    const fields = await login.fields();
+    if (this.#refusal && this.#refusedCode === fields.otp) throw this.#refusal;
+    this.#refusal = this.#refusedCode = undefined;
+    const answer = await this.requests.send(post(url, fields));
+    if (answer.status < 300) return answer;
+    const refusal = errorOf(answer);
+    if (refusal.details.some(({ field }) => field === "otp")) {
+      this.#refusedCode = fields.otp;
+      this.#proof = NONE; // What there was has ended, too.
+    }
+    throw refusal;
+  }
+
   async #login(login: Login, { refreshToken }: Proof): Promise<Proof> {
     const { auth } = this.addresses;
     if (refreshToken !== undefined) {
@@ -119,9 +137,7 @@ export class Access {
       if (answer.status === 200) return this.#loginProof(answer);
       if (answer.status !== 401) throw errorOf(answer);
     }
-    const answer = await this.requests.send(post(`${auth}/login`, await login.fields()));
-    if (answer.status !== 200) throw errorOf(answer);
-    return this.#loginProof(answer);
+    return this.#loginProof(await this.#signIn(`${auth}/login`, login));
   }
 
   #loginProof(answer: Answer): Proof {
@@ -130,8 +146,7 @@ export class Access {
   }
 
   async #session(login: SessionLogin): Promise<Proof> {
-    const answer = await this.requests.send(post(`${this.addresses.base}/sessions`, await login.fields()));
-    if (answer.status !== 201) throw errorOf(answer);
+    const answer = await this.#signIn(`${this.addresses.base}/sessions`, login);
     const cookie = SESSION.exec(answer.headers.get("set-cookie") ?? "")?.[0];
     if (cookie === undefined) throw unexpected(answer);
     return { headers: { cookie }, expiresAt: Infinity };

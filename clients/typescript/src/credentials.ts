@@ -8,7 +8,8 @@ class ByPassword {
   readonly #password: string;
   readonly #otp: Otp | undefined;
 
-  /** `otp` is called at each sign-in, for accounts with a second factor. */
+  /** `otp` is called at each sign-in, for accounts with a second factor. After a code was refused the next call asks for
+   * another; the same one is not sent again. */
   constructor(email: string, password: string, { otp }: { readonly otp?: Otp } = {}) {
     this.email = email;
     this.#password = password;
@@ -16,7 +17,7 @@ class ByPassword {
   }
 
   /** @internal The body of a request that signs in. */
-  async fields(): Promise<Record<string, string>> {
+  async fields(): Promise<{ email: string; password: string; otp?: string }> {
     const code = this.#otp ? { otp: await this.#otp() } : {};
     return { email: this.email, password: this.#password, ...code };
   }

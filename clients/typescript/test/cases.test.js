@@ -5,7 +5,7 @@ import { test } from "node:test";
 import * as portico from "@portico/client";
 import { camel, KEY, PLACE, rejected, scripted, still, table } from "./scripted.js";
 
-const { Client, OAuthApp } = portico;
+const { Client, Login, OAuthApp, SessionLogin } = portico;
 
 /** What must come of a promise. */
 async function keeps(promise, outcome, done) {
@@ -64,6 +64,31 @@ for (const { name, pages, read, given } of table("paging.json")) {
       read.map((cursor) => `${PLACE}/products?limit=2${cursor ? `&cursor=${cursor}` : ""}`),
     );
   });
+}
+
+const signingIn = table("signing_in.json");
+
+for (const { name, ways, codes, calls: made, sent } of signingIn.cases) {
+  for (const way of ways) {
+    test(`${name}: ${way}`, async () => {
+      const { path, in: entered } = signingIn.ways[way];
+      const answers = { ...signingIn.answers, in: entered };
+      const { fetch, requests, left } = scripted(...made.flatMap(({ steps }) => steps.map((step) => answers[step])));
+      const given = codes && [...codes];
+      const Kind = way === "login" ? Login : SessionLogin;
+      const auth = new Kind("ada@example.com", "Analytical1", given && { otp: () => given.shift() });
+      const client = new Client({ baseUrl: PLACE, auth, fetch, ...still() });
+      let asked = 0;
+      for (const { steps, outcome } of made) {
+        await keeps(client.me(), outcome, ({ id }) => id === 1);
+        asked += steps.length;
+        assert.equal(requests.length, asked);
+      }
+      assert.deepEqual([left, given ?? []], [[], []], "every step and every code was taken");
+      const bodies = requests.filter(({ url }) => url.pathname === path).map(({ body }) => JSON.parse(body));
+      assert.deepEqual(bodies.map(({ otp = null }) => otp), sent);
+    });
+  }
 }
 
 const callbacks = table("callbacks.json");

@@ -11,9 +11,9 @@ export const table = (name) => JSON.parse(readFileSync(new URL(`../../cases/${na
 const FAULTS = { unsent: "ECONNREFUSED", lost: "ECONNRESET", untrusted: "UNABLE_TO_VERIFY_LEAF_SIGNATURE" };
 
 /** An answer with a JSON body, or a fault of the connection. */
-function come({ fault, status, code, data, body, text, headers }) {
+function come({ fault, status, code, details = [], data, body, text, headers }) {
   if (fault) throw new TypeError("fetch failed", { cause: Object.assign(new Error(fault), { code: FAULTS[fault] }) });
-  const told = code ? { error: { code, message: "No.", details: [] } } : (body ?? { data });
+  const told = code ? { error: { code, message: "No.", details } } : (body ?? { data });
   return new Response(status === 204 ? null : (text ?? JSON.stringify(told)), { status, headers });
 }
 

@@ -37,6 +37,9 @@ class Proof:
     """To be told once it was renewed, before it is used."""
 
 
+NONE = Proof({}, expires_at=-math.inf)
+"""Before the first sign-in, and after the end of the last."""
+
 Renew = Callable[[Proof], Flow[Proof]]
 """Gets a proof, given the one that no longer holds."""
 
@@ -57,10 +60,12 @@ class Access:
         self.addresses = addresses
         self._retries = retries
         self._clock = clock
-        self._proof = Proof({}, expires_at=-math.inf)
+        self._proof = NONE
         self._renew: Renew | None = None
         self._ending: Callable[[Proof], Request] | None = None
         self._refusal: APIError | None = None
+        self._refused_code: str | None = None
+        """The one-time code, where that is what was refused: another one may be taken."""
         if isinstance(credential, str):
             self._proof = Proof(bearer(credential))
         elif isinstance(credential, Login):
@@ -94,11 +99,11 @@ class Access:
 
     def _ended(self, ending: Callable[[Proof], Request]) -> Flow[None]:
         held = self._proof
-        if held.headers:
+        if held is not NONE:
             response = yield from attempts(ending(held), self._retries)
             if response.status not in (204, 401):  # 401: it has ended already
                 raise error_of(response)
-        self._proof = Proof({}, expires_at=-math.inf)
+        self._proof = NONE
 
     def switch(self, api_key: str) -> None:
         """Uses another API key from now on."""
@@ -126,13 +131,14 @@ class Access:
         """The successor of a proof. Whoever comes first gets it, the others find it there.
 
         What the service refuses once is not asked for again: neither password nor refresh token
-        becomes valid by repeating it.
+        becomes valid by repeating it. Nor does a one-time code, but another may be taken.
         """
-        if self._proof is refused:
-            if self._refusal is not None:
+        held = self._proof
+        if held is refused or held is NONE:
+            if self._refusal is not None and self._refused_code is None:
                 raise copy.copy(self._refusal)
             try:
-                self._proof = yield from renew(refused)
+                self._proof = yield from renew(held)
             except APIError as refusal:
                 if refusal.status in (400, 401):
                     self._refusal = refusal
@@ -145,6 +151,22 @@ class Access:
         request = Request("POST", url, JSON, body(fields))
         return (yield from attempts(request, self._retries))
 
+    def _sign_in(self, url: str, login: Login | SessionLogin) -> Flow[Response]:
+        """The answer to a sign-in. A code that was just refused is refused here."""
+        code = None if login.otp is None else login.otp()
+        if self._refusal is not None and self._refused_code == code:
+            raise copy.copy(self._refusal)
+        self._refusal = self._refused_code = None
+        fields = {"email": login.email, "password": login.password}
+        response = yield from self._post(url, fields if code is None else {**fields, "otp": code})
+        if response.status >= 300:
+            refusal = error_of(response)
+            if any(fault.field == "otp" for fault in refusal.details):
+                self._refused_code = code
+                self._proof = NONE  # what there was has ended, too
+            raise refusal
+        return response
+
     def _login(self, login: Login) -> Renew:
         def renew(held: Proof) -> Flow[Proof]:
             auth = self.addresses.auth
@@ -155,10 +177,7 @@ class Access:
                     return self._login_proof(response)
                 if response.status != 401:
                     raise error_of(response)
-            response = yield from self._post(f"{auth}/login", _signing_in(login))
-            if response.status != 200:
-                raise error_of(response)
-            return self._login_proof(response)
+            return self._login_proof((yield from self._sign_in(f"{auth}/login", login)))
 
         return renew
 
@@ -176,10 +195,7 @@ class Access:
 
     def _session(self, login: SessionLogin) -> Renew:
         def renew(_held: Proof) -> Flow[Proof]:
-            url = f"{self.addresses.base}/sessions"
-            response = yield from self._post(url, _signing_in(login))
-            if response.status != 201:
-                raise error_of(response)
+            response = yield from self._sign_in(f"{self.addresses.base}/sessions", login)
             cookie = _SESSION.search(response.headers.get("set-cookie", ""))
             if cookie is None:
                 raise unexpected(response)
@@ -257,8 +273,3 @@ def oauth_proof(tokens: OAuthTokens) -> Proof:
     ends = math.inf if tokens.expires_at is None else tokens.expires_at.timestamp()
     news = None if tokens.on_change is None else Tell(tokens.on_change, tokens)
     return Proof(bearer(tokens.access_token), ends, news=news)
-
-
-def _signing_in(login: Login | SessionLogin) -> dict[str, str]:
-    code = {} if login.otp is None else {"otp": login.otp()}
-    return {"email": login.email, "password": login.password, **code}

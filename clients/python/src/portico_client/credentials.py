@@ -14,7 +14,8 @@ class Login:
 
     The client signs in at the first call, refreshes the token before it ends, and signs in again
     where that is not possible. `otp` is called at each sign-in, for accounts with a second factor:
-    it returns the code that the authenticator app shows, or a recovery code.
+    it returns the code that the authenticator app shows, or a recovery code. After a code was
+    refused the next call asks for another; the same one is not sent again.
     """
 
     email: str
