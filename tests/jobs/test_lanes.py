@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from jobs.test_deliveries import FAULT, LAMP, WANTS_NO_MORE, became, deliveries,
 from portico.app import Portico
 from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR
-from portico.domain.webhooks import DROPPED
+from portico.domain.errors import Unavailable
+from portico.domain.published import Published
+from portico.domain.webhooks import DROPPED, RECEIVER_GONE, Webhook
 from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.services.webhooks import create_webhook
 from portico.storage.expiry import BATCH
@@ -29,6 +32,24 @@ async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     yield api
     await api.aclose()
     await api.stop()
+
+
+@pytest.fixture
+async def quiet(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The application without a server, whose jobs would send: tests do."""
+    api = Api(settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}))
+    if not api.settings.database_url:
+        await prepare(api.settings, api.clock)
+    api.portico = Portico(api.settings, clock=api.clock)
+    await api.portico.open()
+    yield api
+    await api.portico.close()
+
+
+async def hooked(api: Api, url: str) -> Webhook:
+    """A webhook that is told all."""
+    values = {"url": url, "types": ("*",), "description": ""}
+    return (await create_webhook(api.live, values, OPERATOR)).webhook
 
 
 async def lamps(admin: Caller, count: int) -> None:
@@ -136,6 +157,47 @@ async def test_410_of_an_address_that_was_left_disables_nothing(api: Api) -> Non
         assert (await admin.get(path)).json()["data"]["status"] == "enabled"
 
 
+async def test_410_disables_the_webhook_in_the_transaction_that_notes_it(
+    quiet: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.jobs.deliveries.AGAIN_SECONDS", 0.01)
+    env, begin = quiet.live, quiet.live.db.transaction
+    gone, refused, is_back = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    stored = 0
+
+    @asynccontextmanager
+    async def transaction() -> AsyncIterator[Any]:
+        nonlocal stored
+        if gone.is_set() and not is_back.is_set():
+            if stored:
+                refused.set()
+                raise Unavailable("The database went away after one transaction more.")
+            stored += 1
+        async with begin() as tx:
+            yield tx
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        gone.set()
+        writer.write(WANTS_NO_MORE)
+
+    monkeypatch.setattr(env.db, "transaction", transaction)
+    async with receiving(Receiver(answer)) as receiver:
+        made = await hooked(quiet, f"http://127.0.0.1:{receiver.port}/in")
+        async with begin() as tx:
+            await env.events.add(tx, quiet.clock(), Published("product.created", "{}"))
+        deliver = Deliver(env, _sender(quiet.portico), delivered, "Portico", lambda: 0)
+        await deliver.run()
+        async with asyncio.timeout(20):
+            await refused.wait()
+        (delivery,) = (await env.deliveries.page(made.id, offset=0, limit=9)).rows
+        found = await env.webhooks.get(made.id)
+        is_back.set()
+        await deliver.close()
+    assert (delivery.status, delivery.last_status, delivery.attempts) == ("failed", 410, 1)
+    assert found is not None
+    assert found.disabled_reason == RECEIVER_GONE
+
+
 async def test_giving_up_very_many_holds_up_no_other(api: Api) -> None:
     admin = await api.caller("admin")
     many = 40 * BATCH
@@ -205,30 +267,23 @@ async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(api: A
 
 
 async def test_what_a_process_was_claiming_as_it_stopped_waits_for_no_claim_to_end(
-    environ: dict[str, str], tmp_path: Path
+    quiet: Api,
 ) -> None:
-    api = Api(settings_for(tmp_path, environ))
-    if not api.settings.database_url:
-        await prepare(api.settings, api.clock)
-    api.portico = portico = Portico(api.settings, clock=api.clock)
-    await portico.open()
-    values = {"url": HOOK["url"], "types": ("*",), "description": ""}
-    made = await create_webhook(api.live, values, OPERATOR)
-    async with api.live.db.transaction() as tx:
-        await api.live.deliveries.add(tx, api.clock(), [(made.webhook.id, 1, "product.created")])
-    deliver = Deliver(api.live, _sender(portico), delivered, "Portico", lambda: 0)
+    made = await hooked(quiet, HOOK["url"])
+    async with quiet.live.db.transaction() as tx:
+        await quiet.live.deliveries.add(tx, quiet.clock(), [(made.id, 1, "product.created")])
+    deliver = Deliver(quiet.live, _sender(quiet.portico), delivered, "Portico", lambda: 0)
     run = asyncio.create_task(deliver.run())
     held = "SELECT 1 FROM deliveries WHERE next_attempt_at > :now"
-    now = {"now": api.clock()}
+    now = {"now": quiet.clock()}
     has_ended = False
-    while await api.live.db.one(held, now) is None:
+    while await quiet.live.db.one(held, now) is None:
         assert not has_ended
         has_ended = run.done()  # which it may be before the claim was seen
         await asyncio.sleep(0)
     run.cancel()
     await deliver.close()
-    assert await api.live.db.one(held, now) is None
-    await portico.close()
+    assert await quiet.live.db.one(held, now) is None
 
 
 def _sender(portico: Portico) -> Any:

@@ -359,6 +359,9 @@ class Deliver:
                     await self._judge(ended)
 
     async def _store(self, done: list[_Ended]) -> None:
+        for gone in done:
+            if gone.attempt.last_status == GONE:  # no other attempt tells it again
+                await self._disable(gone.webhook, RECEIVER_GONE, gone.attempt)
         works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
         async with self._env.db.transaction() as tx:
             for webhook_id in sorted({one.webhook.id for one in done}):
@@ -369,15 +372,12 @@ class Deliver:
             await self._env.deliveries.done(tx, [one.attempt for one in done])
 
     async def _judge(self, ended: _Ended) -> None:
-        """Disables a webhook whose receiver wants no more, or that nothing has reached for days."""
-        webhook, attempt = ended.webhook, ended.attempt
-        since = webhook.failing_since
-        now = self._env.clock()
-        if attempt.last_status == GONE:
-            reason = RECEIVER_GONE
-        elif attempt.status != "delivered" and since and now - since >= FAILING_DAYS * DAY:
-            reason = FAILING
-        else:
-            return
-        if await disable_webhook(self._env, webhook, reason, SYSTEM):
+        """Disables a webhook that nothing has reached for days."""
+        since = ended.webhook.failing_since
+        long = since and self._env.clock() - since >= FAILING_DAYS * DAY
+        if long and ended.attempt.status != "delivered":
+            await self._disable(ended.webhook, FAILING)
+
+    async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> None:
+        if await disable_webhook(self._env, webhook, reason, SYSTEM, attempt):
             self._bell.hear()

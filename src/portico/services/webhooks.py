@@ -29,6 +29,7 @@ from portico.domain.webhooks import (
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.webhook_mail import tell_admins
+from portico.storage.deliveries import Attempt
 
 
 class Signing(NamedTuple):
@@ -108,9 +109,13 @@ async def change_webhook(
     return webhook
 
 
-async def disable_webhook(env: Environment, seen: Webhook, reason: str, by: By) -> bool:
+async def disable_webhook(
+    env: Environment, seen: Webhook, reason: str, by: By, attempt: Attempt | None = None
+) -> bool:
     """Disables a webhook for this reason, which was found as it was `seen`, and tells the admins by
-    mail; False where somebody else has, or deleted it, or it leads elsewhere or works by now."""
+    mail; notes with it what came of the `attempt` that told the reason, if nothing tells it again.
+    False, and nothing was noted, where somebody else has, or deleted it, or it leads elsewhere or
+    works by now."""
     admins = await env.users.admins()
 
     async def work(change: Change) -> bool:
@@ -122,6 +127,8 @@ async def disable_webhook(env: Environment, seen: Webhook, reason: str, by: By) 
         after = await _switched(env, change, before, reason)
         after = msgspec.structs.replace(after, updated_at=change.now)
         await env.webhooks.update(change.tx, after)
+        if attempt is not None:
+            await env.deliveries.done(change.tx, [attempt])
         await tell_admins(env, change, admins, after, reason)
         return True
 
