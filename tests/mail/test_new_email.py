@@ -6,16 +6,20 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, link
+from pages.visiting import PASSWORD as ON_PAGES
+from pages.visiting import said, signed_in
 from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Duplicate, Invalid
+from portico.domain.errors import Duplicate, Invalid, RateLimited
 from portico.domain.users import User
 from portico.services.recovery import (
     ask_new_email,
     ask_reset,
+    ask_verification,
     reset_password,
     take_new_email,
     verify_email,
 )
+from portico.services.sign_up import ask_sign_up
 from portico.services.suspension import suspend
 from signing_in import PASSWORD, Visitor
 
@@ -116,6 +120,48 @@ async def test_who_proves_themselves_by_a_password_that_ends_meanwhile_gets_no_l
     (message,) = await post.new()
     assert message["Subject"] == "Your Portico account has a new password"
     assert await api.live.db.all("SELECT 1 FROM email_tokens") == []
+
+
+async def test_what_strangers_ask_for_takes_no_mail_from_the_owner(api: Api, post: Post) -> None:
+    user = await api.account(password=PASSWORD)
+    api.live.sign_up = True
+    for _ in range(5):
+        await ask_reset(api.live, user.email, HERE)
+        await ask_sign_up(api.live, user.email, HERE)
+    assert len(await post.new()) == 3 + 3
+    for number in range(3):
+        await asked(api, post, user, f"new{number}@example.com")
+        await ask_verification(api.live, user, HERE)
+        assert len(await post.new()) == 1
+
+
+async def test_the_owner_is_told_that_no_mail_comes(api: Api, post: Post) -> None:
+    user = await api.account(password=PASSWORD)
+    for _ in range(3):
+        await asked(api, post, user)
+    api.clock.advance(seconds=HOUR // 4)
+    async with api.unchanged():
+        with pytest.raises(RateLimited, match="in 2700 seconds") as caught:
+            await ask_new_email(api.live, user, "other@example.com", PASSWORD, HERE)
+        assert await post.new() == []
+    assert caught.value.retry_after == 2700
+    api.clock.advance(seconds=caught.value.retry_after)
+    await asked(api, post, user)
+
+
+async def test_the_pages_say_that_no_mail_comes(api: Api, post: Post) -> None:
+    _, guest = await signed_in(api)
+    await post.new()
+    fields = {"email": NEW, "current_password": ON_PAGES}
+    for _ in range(3):
+        assert (await guest.post("/email", **fields)).status_code == 303
+        assert (await guest.post("/profile/verification")).status_code == 303
+    assert len(await post.new()) == 6
+    for path, about in (("/email", fields), ("/profile/verification", {})):
+        answer = await guest.post(path, **about)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "3600")
+        assert "Too many mails" in (said(answer) or answer.text)
+    assert await post.new() == []
 
 
 async def test_who_was_made_up_in_the_sandbox_is_sent_nothing(api: Api, post: Post) -> None:

@@ -239,17 +239,13 @@ async def test_of_fifty_links_asked_for_at_once_the_newest_works_alone(
     await reset_password(api.live, held[0], NEW, STRANGER)
 
 
-async def test_an_account_gets_three_mails_an_hour_of_both_kinds_together(
-    api: Api, post: Post
-) -> None:
+async def test_an_account_gets_three_mails_an_hour_whoever_asks(api: Api, post: Post) -> None:
     user, other = await api.account(), await api.account()
-    await ask_reset(api.live, user.email, STRANGER)
-    await ask_verification(api.live, user, STRANGER)
-    await ask_reset(api.live, user.email, STRANGER)
+    for _ in range(3):
+        await ask_reset(api.live, user.email, STRANGER)
     assert len(await post.new()) == 3
     async with api.unchanged():
         await ask_reset(api.live, user.email, STRANGER)
-        await ask_verification(api.live, user, STRANGER)
         assert await post.new() == []
     await ask_reset(api.live, other.email, STRANGER)
     assert len(await post.new()) == 1

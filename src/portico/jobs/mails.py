@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from traceback import format_tb
 
-from portico.domain.errors import Unavailable
+from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.times import DAY, SECOND
 from portico.mail.protocol import Undelivered
 from portico.services.environment import Environment
@@ -149,6 +149,8 @@ class SendMails:
         except Undelivered as error:
             reason = error.reason
             again = None if error.lasting else self._next(mail, end)
+        except RateLimited:
+            pass  # whoever asked is told nothing of whom there is to write to
         except Unavailable as error:
             reason, again = error.message, self._next(mail, end)
         except Exception as error:  # noqa: BLE001 - nobody else would be told

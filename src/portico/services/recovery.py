@@ -11,11 +11,11 @@ import msgspec
 from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Conflict, Fault, Invalid, PermissionDenied
 from portico.domain.events.users import EmailVerified, LinkAsked, LinkGiven, PasswordReset
-from portico.domain.limits import Plan
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import HOUR
 from portico.domain.users import User, email_key
 from portico.domain.users import email as normalised
+from portico.services.allowances import MAILS, mails_to, take_hourly
 from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
 from portico.services.endings import end_sign_ins
@@ -31,12 +31,8 @@ from portico.services.users import (
     taken,
     tell_changed,
 )
-from portico.state.callers import MAIL
 from portico.storage.database import UniqueViolation
 from portico.storage.email_tokens import NOWHERE, EmailToken
-
-MAILS = Plan("mails to an account", 3, 3)
-"""Counted by the hour, whose number is part of what is counted."""
 
 HANDED_HOURS = 24
 """How long a link holds that an admin hands over."""
@@ -68,7 +64,7 @@ async def ask_reset(env: Environment, email: str, by: By) -> None:
     """Sends whoever has this e-mail, if anyone, a link to `reset_password`.
 
     All that depends on the account happens later, so that nobody can tell what there was. An
-    account gets at most three mails an hour. Raises `Unavailable` where too many mails wait.
+    account gets at most three such mails an hour. Raises `Unavailable` where too many mails wait.
     """
     try:
         address = normalised(email)
@@ -108,8 +104,8 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
 
 
 async def ask_verification(env: Environment, user: User, by: By) -> None:
-    """Sends a user a link to `verify_email`, at most three an hour. Raises `Unavailable` where too
-    many mails wait."""
+    """Sends a user a link to `verify_email`, at most three an hour. Raises `RateLimited`, and
+    `Unavailable` where too many mails wait."""
     await _write(env, user, VERIFY, by)
 
 
@@ -118,7 +114,8 @@ async def ask_new_email(env: Environment, user: User, email: str, current: str, 
     `current` password that the account is theirs.
 
     Whether somebody has that address shows only to whoever opens the link. Raises `Invalid`,
-    `RateLimited` for too many wrong passwords, and `Unavailable` where too many mails wait.
+    `RateLimited` for too many wrong passwords and for more than three links an hour, and
+    `Unavailable` where too many mails wait.
     """
     if email == user.email:
         message = "is your e-mail already"
@@ -225,7 +222,8 @@ def _useless() -> Invalid:
 
 
 async def write_reset(env: Environment, asked: Ask) -> None:
-    """Writes what `ask_reset` has asked for, where there is somebody. Raises `Unavailable`."""
+    """Writes what `ask_reset` has asked for, where there is somebody. Raises `RateLimited` and
+    `Unavailable`."""
     user = await env.users.by_email(asked.email)
     # A mirror user's password would open the sandbox to whoever has an address of the past.
     if user is not None and user.account_id is None and user.suspended_at is None:
@@ -234,13 +232,11 @@ async def write_reset(env: Environment, asked: Ask) -> None:
 
 async def _write(env: Environment, user: User, link: _Link, by: By, to: str | None = None) -> None:
     """Makes a token, instead of those before it, and the letter that brings it, `to` another
-    address than the account's where one is given: neither where the account has had its mails, or
-    is not what it was. Raises `Unavailable` where too many mails wait."""
+    address than the account's where one is given: neither where the account is not what it was.
+    Raises `RateLimited` where it has had its mails, and `Unavailable` where too many wait."""
     to = to or user.email
     now = env.clock()
-    verdict = await env.limiter.take((MAIL, f"{user.id}:{now // HOUR}"), MAILS, now)
-    if not verdict.admitted:
-        return
+    await take_hourly(env, mails_to(user.id, link.purpose), MAILS, "mails")
     token = mint("", env.random(RANDOM_BYTES))
     # Nothing in it was chosen by whoever asked, but for where from.
     page = _address(env, link, token)

@@ -6,23 +6,18 @@ Whether there is an account already shows in the mail alone: neither the answer 
 from hashlib import sha256
 
 from portico.domain.audit import SYSTEM, By
-from portico.domain.errors import Fault, Invalid, NotFound, RateLimited
+from portico.domain.errors import Fault, Invalid, NotFound
 from portico.domain.events.invitations import SignedUp
 from portico.domain.invitations import SIGN_UP_HOLDS, Invitation
-from portico.domain.limits import Plan
-from portico.domain.times import HOUR, SECOND
 from portico.domain.users import email_key, mailbox
 from portico.mail.protocol import Letter
+from portico.services.allowances import MAILS, SIGN_UPS, mails_to, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.invitations import Made, put
 from portico.services.letters import Reader, letter, reader, whoever
 from portico.services.post import Ask, Waiting, ask, post
-from portico.services.recovery import MAILS
-from portico.state.callers import MAIL, SIGN_UP, network_of
-
-PEOPLE = Plan("sign-ups from an address", 10, 10)
-"""Counted by the hour, as `MAILS` are: nobody sends mails to strangers by the hundred from here."""
+from portico.state.callers import SIGN_UP, network_of
 
 
 async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en") -> None:
@@ -39,27 +34,18 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
     if domains and mailbox(email).rpartition("@")[2].lower() not in domains:
         message = f"must be an address at {' or '.join(domains)}"
         raise Invalid(f"The e-mail {message}.", [Fault("email", message)])
-    now = env.clock()
     where = network_of(by.address) or by.address
-    verdict = await env.limiter.take((SIGN_UP, f"{where}:{now // HOUR}"), PEOPLE, now)
-    if not verdict.admitted:
-        seconds = -(-(HOUR - now % HOUR) // SECOND)
-        raise RateLimited(
-            f"Too many sign-ups from your address; try again in {seconds} seconds.",
-            retry_after=seconds,
-        )
+    await take_hourly(env, (SIGN_UP, where), SIGN_UPS, "sign-ups from your address")
     await ask(env, Ask("sign-up", email, by.actor, language))
 
 
 async def write_sign_up(env: Environment, asked: Ask) -> None:
-    """Writes what `ask_sign_up` has asked for. Raises `Unavailable`."""
-    email, by = asked.email, whoever(By(asked.by))
-    now, hour = env.clock(), env.clock() // HOUR
+    """Writes what `ask_sign_up` has asked for. Raises `RateLimited` and `Unavailable`."""
+    email, by, now = asked.email, whoever(By(asked.by)), env.clock()
     user = await env.users.by_email(email)
     name = sha256(email_key(email).encode()).hexdigest()[:32]
-    whose = (MAIL, f"{user.id}:{hour}") if user else (SIGN_UP, f"{name}:{hour}")
-    if not (await env.limiter.take(whose, MAILS, now)).admitted:
-        return
+    whose = mails_to(user.id, asked.purpose) if user else (SIGN_UP, name)
+    await take_hourly(env, whose, MAILS, "mails")
     if user is not None:
         if user.suspended_at is None:
             sign_in = f"{env.addresses.dashboard}/sign-in"

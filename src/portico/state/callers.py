@@ -24,7 +24,7 @@ ACCOUNT_PAGES = Kind("pages", by_strangers=False)
 CLIENT = Kind("client", by_strangers=False)
 """An OAuth client without an owner, by its id."""
 MAIL = Kind("mail", by_strangers=False)
-"""Mails to an account, by its id and the hour."""
+"""Mails to an account, by its id, their purpose and the hour."""
 SIGN_UP = Kind("sign-up")
 """Mails to whoever has no account, by their e-mail and the hour; sign-ups from an address too."""
 ADDRESS = Kind("address")
