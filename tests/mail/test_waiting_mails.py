@@ -5,6 +5,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +14,20 @@ from first_start import prepare
 from mail_server import MailServer, serving
 from portico.app import Portico
 from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Unavailable
+from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.users import User
 from portico.jobs.mails import AT_ONCE, CLAIM_SECONDS, SendMails
 from portico.mail.protocol import Letter, Undelivered
 from portico.mail.smtp import SmtpOutlet
 from portico.services.change import Change
+from portico.services.invitations import invite
 from portico.services.letters import tell
 from portico.services.post import opened
 from portico.services.recovery import ask_reset, ask_verification
+from portico.services.sign_up import ask_sign_up
+from portico.storage.email_tokens import EmailTokens
+from portico.storage.invitations import Invitations
+from portico.storage.users import Users
 
 BUSY = "451 4.3.0 ada@example.com must wait"
 AWAY = Undelivered("it is away", lasting=False)
@@ -271,3 +277,124 @@ async def test_where_too_many_wait_whoever_asks_is_refused_and_nothing_is_stored
             with pytest.raises(Unavailable, match="Too many mails"):
                 await ask_reset(quiet.live, email, STRANGER)
     assert await waiting(quiet) == 1
+
+
+class BusyTokens(EmailTokens):
+    """Gets in the way of every letter with a link."""
+
+    async def insert(self, *_: Any, **__: Any) -> None:
+        raise Unavailable("The database is busy.")
+
+
+class BusyInvitations(Invitations):
+    """The same, of those that sign up."""
+
+    async def put(self, *_: Any, **__: Any) -> None:
+        raise Unavailable("The database is busy.")
+
+
+async def by_reset(api: Api) -> None:
+    """Somebody asks to reset the password of `ada@example.com`."""
+    await ask_reset(api.live, "ada@example.com", STRANGER)
+
+
+async def by_sign_up(api: Api) -> None:
+    """Somebody asks for an account of the same e-mail."""
+    api.live.sign_up = True
+    await ask_sign_up(api.live, "ada@example.com", STRANGER)
+
+
+@pytest.mark.parametrize("asks", [by_reset, by_sign_up])
+async def test_an_ask_that_cannot_be_answered_for_a_while_is_tried_again_and_counted_once(
+    quiet: Api, monkeypatch: pytest.MonkeyPatch, asks: Any
+) -> None:
+    quiet.live.outlet = outbox = Outbox()
+    if asks is by_reset:
+        await quiet.account(email="ada@example.com")
+    with monkeypatch.context() as patch:
+        patch.setattr(quiet.live, "email_tokens", BusyTokens(quiet.live.db))
+        patch.setattr(quiet.live, "invitations", BusyInvitations(quiet.live.db))
+        await asks(quiet)
+        for seconds in (0, 2, 15, 120):
+            quiet.clock.advance(seconds=seconds)
+            await sent(quiet)
+            assert (len(outbox.tried), await waiting(quiet)) == (0, 1)
+    quiet.clock.advance(seconds=600)
+    await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
+    for _ in range(4):
+        await asks(quiet)
+        await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (3, 0)
+
+
+@pytest.mark.parametrize("known", ["no", "account", "invited"])
+@pytest.mark.parametrize("asks", [by_reset, by_sign_up])
+async def test_an_ask_in_the_last_place_gives_it_to_its_letter(
+    quiet: Api, monkeypatch: pytest.MonkeyPatch, asks: Any, known: str
+) -> None:
+    quiet.live.outlet = outbox = Outbox()
+    if known == "account":
+        await quiet.account(email="ada@example.com")
+    if known == "invited":
+        values: dict[str, Any] = {"role": "editor", "plan": "pro", "handed_over": True}
+        await invite(quiet.live, email="ada@example.com", by=OPERATOR, **values)
+        await sent(quiet)
+    outbox.tried.clear()
+    monkeypatch.setattr("portico.services.post.QUEUE", 1)
+    await asks(quiet)
+    await sent(quiet)
+    assert await waiting(quiet) == 0
+    assert len(outbox.tried) == (asks is by_sign_up or known == "account")
+
+
+async def test_who_is_told_that_too_many_wait_has_used_up_no_mail(
+    quiet: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = await quiet.account()
+    with monkeypatch.context() as patch:
+        patch.setattr("portico.services.post.QUEUE", 0)
+        for _ in range(4):
+            with pytest.raises(Unavailable, match="Too many mails"):
+                await ask_verification(quiet.live, user, STRANGER)
+    for _ in range(3):
+        await ask_verification(quiet.live, user, STRANGER)
+    async with quiet.unchanged():
+        with pytest.raises(RateLimited):
+            await ask_verification(quiet.live, user, STRANGER)
+    assert await waiting(quiet) == 3
+
+
+class SlowOnce(Users):
+    """Finds the first one only when told to."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api.live.db)
+        self.asked, self.told = asyncio.Event(), asyncio.Event()
+
+    async def by_email(self, *args: Any) -> User | None:
+        if not self.asked.is_set():
+            self.asked.set()
+            await self.told.wait()
+        return await super().by_email(*args)
+
+
+async def test_an_ask_that_two_processes_have_is_answered_once(
+    quiet: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    await quiet.account(email="ada@example.com")
+    quiet.live.users = users = SlowOnce(quiet)
+    quiet.live.outlet = outbox = Outbox()
+    await by_reset(quiet)
+    slow, other = SendMails(quiet.live), SendMails(quiet.live)
+    await slow.run()
+    await users.asked.wait()
+    quiet.clock.advance(seconds=CLAIM_SECONDS)
+    await other.run()
+    await other.close()
+    users.told.set()
+    await slow.close()
+    assert (outbox.tried, await waiting(quiet)) == ([], 1), "the letter"
+    await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
+    assert caplog.records == []

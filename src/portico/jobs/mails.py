@@ -13,7 +13,7 @@ from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.times import DAY, SECOND
 from portico.mail.protocol import Undelivered
 from portico.services.environment import Environment
-from portico.services.post import Ask, opened
+from portico.services.post import Ask, WrittenBefore, opened
 from portico.services.recovery import write_reset
 from portico.services.sign_up import write_sign_up
 from portico.storage.database import Contended
@@ -43,7 +43,7 @@ AGAIN_SECONDS = 1.0
 
 CLOSE_SECONDS = 3.0
 
-_WRITERS: dict[str, Callable[[Environment, Ask], Awaitable[None]]] = {
+_WRITERS: dict[str, Callable[[Environment, Ask, Mail], Awaitable[None]]] = {
     "reset": write_reset,
     "sign-up": write_sign_up,
 }
@@ -121,9 +121,9 @@ class SendMails:
         while True:
             try:
                 if again is None:
-                    await self._env.mails.remove(mail.id)
+                    await self._env.mails.remove(mail)
                 else:
-                    await self._env.mails.later(mail.id, again)
+                    await self._env.mails.later(mail, again)
             except (Unavailable, Contended):
                 await asyncio.sleep(AGAIN_SECONDS)
             else:
@@ -143,13 +143,13 @@ class SendMails:
             elif waiting is None:
                 reason, again = "it cannot be read here", self._next(mail, end)
             elif waiting.ask is not None:
-                await _WRITERS[waiting.ask.purpose](self._env, waiting.ask)
+                await _WRITERS[waiting.ask.purpose](self._env, waiting.ask, mail)
             elif waiting.letter is not None:
                 await self._env.outlet.send(waiting.letter)
         except Undelivered as error:
             reason = error.reason
             again = None if error.lasting else self._next(mail, end)
-        except RateLimited:
+        except (RateLimited, WrittenBefore):
             pass  # whoever asked is told nothing of whom there is to write to
         except Unavailable as error:
             reason, again = error.message, self._next(mail, end)

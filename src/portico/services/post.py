@@ -5,15 +5,18 @@ holds may let people in, so it is encrypted under the installation's secret. Whe
 from an answer whether there is somebody to write to, that is stored which asks for the mail.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from portico.domain.audit import Actor, By
-from portico.domain.errors import Unavailable
+from portico.domain.errors import Conflict, Unavailable
 from portico.mail.protocol import Letter
+from portico.services.allowances import MAILS, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.state.callers import Caller
+from portico.storage.mails import Mail
 
 QUEUE = 10_000
 """Mails of an environment that may wait at once."""
@@ -26,6 +29,13 @@ class TooMany(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("Too many mails are waiting to be sent.", retry_after=60)
+
+
+class WrittenBefore(Conflict):
+    """Another process has written the letter that was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("This letter was written before.")
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -48,12 +58,30 @@ class Waiting(msgspec.Struct, frozen=True):
     until: int | None = None
 
 
-async def post(env: Environment, change: Change, waiting: Waiting) -> None:
-    """Has it sent once the change is committed. Raises `TooMany`."""
-    if await env.mails.count(change.tx, QUEUE) >= QUEUE:
-        raise TooMany
+class Asked(NamedTuple):
+    """Why a letter is written: whose allowance it is counted in, and the ask that it answers, whose
+    place it takes; None where it is written at once."""
+
+    whose: Caller
+    ask: Mail | None = None
+
+
+async def post(
+    env: Environment, change: Change, waiting: Waiting, asked: Asked | None = None
+) -> None:
+    """Has it sent once the change is committed. Raises `TooMany`; and of what was `asked` for
+    `RateLimited`, `WrittenBefore`, and `Unavailable`. It comes last in a change."""
     sealed = env.vault.seal(msgspec.json.encode(waiting), _SEALED_AS)
-    await env.mails.add(change.tx, sealed, change.now)
+    if asked is not None and asked.ask is not None:
+        if not await env.mails.replace(change.tx, asked.ask, sealed, change.now):
+            raise WrittenBefore
+    elif await env.mails.count(change.tx, QUEUE) >= QUEUE:
+        raise TooMany
+    else:
+        await env.mails.add(change.tx, sealed, change.now)
+    if asked is not None:
+        # Last: what has failed before, and comes again, has taken nothing from the allowance.
+        await take_hourly(env, asked.whose, MAILS, "mails")
     change.posted = True
 
 

@@ -15,14 +15,14 @@ from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import HOUR
 from portico.domain.users import User, email_key
 from portico.domain.users import email as normalised
-from portico.services.allowances import MAILS, mails_to, take_hourly
+from portico.services.allowances import mails_to
 from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.letters import letter, reader, whoever
-from portico.services.post import Ask, Waiting, ask, post
+from portico.services.post import Ask, Asked, Waiting, ask, post
 from portico.services.users import (
     admins_only,
     missing_user,
@@ -33,6 +33,7 @@ from portico.services.users import (
 )
 from portico.storage.database import UniqueViolation
 from portico.storage.email_tokens import NOWHERE, EmailToken
+from portico.storage.mails import Mail
 
 HANDED_HOURS = 24
 """How long a link holds that an admin hands over."""
@@ -221,26 +222,33 @@ def _useless() -> Invalid:
     return Invalid(_USELESS, [Fault("token", _USELESS)])
 
 
-async def write_reset(env: Environment, asked: Ask) -> None:
-    """Writes what `ask_reset` has asked for, where there is somebody. Raises `RateLimited` and
-    `Unavailable`."""
+async def write_reset(env: Environment, asked: Ask, place: Mail) -> None:
+    """Writes what `ask_reset` has asked for in its place, where there is somebody. Raises as `post`
+    does."""
     user = await env.users.by_email(asked.email)
     # A mirror user's password would open the sandbox to whoever has an address of the past.
     if user is not None and user.account_id is None and user.suspended_at is None:
-        await _write(env, user, RESET, By(asked.by))
+        await _write(env, user, RESET, By(asked.by), place=place)
 
 
-async def _write(env: Environment, user: User, link: _Link, by: By, to: str | None = None) -> None:
+async def _write(
+    env: Environment,
+    user: User,
+    link: _Link,
+    by: By,
+    *,
+    to: str | None = None,
+    place: Mail | None = None,
+) -> None:
     """Makes a token, instead of those before it, and the letter that brings it, `to` another
     address than the account's where one is given: neither where the account is not what it was.
-    Raises `RateLimited` where it has had its mails, and `Unavailable` where too many wait."""
+    Raises as `post` does of what was asked for, by an ask in this `place` if any."""
     to = to or user.email
-    now = env.clock()
-    await take_hourly(env, mails_to(user.id, link.purpose), MAILS, "mails")
     token = mint("", env.random(RANDOM_BYTES))
     # Nothing in it was chosen by whoever asked, but for where from.
     page = _address(env, link, token)
-    until = now + link.hours * HOUR
+    until = env.clock() + link.hours * HOUR
+    asked = Asked(mails_to(user.id, link.purpose), place)
 
     async def work(change: Change) -> None:
         present = await change.lock(env.users, user.id)
@@ -256,7 +264,7 @@ async def _write(env: Environment, user: User, link: _Link, by: By, to: str | No
         brought = letter(
             env, link.purpose, reader(user, to), by=whoever(by), link=page, until=until
         )
-        await post(env, change, Waiting(link.purpose, brought, until=until))
+        await post(env, change, Waiting(link.purpose, brought, until=until), asked)
 
     await env.change(by.alone, work)
 

@@ -11,13 +11,14 @@ from portico.domain.events.invitations import SignedUp
 from portico.domain.invitations import SIGN_UP_HOLDS, Invitation
 from portico.domain.users import email_key, mailbox
 from portico.mail.protocol import Letter
-from portico.services.allowances import MAILS, SIGN_UPS, mails_to, take_hourly
+from portico.services.allowances import SIGN_UPS, mails_to, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.invitations import Made, put
 from portico.services.letters import Reader, letter, reader, whoever
-from portico.services.post import Ask, Waiting, ask, post
+from portico.services.post import Ask, Asked, Waiting, ask, post
 from portico.state.callers import SIGN_UP, network_of
+from portico.storage.mails import Mail
 
 
 async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en") -> None:
@@ -39,18 +40,17 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
     await ask(env, Ask("sign-up", email, by.actor, language))
 
 
-async def write_sign_up(env: Environment, asked: Ask) -> None:
-    """Writes what `ask_sign_up` has asked for. Raises `RateLimited` and `Unavailable`."""
+async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
+    """Writes what `ask_sign_up` has asked for in its place. Raises as `post` does."""
     email, by, now = asked.email, whoever(By(asked.by)), env.clock()
     user = await env.users.by_email(email)
     name = sha256(email_key(email).encode()).hexdigest()[:32]
-    whose = mails_to(user.id, asked.purpose) if user else (SIGN_UP, name)
-    await take_hourly(env, whose, MAILS, "mails")
+    why = Asked(mails_to(user.id, asked.purpose) if user else (SIGN_UP, name), place)
     if user is not None:
         if user.suspended_at is None:
             sign_in = f"{env.addresses.dashboard}/sign-in"
             to = reader(user, email)
-            await _send(env, letter(env, "signed-up-before", to, by=by, link=sign_in))
+            await _send(env, letter(env, "signed-up-before", to, by=by, link=sign_in), why)
         return
     invitation = Invitation(
         id=0,
@@ -68,13 +68,13 @@ async def write_sign_up(env: Environment, asked: Ask) -> None:
     def write(made: Made) -> Letter:
         return letter(env, "sign-up", to, by=by, link=made.link, until=until)
 
-    if await put(env, invitation, SignedUp, By(asked.by), write) is None:
-        await _send(env, letter(env, "invited-before", to, by=by))
+    if await put(env, invitation, SignedUp, By(asked.by), write, asked=why) is None:
+        await _send(env, letter(env, "invited-before", to, by=by), why)
 
 
-async def _send(env: Environment, written: Letter) -> None:
+async def _send(env: Environment, written: Letter, why: Asked) -> None:
     async def work(change: Change) -> None:
-        await post(env, change, Waiting("sign-up", written))
         change.told_elsewhere()  # nothing happens but the mail
+        await post(env, change, Waiting("sign-up", written), why)
 
     await env.change(SYSTEM, work)

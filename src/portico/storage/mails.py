@@ -37,8 +37,13 @@ WHERE id IN (
 RETURNING {MAILS.columns}"""
 _QUEUE = "SELECT count(*), min(next_attempt_at) FROM mails"
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM mails LIMIT :most) AS counted"
-_LATER = "UPDATE mails SET next_attempt_at = :at WHERE id = :id"
-_REMOVE = "DELETE FROM mails WHERE id = :id"
+# What was claimed may be gone by now, and SQLite gives its id to another: its content tells.
+_SAME = "WHERE id = :id AND content = :content"
+_LATER = f"UPDATE mails SET next_attempt_at = :at {_SAME}"
+_REPLACE = f"""
+UPDATE mails SET content = :new, attempts = 0, created_at = :now, next_attempt_at = :now
+{_SAME} RETURNING id"""
+_REMOVE = f"DELETE FROM mails {_SAME}"
 
 
 class Mails:
@@ -68,12 +73,21 @@ class Mails:
             rows = await tx.all(statement, {"now": now, "until": until, "room": room})
         return MAILS.read_all(rows)
 
-    async def later(self, mail_id: int, at: int) -> None:
-        """Makes one due at `at`."""
-        async with self._db.transaction() as tx:
-            await tx.run(_LATER, {"id": mail_id, "at": at})
+    async def replace(self, tx: Transaction, mail: Mail, content: bytes, now: int) -> bool:
+        """Stores another, due at once, in the place of one that was claimed; whether that was still
+        there."""
+        return await tx.one(_REPLACE, {**_same(mail), "new": content, "now": now}) is not None
 
-    async def remove(self, mail_id: int) -> None:
-        """Removes one that was sent, or never will be."""
+    async def later(self, mail: Mail, at: int) -> None:
+        """Makes one due at `at`, if it is still there."""
         async with self._db.transaction() as tx:
-            await tx.run(_REMOVE, {"id": mail_id})
+            await tx.run(_LATER, {**_same(mail), "at": at})
+
+    async def remove(self, mail: Mail) -> None:
+        """Removes one that was sent, or never will be, if it is still there."""
+        async with self._db.transaction() as tx:
+            await tx.run(_REMOVE, _same(mail))
+
+
+def _same(mail: Mail) -> dict[str, object]:
+    return {"id": mail.id, "content": mail.content}
