@@ -3,11 +3,13 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from driving import BASE, Api, Caller, refused
 from portico.domain.audit import OPERATOR
-from portico.domain.users import User
+from portico.domain.errors import Unavailable
+from portico.domain.users import Shared, User
 from portico.services.accounts import give_key, set_plan
 from portico.services.mirrors import lagging
 
@@ -161,6 +163,56 @@ async def test_what_mirrors_missed_is_made_good_after_the_next_start(api: Api) -
     assert (found.role, found.plan) == ("viewer", "pro")
     refused(await leaves.get("/users/me"), 401)
     assert await mirror(api, same.user) == untouched
+
+
+MISSED = {
+    "role": "viewer",
+    "plan": "pro",
+    "language": "de",
+    "notifications": False,
+    "muted": "keys roles",
+    "suspended_at": 1,
+}
+
+
+async def test_whatever_a_mirror_shares_is_found_where_it_missed_that(api: Api) -> None:
+    assert MISSED.keys() == set(Shared.__struct_fields__)
+    await api.caller("editor", "test")
+    callers = {name: await api.caller("editor", "test") for name in MISSED}
+    async with api.live.db.transaction() as tx:  # as if the sandbox had been out of reach
+        for name, caller in callers.items():
+            changed = msgspec.structs.replace(caller.user, **{name: MISSED[name]})
+            await api.live.users.update(tx, changed)
+    assert await lagging(api.live) == [caller.user.id for caller in callers.values()]
+    api.live.mirror_is_behind.set()
+    await brought_up(api)
+    for name, caller in callers.items():
+        assert getattr(await mirror(api, caller.user), name) == MISSED[name]
+
+
+async def test_wishes_for_mails_reach_a_mirror_that_was_out_of_reach(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = await api.caller("editor")
+    test = await api.caller(user=live.user, key_type="test")
+
+    async def away(*_: object) -> None:
+        raise Unavailable("The database does not answer.")
+
+    wishes = {"language": "de", "notifications": False}
+    with monkeypatch.context() as context:
+        context.setattr(api.sandbox, "change", away)
+        assert (await live.patch("/users/me", json={"preferences": wishes})).status_code == 200
+    await brought_up(api)
+    seen = (await test.get("/users/me")).json()["data"]["preferences"]
+    assert seen == {"theme": "system", **wishes}
+
+
+async def brought_up(api: Api) -> None:
+    """Waits until the server's job has brought up every mirror."""
+    async with asyncio.timeout(5):
+        while api.live.mirror_is_behind.is_set() or await lagging(api.live):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 def id_of(caller: Caller) -> dict[str, int]:

@@ -100,6 +100,17 @@ class Owner(msgspec.Struct, frozen=True):
     suspended_at: int | None
 
 
+class Shared(msgspec.Struct, frozen=True):
+    """What a mirror user of the sandbox has of its account, as long as both are there."""
+
+    role: str
+    plan: str
+    language: str
+    notifications: bool
+    muted: str
+    suspended_at: int | None
+
+
 name = Trimmed(2, 100)
 role = OneOf(ROLES)
 theme = OneOf(THEMES)

@@ -1,9 +1,8 @@
 """Mirror users: an account of one environment as it appears in the one that mirrors it.
 
-A mirror carries its account's role and plan, and how its owner wants their mails; it is suspended
-with it. The two environments share
-no transaction, so a mirror that could not be reached is behind until `jobs.mirrors` finds it and
-brings it up.
+A mirror carries what `domain.users.Shared` names, such as its account's role and plan; it is
+suspended with it. The two environments share no transaction, so a mirror that could not be reached
+is behind until `jobs.mirrors` finds it and brings it up.
 """
 
 import logging
@@ -17,15 +16,13 @@ from portico.domain.errors import NotFound, Unavailable
 from portico.domain.events.users import UserChanged, UserCreated, UserDeleted
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import MINUTE
-from portico.domain.users import User
+from portico.domain.users import Shared, User
 from portico.services.change import Change
 from portico.services.endings import set_suspended
 from portico.services.environment import Environment
 from portico.storage.database import UniqueViolation
 
 log = logging.getLogger(__name__)
-
-_SHARED = ("role", "plan", "language", "notifications", "muted")
 
 _AT_ONCE = 1_000
 """Mirrors that are compared by one read of either database."""
@@ -163,7 +160,8 @@ async def bring(env: Environment, account_id: int) -> None:
             await sandbox.users.delete(change.tx, mirror.id)
             change.note(UserDeleted(mirror))
             return
-        shared = {name: getattr(account, name) for name in _SHARED}
+        shared = {name: getattr(account, name) for name in Shared.__struct_fields__}
+        shared["suspended_at"] = mirror.suspended_at  # which ends more than a value
         changed = msgspec.structs.replace(mirror, **shared)
         if changed != mirror:
             changed = msgspec.structs.replace(changed, updated_at=change.now)

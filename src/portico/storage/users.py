@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from portico.domain.text import case_key
-from portico.domain.users import Owner, User, email_key
+from portico.domain.users import Owner, Shared, User, email_key
 from portico.storage.database import LOCKED, NOTHING, Database, Engine, Params, Rank, Transaction
 from portico.storage.listing import Listing, Order, Page, Place
 from portico.storage.table import BOOLEAN, Table
@@ -18,9 +18,7 @@ USERS = Table(
     fixed=("account_id", "created_at"),
 )
 OWNERS = Table("users", Owner)
-
-Standing = tuple[str, str, int | None]
-"""Role, plan, and since when a user is suspended."""
+_SHARED = Table("users", Shared)
 
 SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
 """What a list may be sorted by, and the column that holds it."""
@@ -29,15 +27,15 @@ _BY_ID = USERS.by_id
 _BY_EMAIL = f"SELECT {USERS.columns} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {USERS.columns} FROM users WHERE account_id = :id"
 _MIRRORS = f"SELECT {USERS.columns} FROM users WHERE account_id IS NOT NULL"
-_STANDING_OF_MIRRORS = """
-SELECT account_id, role, plan, suspended_at FROM users
+_STANDING_OF_MIRRORS = f"""
+SELECT account_id, {_SHARED.columns} FROM users
 WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
 _STANDING: dict[Engine, str] = {
-    "sqlite": """
-SELECT id, role, plan, suspended_at FROM users
+    "sqlite": f"""
+SELECT id, {_SHARED.columns} FROM users
 WHERE id IN (SELECT value FROM json_each(:ids))""",
-    "postgres": """
-SELECT id, role, plan, suspended_at FROM users WHERE id IN (
+    "postgres": f"""
+SELECT id, {_SHARED.columns} FROM users WHERE id IN (
     SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST(:ids AS JSON)) AS given (value))
 """,
 }
@@ -95,16 +93,16 @@ class Users:
         """Every sandbox mirror of a live account."""
         return USERS.read_all(await self._db.all(_MIRRORS))
 
-    async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, Standing]:
-        """How the next mirrors stand, by the ids of their accounts, which are beyond `after`."""
+    async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, Shared]:
+        """What the next mirrors share, by the ids of their accounts, which are beyond `after`."""
         rows = await self._db.slow.all(_STANDING_OF_MIRRORS, {"after": after, "limit": limit})
-        return {number: (role, plan, suspended) for number, role, plan, suspended in rows}
+        return {row[0]: _SHARED.read(row[1:]) for row in rows}
 
-    async def standing(self, ids: Sequence[int]) -> dict[int, Standing]:
-        """How those of these users stand who are there."""
+    async def standing(self, ids: Sequence[int]) -> dict[int, Shared]:
+        """What those of these users who are there share with their mirrors, by their ids."""
         given = {"ids": msgspec.json.encode(ids).decode()}
         rows = await self._db.slow.all(_STANDING[self._db.engine], given)
-        return {number: (role, plan, suspended) for number, role, plan, suspended in rows}
+        return {row[0]: _SHARED.read(row[1:]) for row in rows}
 
     async def page(
         self,
