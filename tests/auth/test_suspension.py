@@ -133,7 +133,7 @@ async def test_nobody_suspends_themselves_and_admins_are_left_to_admins(api: Api
 async def test_a_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) -> None:
     user = await api.account("editor")
     trial = await api.caller(user=user, key_type="test")
-    mirror = await mirror_of(api.sandbox, user, OPERATOR)
+    mirror = await mirror_of(api.live, user, OPERATOR)
     session = await session_of(api.sandbox, mirror)
     assert (await trial.get("/users/me")).status_code == 200
     with pytest.raises(Conflict):
@@ -151,7 +151,7 @@ async def test_a_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api
 
 async def test_a_mirror_that_missed_the_suspension_is_found(api: Api) -> None:
     user = await api.account("editor")
-    await mirror_of(api.sandbox, user, OPERATOR)
+    await mirror_of(api.live, user, OPERATOR)
     async with api.live.db.transaction() as tx:
         tx.touch_all()
         await tx.run("UPDATE users SET suspended_at = 1 WHERE id = :id", {"id": user.id})

@@ -1,6 +1,7 @@
 """Two environments that share nothing but the accounts' mirrors (decisions §3)."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +12,8 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.users import Shared, User
 from portico.services.accounts import give_key, set_plan
-from portico.services.mirrors import lagging
+from portico.services.mirrors import lagging, lent_session
+from portico.storage.audit import AuditFilter
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
 
@@ -106,14 +108,15 @@ async def test_a_mirror_follows_role_and_plan(api: Api) -> None:
     assert (await caller.get("/users/me")).json()["data"]["name"] == caller.user.name
 
 
-async def test_a_role_that_mirrors_a_live_account_is_changed_there_alone(api: Api) -> None:
+async def test_what_mirrors_a_live_account_is_changed_there_alone(api: Api) -> None:
     boss, viewer = await api.caller("admin", "test"), await api.caller("viewer", "test")
     own = await api.account("viewer", env=api.sandbox)
     mirrored = viewer.record.user_id
-    refused(await boss.patch(f"/users/{mirrored}", json={"role": "admin"}), 409, "CONFLICT")
+    for values in ({"role": "admin"}, {"email": "new@example.com"}):
+        refused(await boss.patch(f"/users/{mirrored}", json=values), 409, "CONFLICT")
     for user_id, values in (
-        (mirrored, {"role": "viewer", "name": "Eve"}),
-        (own.id, {"role": "editor"}),
+        (mirrored, {"role": "viewer", "email": viewer.user.email, "name": "Eve"}),
+        (own.id, {"role": "editor", "email": "new@example.com"}),
     ):
         assert (await boss.patch(f"/users/{user_id}", json=values)).status_code == 200
 
@@ -166,6 +169,8 @@ async def test_what_mirrors_missed_is_made_good_after_the_next_start(api: Api) -
 
 
 MISSED = {
+    "email": "new@example.com",
+    "email_verified_at": 1,
     "role": "viewer",
     "plan": "pro",
     "language": "de",
@@ -179,10 +184,8 @@ async def test_whatever_a_mirror_shares_is_found_where_it_missed_that(api: Api) 
     assert MISSED.keys() == set(Shared.__struct_fields__)
     await api.caller("editor", "test")
     callers = {name: await api.caller("editor", "test") for name in MISSED}
-    async with api.live.db.transaction() as tx:  # as if the sandbox had been out of reach
-        for name, caller in callers.items():
-            changed = msgspec.structs.replace(caller.user, **{name: MISSED[name]})
-            await api.live.users.update(tx, changed)
+    for name, caller in callers.items():
+        await unseen(api, caller.user, **{name: MISSED[name]})
     assert await lagging(api.live) == [caller.user.id for caller in callers.values()]
     api.live.mirror_is_behind.set()
     await brought_up(api)
@@ -206,6 +209,144 @@ async def test_wishes_for_mails_reach_a_mirror_that_was_out_of_reach(
     await brought_up(api)
     seen = (await test.get("/users/me")).json()["data"]["preferences"]
     assert seen == {"theme": "system", **wishes}
+
+
+async def first_key(api: Api, account: User) -> None:
+    await api.caller(user=account, key_type="test")
+
+
+async def first_try(api: Api, account: User) -> None:
+    async with lent_session(api.live, account, OPERATOR):
+        pass
+
+
+async def test_an_old_email_that_another_account_gets_costs_no_mirror(api: Api) -> None:
+    admin, watcher = await api.caller("admin"), await api.caller("admin", "test")
+    ada = await api.caller("editor", "test", email="ada@example.com")
+    where = f"/users/{ada.user.id}"
+    assert (await admin.patch(where, json={"email": "new@example.com"})).status_code == 200
+    assert await email(ada) == "new@example.com"
+    bob = await api.caller("viewer", "test", email="ada@example.com")
+    assert [await email(ada), await email(bob)] == ["new@example.com", "ada@example.com"]
+    assert await happened(watcher) == ["user.created", "user.updated", "user.created"]
+
+
+@pytest.mark.parametrize("first", [first_key, first_try])
+async def test_a_mirror_that_missed_a_new_email_gets_it_when_another_needs_the_old_one(
+    api: Api, first: Callable[[Api, User], Awaitable[None]]
+) -> None:
+    watcher = await api.caller("admin", "test")
+    ada = await api.caller("editor", "test", email="ada@example.com")
+    await unseen(api, ada.user, email="new@example.com")
+    bob = await api.account("viewer", email="ada@example.com")
+    await first(api, bob)
+    assert await email(ada) == "new@example.com"
+    found = await mirror(api, bob)
+    assert found is not None
+    assert found.email == "ada@example.com"
+    assert await happened(watcher) == ["user.created", "user.updated", "user.created"]
+    (moved,) = await api.sandbox.audit.page(AuditFilter(action="user.changed"), limit=9)
+    assert (moved.credential, moved.user_id) == ("system", None), "not by whoever needed it"
+
+
+async def test_two_accounts_that_exchange_their_emails_keep_their_mirrors(api: Api) -> None:
+    admin, watcher = await api.caller("admin"), await api.caller("admin", "test")
+    ada, bob = [
+        await api.caller("editor", "test", email=f"{name}@example.com") for name in ("ada", "bob")
+    ]
+    for caller, name in ((ada, "between"), (bob, "ada"), (ada, "bob")):
+        body = {"email": f"{name}@example.com"}
+        assert (await admin.patch(f"/users/{caller.user.id}", json=body)).status_code == 200
+    assert [await email(ada), await email(bob)] == ["bob@example.com", "ada@example.com"]
+    assert await happened(watcher) == ["user.created"] * 2 + ["user.updated"] * 3
+
+
+@pytest.mark.parametrize("count", [2, 3])
+async def test_mirrors_that_missed_an_exchange_of_emails_exchange_them_later(
+    api: Api, count: int
+) -> None:
+    watcher = await api.caller("admin", "test")
+    callers = [await api.caller("editor", "test") for _ in range(count)]
+    emails = [caller.user.email for caller in callers]
+    turned = [*emails[1:], emails[0]]
+    await unseen(api, callers[-1].user, email="between@example.com")
+    for number in (*reversed(range(count - 1)), -1):
+        await unseen(api, callers[number].user, email=turned[number])
+    api.live.mirror_is_behind.set()
+    await brought_up(api)
+    assert [await email(caller) for caller in callers] == turned
+    assert await happened(watcher) == ["user.created"] * count + ["user.updated"] * count
+
+
+async def test_after_concurrent_changes_of_emails_accounts_and_mirrors_agree(api: Api) -> None:
+    admin = await api.caller("admin")
+    callers = [await api.caller("editor", "test") for _ in range(3)]
+    emails = [f"{name}@example.com" for name in "abcd"]
+    for number in range(5):
+        await asyncio.gather(
+            *(
+                admin.patch(
+                    f"/users/{caller.user.id}", json={"email": emails[(at + number + more) % 4]}
+                )
+                for more in range(3)
+                for at, caller in enumerate(callers)
+            )
+        )
+    await brought_up(api)
+    for caller in callers:
+        account = await api.live.users.get(caller.user.id)
+        assert account is not None
+        assert await email(caller) == account.email
+
+
+async def test_the_mirror_of_an_account_that_is_gone_gives_its_email_away(api: Api) -> None:
+    ada = await api.caller("editor", "test", email="ada@example.com")
+    async with api.live.db.transaction() as tx:  # as if the sandbox had been out of reach
+        await api.live.users.delete(tx, ada.user.id)
+    bob = await api.caller("viewer", "test", email="ada@example.com")
+    assert await email(bob) == "ada@example.com"
+    assert await mirror(api, ada.user) is None
+    refused(await ada.get("/users/me"), 401)
+
+
+async def test_a_sandbox_user_makes_way_for_a_mirrors_new_email(api: Api) -> None:
+    admin, watcher = await api.caller("admin"), await api.caller("admin", "test")
+    ada = await api.caller("editor", "test")
+    body = {"name": "Own", "email": "new@example.com", "password": "Passw0rdd"}
+    own = (await watcher.post("/users", json=body)).json()["data"]["id"]
+    where = f"/users/{ada.user.id}"
+    assert (await admin.patch(where, json={"email": "NEW@example.com"})).status_code == 200
+    assert await email(ada) == "NEW@example.com"
+    refused(await watcher.get(f"/users/{own}"), 404)
+    made, gone = ["user.created"] * 2, ["user.deleted", "user.updated"]
+    assert await happened(watcher) == made + gone
+
+
+async def test_a_first_key_for_an_account_as_it_was_makes_its_mirror_as_it_is(api: Api) -> None:
+    ada = await api.account(email="ada@example.com")
+    await unseen(api, ada, email="new@example.com")
+    bob = await api.caller("viewer", "test", email="ada@example.com")
+    caller = await api.caller(user=ada, key_type="test")
+    assert [await email(caller), await email(bob)] == ["new@example.com", "ada@example.com"]
+
+
+async def email(caller: Caller) -> str:
+    answer = await caller.get("/users/me")
+    assert answer.status_code == 200
+    found: str = answer.json()["data"]["email"]
+    return found
+
+
+async def happened(watcher: Caller) -> list[str]:
+    """The types of the events of the sandbox since its watcher came, oldest first."""
+    events = (await watcher.get("/events?limit=100")).json()["data"]
+    return [event["type"] for event in events if event["type"].startswith("user.")][1:]
+
+
+async def unseen(api: Api, account: User, **values: Any) -> None:
+    """Changes an account as if the sandbox had been out of reach."""
+    async with api.live.db.transaction() as tx:
+        await api.live.users.update(tx, msgspec.structs.replace(account, **values))
 
 
 async def brought_up(api: Api) -> None:

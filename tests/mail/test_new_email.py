@@ -11,6 +11,7 @@ from pages.visiting import said, signed_in
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Duplicate, Invalid, RateLimited
 from portico.domain.users import User
+from portico.services.mirrors import mirror_of
 from portico.services.recovery import (
     ask_new_email,
     ask_reset,
@@ -48,12 +49,16 @@ async def test_the_link_changes_the_e_mail_and_both_addresses_are_told(
     api: Api, post: Post
 ) -> None:
     user = await api.account(password=PASSWORD)
+    mirror = await mirror_of(api.live, user, OPERATOR)
     token = await asked(api, post, user)
     assert (await stored(api, user)).email == user.email
     api.clock.advance(seconds=24 * HOUR, milliseconds=-1)
     await take_new_email(api.live, token, HERE)
     now = await stored(api, user)
     assert (now.email, now.email_verified_at) == (NEW, api.clock())
+    mirrored = await api.sandbox.users.get(mirror.id)
+    assert mirrored is not None
+    assert (mirrored.email, mirrored.email_verified_at) == (NEW, api.clock())
     messages = await post.new()
     assert {message["To"] for message in messages} == {user.email, NEW}
     for message in messages:

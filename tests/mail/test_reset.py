@@ -111,11 +111,13 @@ async def test_a_reset_ends_all_that_is_signed_in_and_granted_but_no_key(
 
 async def test_a_reset_verifies_the_address_that_the_mail_came_to(api: Api, post: Post) -> None:
     user = await api.account()
+    mirror = await mirror_of(api.live, user, STRANGER)
     await ask_reset(api.live, user.email, STRANGER)
     api.clock.advance(seconds=5)
     await reset_password(api.live, await post.token(), NEW, STRANGER)
     stored = await fresh(api.live, user)
     assert stored.email_verified_at == stored.updated_at == api.clock()
+    assert (await fresh(api.sandbox, mirror)).email_verified_at == api.clock()
 
     await ask_reset(api.live, user.email, STRANGER)
     api.clock.advance(seconds=5)
@@ -146,7 +148,7 @@ async def test_a_link_that_an_admin_hands_over_holds_a_day_and_verifies_nothing(
 
 async def test_there_is_no_link_for_whom_it_would_not_open_anything(api: Api) -> None:
     account = await api.account()
-    mirror = await mirror_of(api.sandbox, account, STRANGER)
+    mirror = await mirror_of(api.live, account, STRANGER)
     await suspend(api.live, account.id, OPERATOR)
     for env, user_id, error in (
         (api.live, account.id, Conflict),
@@ -173,7 +175,7 @@ async def test_nobody_gets_mail_for_an_address_without_an_account(
 
 async def test_a_mirror_user_gets_no_mail(api: Api, post: Post) -> None:
     account = await api.account()
-    await mirror_of(api.sandbox, account, STRANGER)
+    await mirror_of(api.live, account, STRANGER)
     await ask_reset(api.sandbox, account.email, STRANGER)
     assert await post.new() == []
     own = await api.account(env=api.sandbox)

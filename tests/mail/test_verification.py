@@ -8,8 +8,9 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import Actor, By
+from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Invalid
+from portico.services.mirrors import mirror_of
 from portico.services.recovery import ask_verification, verify_email
 from portico.storage.audit import AuditFilter
 
@@ -25,6 +26,7 @@ async def verified_at(api: Api, user_id: int) -> int | None:
 
 async def test_the_link_verifies_the_address_once(api: Api, post: Post) -> None:
     user = await api.account()
+    mirror = await mirror_of(api.live, user, OPERATOR)
     await ask_verification(api.live, user, BY)
     link = await post.link()
     assert link.startswith("https://localhost:8443/dashboard/verify?token=")
@@ -32,6 +34,9 @@ async def test_the_link_verifies_the_address_once(api: Api, post: Post) -> None:
     token = link.partition("=")[2]
     await verify_email(api.live, token, BY)
     assert await verified_at(api, user.id) == api.clock()
+    mirrored = await api.sandbox.users.get(mirror.id)
+    assert mirrored is not None
+    assert mirrored.email_verified_at == api.clock()
     (entry,) = await api.live.audit.page(limit=1)
     assert (entry.action, entry.target, entry.target_id) == ("email.verified", "user", str(user.id))
     async with api.unchanged():

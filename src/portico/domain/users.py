@@ -103,6 +103,8 @@ class Owner(msgspec.Struct, frozen=True):
 class Shared(msgspec.Struct, frozen=True):
     """What a mirror user of the sandbox has of its account, as long as both are there."""
 
+    email: str
+    email_verified_at: int | None
     role: str
     plan: str
     language: str

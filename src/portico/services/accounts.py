@@ -88,7 +88,7 @@ async def give_key(
     Raises `Invalid` with every fault."""
     user_id = owner.id
     if key_type in env.foreign and env.mirror is not None:
-        user_id = (await mirror_of(env.mirror, owner, await mirrored(env.mirror, by))).id
+        user_id = (await mirror_of(env, owner, await mirrored(env.mirror, by))).id
         await follow(env, owner.id)  # the account may have changed since it was read
         by = await mirrored(env.mirror, by)
         env = env.mirror

@@ -1,8 +1,8 @@
 """Mirror users: an account of one environment as it appears in the one that mirrors it.
 
-A mirror carries what `domain.users.Shared` names, such as its account's role and plan; it is
-suspended with it. The two environments share no transaction, so a mirror that could not be reached
-is behind until `jobs.mirrors` finds it and brings it up.
+A mirror carries what `domain.users.Shared` names of its account, such as e-mail, role and plan; it
+is suspended with it. The two environments share no transaction, so a mirror that could not be
+reached is behind until `jobs.mirrors` finds it and brings it up.
 """
 
 import logging
@@ -16,7 +16,7 @@ from portico.domain.errors import NotFound, Unavailable
 from portico.domain.events.users import UserChanged, UserCreated, UserDeleted
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import MINUTE
-from portico.domain.users import Shared, User
+from portico.domain.users import Shared, User, email_key
 from portico.services.change import Change
 from portico.services.endings import set_suspended
 from portico.services.environment import Environment
@@ -29,17 +29,20 @@ _AT_ONCE = 1_000
 
 
 async def mirror_of(env: Environment, account: User, by: By) -> User:
-    """The account's user in the mirroring environment `env`, made where there is none.
+    """The user of an account of `env` in the environment that mirrors it, made where there is none.
 
-    A user of `env` who has the account's e-mail already makes room for it.
+    A user there who has the account's e-mail makes room for it: another account's mirror goes on
+    with the e-mail that its account has by now, anybody else is removed. Raises `NotFound` for an
+    account that is gone, and `Unavailable`.
     """
-    known = await env.users.by_account(account.id)
+    sandbox = _mirroring(env)
+    known = await sandbox.users.by_account(account.id)
     if known is not None:
         return known
     try:
-        return await _make(env, account, by)
+        return await _make(env, sandbox, account.id, by)
     except UniqueViolation:  # another request made it in this moment
-        return await _make(env, account, by)
+        return await _make(env, sandbox, account.id, by)
 
 
 async def mirrored(env: Environment, by: By) -> By:
@@ -56,12 +59,10 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
     """The secret of a session of the account's mirror user, for one request within the block. It
     ends with that, and where nobody ends it, after a minute. Raises `NotFound` for an account that
     is gone."""
-    sandbox = env.mirror
-    if sandbox is None:
-        raise RuntimeError(f"{env.name} has no mirror users")
+    sandbox = _mirroring(env)
     mirror = await sandbox.users.by_account(account.id)
     if mirror is None:
-        mirror = await mirror_of(sandbox, account, await mirrored(sandbox, by))
+        mirror = await mirror_of(env, account, await mirrored(sandbox, by))
         await follow(env, account.id)  # the account may have changed since it was read
     by = await mirrored(sandbox, by)
     secret = mint("", sandbox.random(RANDOM_BYTES))
@@ -95,29 +96,45 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
             await sandbox.change(by, end)
 
 
-async def _make(env: Environment, account: User, by: By) -> User:
+def _mirroring(env: Environment) -> Environment:
+    if env.mirror is None:
+        raise RuntimeError(f"{env.name} has no mirror users")
+    return env.mirror
+
+
+async def _make(env: Environment, sandbox: Environment, account_id: int, by: By) -> User:
+    # Read anew: the e-mail that it had may be another account's by now.
+    account = await env.users.get(account_id)
+    if account is None:
+        raise NotFound("This account is gone.")
+    namesake = await sandbox.users.by_email(account.email)
+    if namesake is not None and namesake.account_id not in (None, account_id):
+        await bring(env, namesake.account_id)
+
     async def work(change: Change) -> User:
-        known = await env.users.by_account(account.id, change.tx)
+        known = await sandbox.users.by_account(account_id, change.tx)
         if known is not None:
             return known
-        namesake = await env.users.by_email(account.email, change.tx)
-        if namesake is not None and namesake.account_id == account.id:
-            return namesake  # made since the first look
-        if namesake is not None:
-            await env.users.delete(change.tx, namesake.id)
-            change.note(UserDeleted(namesake))
+        namesake = await sandbox.users.by_email(account.email, change.tx)
+        if namesake is not None and namesake.account_id is None:
+            await _remove(sandbox, change, namesake)
         mirror = msgspec.structs.replace(
             account,
-            account_id=account.id,
+            account_id=account_id,
             password_hash=None,
             created_at=change.now,
             updated_at=change.now,
         )
-        mirror = await env.users.insert(change.tx, mirror)
+        mirror = await sandbox.users.insert(change.tx, mirror)
         change.note(UserCreated(mirror))
         return mirror
 
-    return await env.change(by, work)
+    return await sandbox.change(by, work)
+
+
+async def _remove(sandbox: Environment, change: Change, user: User) -> None:
+    await sandbox.users.delete(change.tx, user.id)
+    change.note(UserDeleted(user))
 
 
 async def follow(env: Environment, account_id: int) -> None:
@@ -151,23 +168,55 @@ async def bring(env: Environment, account_id: int) -> None:
         return
 
     async def work(change: Change) -> None:
-        mirror = await sandbox.users.by_account(account_id, change.tx)
-        if mirror is None:
-            return
-        # Read once the mirror is locked: of two changes at once, the later one stays.
-        account = await env.users.get(account_id)
-        if account is None:
-            await sandbox.users.delete(change.tx, mirror.id)
-            change.note(UserDeleted(mirror))
-            return
-        shared = {name: getattr(account, name) for name in Shared.__struct_fields__}
-        shared["suspended_at"] = mirror.suspended_at  # which ends more than a value
-        changed = msgspec.structs.replace(mirror, **shared)
-        if changed != mirror:
-            changed = msgspec.structs.replace(changed, updated_at=change.now)
-            await sandbox.users.update(change.tx, changed)
-            change.note(UserChanged(changed, mirror))
-        if account.suspended_at != mirror.suspended_at:
-            await set_suspended(sandbox, change, changed, account.suspended_at)
+        pairs: list[tuple[User, User]] = []
+        next_id: int | None = account_id
+        while next_id is not None:
+            mirror = await sandbox.users.by_account(next_id, change.tx)
+            if mirror is None:
+                break
+            # Read once the mirror is locked: of two changes at once, the later one stays.
+            account = await env.users.get(next_id)
+            if account is None:
+                await _remove(sandbox, change, mirror)
+                break
+            pairs.append((mirror, account))
+            next_id = await _make_way(sandbox, change, mirror, account.email)
+        for mirror, account in reversed(pairs):  # the last one's e-mail is free
+            await _share(sandbox, change, mirror, account)
 
-    await sandbox.change(SYSTEM, work)
+    try:
+        await sandbox.change(SYSTEM, work)
+    except UniqueViolation as error:
+        raise Unavailable("Another user got its e-mail in this moment; try again.") from error
+
+
+async def _make_way(sandbox: Environment, change: Change, mirror: User, email: str) -> int | None:
+    """Frees the e-mail that a locked mirror is to have. Where it is another mirror's, answers with
+    the account of that, which is to be brought first, and maybe to the e-mail that this one had."""
+    if email_key(email) == email_key(mirror.email):
+        return None
+    holder = await sandbox.users.by_email(email, change.tx)
+    if holder is None:
+        return None
+    if holder.account_id is None:
+        await _remove(sandbox, change, holder)
+        return None
+    aside = msgspec.structs.replace(mirror, email=f"mirror {mirror.id}")  # until the change ends
+    await sandbox.users.update(change.tx, aside)
+    return holder.account_id
+
+
+async def _share(sandbox: Environment, change: Change, mirror: User, account: User) -> None:
+    shared = {name: getattr(account, name) for name in Shared.__struct_fields__}
+    shared["suspended_at"] = mirror.suspended_at  # which ends more than a value
+    changed = msgspec.structs.replace(mirror, **shared)
+    if changed != mirror:
+        changed = msgspec.structs.replace(changed, updated_at=change.now)
+        await sandbox.users.update(change.tx, changed)
+        told = UserChanged(changed, mirror)
+        if told.fields:
+            change.note(told)
+        else:
+            change.told_elsewhere()
+    if account.suspended_at != mirror.suspended_at:
+        await set_suspended(sandbox, change, changed, account.suspended_at)

@@ -22,6 +22,7 @@ from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.letters import letter, reader, whoever
+from portico.services.mirrors import follow
 from portico.services.post import Ask, Asked, Waiting, ask, post
 from portico.services.users import (
     admins_only,
@@ -141,6 +142,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> None:
         await env.change(by.alone, work)
     except UniqueViolation as error:
         raise taken() from error
+    await follow(env, found.user_id)
 
 
 async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
@@ -176,6 +178,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         return changed
 
     after = await env.change(by.alone, work)
+    await follow(env, after.id)
     await forgive(env, after.email, by.address)
 
 
@@ -193,6 +196,7 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
         change.note(EmailVerified(changed))
 
     await env.change(by.alone, work)
+    await follow(env, found.user_id)
 
 
 async def _find(env: Environment, token: str, link: _Link) -> EmailToken:
