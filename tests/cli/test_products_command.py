@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -308,12 +309,59 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
     kept = tmp_path / "kept.ndjson"
     kept.write_text("before")
     (installation.data / "live.db").write_bytes(b"no database" * 1_000)
+    before = {path.name for path in tmp_path.iterdir()}
 
     done = installation.run("products", "export", str(kept))
 
     assert done.returncode == 1
     assert kept.read_text() == "before"
-    assert not list(tmp_path.glob("*.partial"))
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_an_export_touches_no_other_file(installation: Installation, tmp_path: Path) -> None:
+    installation.told("products", "import", written(tmp_path, "a.ndjson", GOOD))
+    (tmp_path / "into").mkdir()
+    of_somebody = tmp_path / "into" / "catalog.ndjson.partial"
+    of_somebody.write_text("mine")
+    target = tmp_path / "into" / "catalog.ndjson"
+    link = tmp_path / "link.ndjson"
+    link.symlink_to(target)
+
+    installation.told("products", "export", str(link))
+
+    assert json.loads(target.read_text()).items() > GOOD.items()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert link.is_symlink()
+    assert of_somebody.read_text() == "mine"
+    assert set((tmp_path / "into").iterdir()) == {target, of_somebody}
+
+
+def test_two_exports_to_one_name_at_once_each_leave_it_whole(
+    installation: Installation, tmp_path: Path
+) -> None:
+    installation.told("products", "import", written(tmp_path, "a.ndjson", *[GOOD] * 500))
+    whole = installation.run("products", "export", "-").stdout
+    (tmp_path / "into").mkdir()
+    target = tmp_path / "into" / "catalog.ndjson"
+    with subprocess.Popen(
+        [*COMMAND, "products", "export", str(target)],
+        cwd=installation.directory,
+        env=installation.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as first:
+        until(lambda: list(target.parent.iterdir()), "the first export's file")
+        first.send_signal(signal.SIGSTOP)
+        try:
+            second = installation.run("products", "export", str(target))
+            between = target.read_text()
+        finally:
+            first.send_signal(signal.SIGCONT)
+        _, complaint = first.communicate()
+
+    assert (second.returncode, second.stderr, between == whole) == (0, "", True)
+    assert (first.returncode, complaint, target.read_text() == whole) == (0, b"", True)
+    assert list(target.parent.iterdir()) == [target]
 
 
 def test_a_reader_that_has_had_enough_ends_an_export_quietly(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, aclosing, contextmanager
 from io import BufferedReader
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any, BinaryIO
 
 from tqdm import tqdm
@@ -216,23 +217,29 @@ def _destination(name: str) -> Iterator[BinaryIO]:
         return
     path = Path(name)
     if path.exists() and not path.is_file():  # /dev/null, or a pipe
-        with _opened(path, name) as device:
+        with _writing(name):
+            device = path.open("wb")
+        with device:
             yield device
         return
     path = path.resolve()
-    partial = path.with_name(f"{path.name}.partial")
+    with _writing(name):  # a name of its own: others may write to the same file meanwhile
+        descriptor, made = mkstemp(prefix=".portico-", suffix=".partial", dir=path.parent)
+    partial = Path(made)
     try:
-        with _opened(partial, name) as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
         partial.replace(path)
-    finally:
+    except BaseException:
         partial.unlink(missing_ok=True)
+        raise
 
 
-def _opened(path: Path, name: str) -> BinaryIO:
-    """A file to write what was asked for under `name`."""
+@contextmanager
+def _writing(name: str) -> Iterator[None]:
+    """Tells under `name` why nothing can be written."""
     try:
-        return path.open("wb")
+        yield
     except OSError as error:
         raise CommandError(f"{plain(name)} cannot be written: {error.strerror}", 2) from None
 
