@@ -1,10 +1,12 @@
 """A backup of a running server restores to one that serves with the old keys."""
 
+import shutil
 import stat
 import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -256,6 +258,61 @@ def test_the_password_is_no_argument_of_pg_dump(postgres: PostgresServer, tmp_pa
     arguments, _, in_environment = (tmp_path / "seen").read_text().rstrip().rpartition(" ")
     assert in_environment == password
     assert password not in arguments
+
+
+def test_no_password_of_a_private_key_is_an_argument_of_pg_dump(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = f"{postgres.fresh_database()}?sslpassword=to%2Bthe%20key"
+    installation = Installation(tmp_path).having(database_url=url)
+    installation.told("init")
+    version = subprocess.run(["pg_dump", "--version"], capture_output=True, text=True, check=True)
+    stat_program, cat = shutil.which("stat"), shutil.which("cat")
+    script = (
+        f'[ "$1" = --version ] && echo "{version.stdout.strip()}" && exit\n'
+        f'echo "$@" "$PGSERVICEFILE" > {tmp_path}/seen\n'
+        f'{stat_program} -c %a "$PGSERVICEFILE" > {tmp_path}/service\n'
+        f'{cat} "$PGSERVICEFILE" >> {tmp_path}/service; echo "$PGSERVICE" >> {tmp_path}/service\n'
+        "exit 1"
+    )
+    beside = with_pg_dump(installation, script)
+    assert beside.refused("backup", str(tmp_path / "b.tar"))[0] == 1
+    arguments, _, service_file = (tmp_path / "seen").read_text().rstrip().rpartition(" ")
+    assert "sslpassword" not in arguments
+    assert "key" not in arguments
+    service = (tmp_path / "service").read_text()
+    assert service == "600\n[portico]\nsslpassword=to+the key\nportico\n"
+    assert not Path(service_file).exists()
+    (tmp_path / "seen").unlink()
+
+    of_a_service = beside.having(database_url=f"{url}&service=theirs")
+    code, line = of_a_service.refused("backup", str(tmp_path / "b.tar"))
+
+    assert (code, "sslpassword" in line, "service" in line) == (2, True, True)
+    assert "the key" not in line
+    assert not (tmp_path / "seen").exists()
+
+
+def test_an_address_may_say_everything_behind_its_question_mark(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    def behind_it(url: str) -> str:
+        parts = urlsplit(url)
+        return (
+            f"postgresql://{parts.path}?host={parts.hostname}&port={parts.port}"
+            f"&user={parts.username}&password={parts.password}"
+            "&options=-c%20statement_timeout%3D0&application_name=portico+at+night"
+        )
+
+    url = behind_it(postgres.fresh_database())
+    Installation(tmp_path).having(database_url=url).told("init")
+    archive = tmp_path / "backup.tar"
+    assert Installation(tmp_path).having(database_url=url).told("backup", str(archive))["bytes"]
+    (tmp_path / "elsewhere").mkdir()
+    restored = Installation(tmp_path / "elsewhere").having(
+        database_url=behind_it(postgres.fresh_database())
+    )
+    assert restored.told("restore", str(archive))["engine"] == "postgres"
 
 
 def test_a_backup_before_a_migration_is_possible(installation: Installation) -> None:

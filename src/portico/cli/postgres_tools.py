@@ -3,14 +3,18 @@
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from tempfile import NamedTemporaryFile
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from portico.cli.output import CommandError, plain
 
 SEVERAL_HOSTS = {"PGCONNECT_TIMEOUT": "3", "PGTARGETSESSIONATTRS": "read-write"}
 """Leads these programs to the primary, also past a host that answers nothing."""
+
+_SECRETS = ("password", "sslpassword")
 
 
 def dump(url: str, schemas: list[str], target: Path) -> None:
@@ -86,12 +90,35 @@ def check_version(program: str, server: int) -> None:
 
 
 def _connected(program: str, url: str, *arguments: str) -> None:
-    address, password = _without_password(url)
     # The process list shows arguments to everyone, but the environment to nobody else.
-    environment = dict(os.environ) if password is None else {**os.environ, "PGPASSWORD": password}
+    address, secrets = _without_secrets(url)
+    environment = dict(os.environ)
+    if "password" in secrets:
+        environment["PGPASSWORD"] = secrets["password"]
     if "," in urlsplit(url).netloc.rpartition("@")[2]:  # these programs ask one host after another
         environment = {**SEVERAL_HOSTS, **environment}
-    _run(program, ["--no-password", f"--dbname={address}", *arguments], environment)
+    with _service(address, secrets.get("sslpassword")) as service:
+        words = ["--no-password", f"--dbname={address}", *arguments]
+        _run(program, words, {**environment, **service})
+
+
+@contextmanager
+def _service(address: str, key_password: str | None) -> Iterator[dict[str, str]]:
+    """The variables that lead to a private key's password: it has none of its own, so it stands in
+    a service file, which its owner alone can read, for as long as the program runs."""
+    if not key_password:
+        yield {}
+        return
+    if "PGSERVICE" in os.environ or "service" in dict(parse_qsl(urlsplit(address).query)):
+        raise CommandError(
+            "sslpassword stands in the database's URL, which also names a service (or PGSERVICE"
+            " does): write it into the file of that service.",
+            2,
+        )
+    with NamedTemporaryFile("w", prefix="portico-", encoding="utf-8") as file:  # mode 0600
+        file.write(f"[portico]\nsslpassword={key_password}\n")
+        file.flush()
+        yield {"PGSERVICEFILE": file.name, "PGSERVICE": "portico"}
 
 
 def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -114,13 +141,15 @@ def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str])
     return done.stdout
 
 
-def _without_password(url: str) -> tuple[str, str | None]:
-    """A connection URL without its password, and the password."""
+def _without_secrets(url: str) -> tuple[str, dict[str, str]]:
+    """A connection URL without its passwords, and these by their names in libpq. It takes a `+`
+    for what it is, and an address without a host only with both slashes."""
     parts = urlsplit(url)
     user, at, place = parts.netloc.rpartition("@")
     name, colon, password = user.partition(":")
+    secrets = {"password": unquote(password)} if colon else {}
     query = parse_qsl(parts.query, keep_blank_values=True)
-    in_query = dict(query).get("password")
-    rest = urlencode([(key, value) for key, value in query if key != "password"])
-    address = parts._replace(netloc=f"{name}{at}{place}", query=rest).geturl()
-    return address, in_query or (unquote(password) if colon else None)
+    secrets |= {key: value for key, value in query if key in _SECRETS and value}
+    rest = urlencode([pair for pair in query if pair[0] not in _SECRETS], quote_via=quote)
+    address = f"{parts.scheme}://{name}{at}{place}{parts.path}"
+    return f"{address}?{rest}" if rest else address, secrets
