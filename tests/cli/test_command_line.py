@@ -78,6 +78,37 @@ def test_wrong_words_are_misuse_and_make_nothing(tmp_path: Path, words: list[str
 @pytest.mark.parametrize(
     "words",
     [
+        "users show {}",
+        "users suspend {}",
+        "users resume {}",
+        "users delete {} --yes",
+        "users set-role {} viewer",
+        "users set-plan {} free",
+        "users reset-password {}",
+        "users reset-second-factor {}",
+        "users invite {}",
+        "keys create --owner {} --type live --name N",
+        "keys list --owner {}",
+        "sessions list --owner {}",
+        "sessions revoke --all --owner {}",
+        "clients create --owner {} --name N2 --redirect-uri https://a.example/ --scope openid",
+        "clients delete {}",
+        "audit --user {}",
+        "audit --action {}",
+    ],
+)
+def test_a_word_that_is_no_text_is_misuse(tmp_path: Path, words: str) -> None:
+    done = Installation(tmp_path).run(*words.format("not-utf-8-\udcff").split())
+
+    assert (done.returncode, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert ": error: argument " in last
+    assert last.endswith(": must not contain lone surrogates")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         ["keys", "list"],
         ["users", "set-plan", "a@example.com", "pro"],
         ["products", "export", "-"],

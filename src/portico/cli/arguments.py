@@ -61,6 +61,11 @@ def ruled(rule: str) -> Callable[[str], Any]:
     return lambda text: resolve_name("portico.cli.values:kept")(resolve_name(rule), text)
 
 
+text = ruled("builtins:str")
+"""Any text as the type of an argument, such as an e-mail that is looked up. Bytes that are not
+UTF-8 are none."""
+
+
 def _sentence(summary: str) -> str:
     return f"{summary[0].upper()}{summary[1:]}."
 

@@ -1,6 +1,6 @@
 """What can be typed behind `portico audit`."""
 
-from portico.cli.arguments import Commands, read_by, take_sandbox
+from portico.cli.arguments import Commands, read_by, take_sandbox, text
 
 DEFAULT_LIMIT = 50
 
@@ -22,9 +22,12 @@ def add_to(commands: Commands) -> None:
         help="how many entries (default %(default)s)",
     )
     audit.add_argument(
-        "--user", metavar="EMAIL", help="only what this account did, or what was done to it"
+        "--user",
+        metavar="EMAIL",
+        type=text,
+        help="only what this account did, or what was done to it",
     )
-    audit.add_argument("--action", metavar="NAME", help="only this, such as key.created")
+    audit.add_argument("--action", metavar="NAME", type=text, help="only this, such as key.created")
     audit.add_argument(
         "--before",
         metavar="ID",

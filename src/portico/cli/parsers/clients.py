@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, ruled, take_sandbox
+from portico.cli.arguments import Commands, ruled, take_sandbox, text
 
 
 def add_to(commands: Commands) -> None:
@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
         verb.add_argument(
             "client_id",
             metavar="CLIENT_ID",
-            type=ruled("builtins:str"),
+            type=text,
             help="from portico clients list",
         )
         take_sandbox(verb)
@@ -76,6 +76,7 @@ def _take_registration(create: ArgumentParser) -> None:
     create.add_argument(
         "--owner",
         metavar="EMAIL",
+        type=text,
         help="whose plan its requests count against (default: the first admin)",
     )
     take_sandbox(create)

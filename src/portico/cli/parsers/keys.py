@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, read_by, ruled, take_sandbox
+from portico.cli.arguments import Commands, read_by, ruled, take_sandbox, text
 from portico.domain.words import KEY_TYPES
 
 
@@ -16,7 +16,9 @@ def add_to(commands: Commands) -> None:
         "A test key belongs to the sandbox: it is made for the live account's mirror user there, or"
         "\nwith --sandbox for a user that only the sandbox has.",
     )
-    create.add_argument("--owner", metavar="EMAIL", required=True, help="whose key it is")
+    create.add_argument(
+        "--owner", metavar="EMAIL", type=text, required=True, help="whose key it is"
+    )
     create.add_argument(
         "--type",
         choices=KEY_TYPES,
@@ -39,7 +41,7 @@ def add_to(commands: Commands) -> None:
     _take_bounds(create)
     take_sandbox(create)
     listing = keys.verb("list", "portico.cli.keys:run_list", "list API keys, oldest first")
-    listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
+    listing.add_argument("--owner", metavar="EMAIL", type=text, help="only this user's")
     take_sandbox(listing)
     revoke = keys.verb(
         "revoke",

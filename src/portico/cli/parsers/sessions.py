@@ -1,6 +1,6 @@
 """What can be typed behind `portico sessions`."""
 
-from portico.cli.arguments import Commands, read_by, take_sandbox
+from portico.cli.arguments import Commands, read_by, take_sandbox, text
 
 _LIST = """\
 A session is a browser's cookie; a login is what a program holds that has signed in with a password:
@@ -17,7 +17,7 @@ def add_to(commands: Commands) -> None:
     listing = sessions.verb(
         "list", "portico.cli.sessions:run_list", "list who is signed in, newest first", _LIST
     )
-    listing.add_argument("--owner", metavar="EMAIL", help="only this user's")
+    listing.add_argument("--owner", metavar="EMAIL", type=text, help="only this user's")
     take_sandbox(listing)
     revoke = sessions.verb(
         "revoke", "portico.cli.sessions:run_revoke", "end a session or a login", _REVOKE
@@ -30,5 +30,5 @@ def add_to(commands: Commands) -> None:
         help="session-N or login-N, from portico sessions list",
     )
     revoke.add_argument("--all", action="store_true", help="end all of --owner's")
-    revoke.add_argument("--owner", metavar="EMAIL", help="whose, with --all")
+    revoke.add_argument("--owner", metavar="EMAIL", type=text, help="whose, with --all")
     take_sandbox(revoke)

@@ -1,6 +1,6 @@
 """What can be typed behind `portico users`."""
 
-from portico.cli.arguments import Commands, ruled, take_sandbox
+from portico.cli.arguments import Commands, ruled, take_sandbox, text
 from portico.domain.words import ROLES
 
 _SUSPEND = """\
@@ -42,7 +42,7 @@ def add_to(commands: Commands) -> None:
     listing.add_argument("--role", metavar="R", choices=ROLES, help="only these: %(choices)s")
     take_sandbox(listing)
     show = users.verb("show", "portico.cli.users:run_show", "show one user")
-    show.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    show.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     take_sandbox(show)
     plan = users.verb(
         "set-plan",
@@ -51,7 +51,7 @@ def add_to(commands: Commands) -> None:
         "It holds from the account's next request on; what it has used stays counted. Its mirror in"
         "\nthe sandbox follows.",
     )
-    plan.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    plan.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     plan.add_argument(
         "plan", metavar="PLAN", help="free, pro, enterprise, or one from the settings"
     )
@@ -63,7 +63,7 @@ def add_to(commands: Commands) -> None:
         "It holds from the account's next request on. Its mirror in the sandbox follows. The last"
         "\nadmin stays one.",
     )
-    role.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    role.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     role.add_argument("role", metavar="ROLE", choices=ROLES, help="%(choices)s")
     take_sandbox(role)
     _add_access(users)
@@ -103,7 +103,7 @@ def _add_access(users: Commands) -> None:
         change = users.verb(
             verb, f"portico.cli.users:run_{verb.replace('-', '_')}", summary, details
         )
-        change.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+        change.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
         take_sandbox(change)
     reset = users.verb(
         "reset-password",
@@ -112,13 +112,13 @@ def _add_access(users: Commands) -> None:
         "Hand it over by a way that you trust: it holds for 24 hours and works once. Until then the"
         "\nold password does too.",
     )
-    reset.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    reset.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     delete = users.verb(
         "delete",
         "portico.cli.users:run_delete",
         "delete an account for good",
         "It goes with its keys, sessions, grants and mirror. The last admin cannot be deleted.",
     )
-    delete.add_argument("email", metavar="EMAIL", help="the account's e-mail")
+    delete.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     delete.add_argument("--yes", action="store_true", help="needed, as it cannot be undone")
     take_sandbox(delete)
