@@ -1,6 +1,7 @@
 """What all commands share: help, the data directory, wrong words."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -142,6 +143,52 @@ def test_a_closed_stream_is_as_good_as_an_empty_one(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert ("admin@example.com" in done.stdout) == (closed != ">&-")
+
+
+def in_ascii(installation: Installation, *words: str | bytes) -> bytes:
+    """What a command prints that goes well where standard output is to be ASCII."""
+    done = subprocess.run(
+        [*COMMAND, *words],
+        cwd=installation.directory,
+        env={**installation.environment, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout
+
+
+def test_no_character_keeps_a_result_from_being_told(installation: Installation) -> None:
+    create = ["users", "create", "--name", "Zoë", "--email"]
+
+    told = json.loads(in_ascii(installation, *create, "grüße@example.com", "--json"))
+    text = in_ascii(installation, *create, "müßig@example.com").decode("ascii")
+
+    assert (told["email"], len(told["password"]) > 8) == ("grüße@example.com", True)
+    assert "created: m\\xfc\\xdfig@example.com, viewer" in text
+    assert "\n  password   " in text
+    assert "Zo\\xeb" in in_ascii(installation, "users", "list").decode("ascii")
+    assert json.loads(in_ascii(installation, "users", "list", "--json"))[-1]["name"] == "Zoë"
+
+
+def test_help_and_documents_are_told_in_ascii_too(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+
+    assert b"https://\\u2026" in in_ascii(installation, "clients", "create", "--help")
+    for_people, for_programs = (
+        in_ascii(installation, "openapi", *more).decode() for more in ([], ["--json"])
+    )
+    assert json.loads(for_people) == json.loads(for_programs)
+
+
+def test_a_file_may_have_a_name_that_is_not_text(installation: Installation) -> None:
+    name = b"backup-\xff.tar"
+
+    told = json.loads(in_ascii(installation, "backup", name, "--json"))
+
+    assert os.path.basename(os.fsencode(told["file"])) == name  # noqa: PTH119 - bytes
+    assert told["bytes"] == os.stat(os.fsencode(told["file"])).st_size  # noqa: PTH116
+    assert b"to /" in in_ascii(installation, "backup", b"another-\xff.tar")
 
 
 @pytest.mark.parametrize("words", [["keys", "list", "--json"]])

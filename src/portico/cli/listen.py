@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from portico.cli.events import LONGEST, in_short
-from portico.cli.output import CommandError, mention, plain, say
+from portico.cli.output import CommandError, mention, plain, say, say_json
 from portico.cli.prepared import environment
 from portico.contract.envelope import encode, timestamp
 from portico.contract.events import EventBody, delivered, event_body
@@ -167,7 +167,10 @@ async def _tell(source: _Source, after: int, chosen: Namespace, receiver: Receiv
             if chosen.type is not None and event.type not in chosen.type:
                 continue
             outcome = await receiver.send(event) if receiver else None
-            say(_object(event, outcome) if chosen.json else _line(event, outcome, colours=colours))
+            if chosen.json:
+                say_json(_object(event, outcome))
+            else:
+                say(_line(event, outcome, colours=colours))
 
 
 async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, None]:
@@ -193,12 +196,10 @@ async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, No
             source.check()
 
 
-def _object(event: StoredEvent, outcome: Outcome | None) -> str:
+def _object(event: StoredEvent, outcome: Outcome | None) -> bytes:
     body = event_body(event)
     came = Forwarded(outcome.status, outcome.error, outcome.milliseconds) if outcome else UNSET
-    return encode(
-        Heard(body.id, body.type, body.timestamp, body.data, body.previous, came)
-    ).decode()
+    return encode(Heard(body.id, body.type, body.timestamp, body.data, body.previous, came))
 
 
 def _line(event: StoredEvent, outcome: Outcome | None, *, colours: bool) -> str:

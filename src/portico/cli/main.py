@@ -1,7 +1,9 @@
 """The command `portico`."""
 
 import os
+import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pkgutil import resolve_name
 
 from portico.cli.parsers.top import parser
@@ -10,6 +12,9 @@ from portico.cli.parsers.top import parser
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 well, 1 something is wrong, 2 misused."""
     os.umask(0o077)  # databases, keys, backups: whatever a command makes is its owner's alone
+    for stream in (sys.stdout, sys.stderr):  # where they are not closed
+        if isinstance(stream, TextIOWrapper):  # what it has no character for is told as an escape
+            stream.reconfigure(errors="backslashreplace")
     chosen = parser().parse_args(arguments)
     code: int = resolve_name("portico.cli.outcome:carry_out")(chosen)
     return code

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import msgspec
 
-from portico.cli.output import say
+from portico.cli.output import say_json
 from portico.http.openapi import Part, auth_document, document
 from portico.mounts import AUTH, V1
 from portico.settings import Settings
@@ -21,4 +21,4 @@ def run(settings: Settings, chosen: Namespace) -> None:
     else:
         described = document(Part(base, V1), Part(auth, ()), settings.plans)
     text = msgspec.json.encode(described)
-    say((text if chosen.json else msgspec.json.format(text)).decode())
+    say_json(text if chosen.json else msgspec.json.format(text))

@@ -1,5 +1,6 @@
 """How commands speak: one JSON value with --json, plain text without, complaints on stderr."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +26,20 @@ def say(text: str) -> None:
 
 def answer(value: Any, text: str, *, as_json: bool) -> None:
     """The result of a command: `value` as JSON or `text`."""
-    say(msgspec.json.encode(value).decode() if as_json else text)
+    if not as_json:
+        say(text)
+        return
+    try:
+        say_json(msgspec.json.encode(value))
+    except UnicodeEncodeError:  # a file's name that is not UTF-8, for which JSON has escapes
+        say_json(json.dumps(value).encode())
+
+
+def say_json(encoded: bytes) -> None:
+    """JSON on standard output: UTF-8, whatever the encoding of text is there."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(encoded + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def mention(text: str) -> None:
