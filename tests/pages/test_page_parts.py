@@ -192,6 +192,19 @@ async def test_what_is_done_on_pages_is_in_the_audit_log(api: Api) -> None:
         assert entries == [("key.revoked", *who), ("key.created", *who)]
 
 
+async def test_the_sandboxs_log_knows_who_was_never_there_before(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    made = await admin.post("/sandbox/webhooks/new", url="https://hooks.test/", types="*")
+    assert made.status_code == 303, made.text
+    mirror = await api.sandbox.users.by_account(user.id)
+    assert mirror is not None
+    entries = await api.sandbox.audit.page(limit=2)
+    assert [(entry.action, entry.user_id) for entry in entries] == [
+        ("webhook.created", mirror.id),
+        ("user.created", None),
+    ]
+
+
 async def test_a_key_lives_as_long_as_was_chosen(api: Api) -> None:
     user, somebody = await signed_in(api)
     for expiry in ("30d", "90d", "365d", "never"):

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import Conflict, Unavailable
+from portico.domain.errors import Conflict
 from portico.domain.idempotency import Answer, Kept, KeyedRequest, keyed
 from portico.http.messages import Reply
 from portico.pages.site import Visit
@@ -32,10 +32,7 @@ async def sent_once(
     """What `reply` answers to what `make` has made: where the same form is sent again with the
     same values, what it was answered the first time, in 24 hours. As `Idempotency-Key` of the API;
     both make one thing, or none. Raises what `make` raises."""
-    owner = await visit.owner()
-    if owner is None:
-        raise Unavailable("The sandbox does not know your account yet: try again.", 1)
-    known = _known(visit, owner.id)
+    known = _known(visit, (await visit.made_owner()).id)
     if kept := await visit.env.idempotency_keys.get(known, visit.request.now):
         return _replayed(kept)
 

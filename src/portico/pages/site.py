@@ -18,6 +18,7 @@ from portico.pages.files import HTML
 from portico.pages.forms import Form
 from portico.pages.html import template
 from portico.pages.notices import NOTICES
+from portico.services.accounts import mirror_user
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.shown_once import keep_page
@@ -194,14 +195,21 @@ class Visit:
             return self.user
         return await self.env.users.by_account(self.user.id)
 
+    async def made_owner(self) -> User:
+        """As `owner`, for what changes something: the mirror user is made where there is none."""
+        known = await self.owner()
+        if known is not None:
+            return known
+        return await mirror_user(self.site.accounts.environment, self.user, self.request.by)
+
     async def by(self) -> By:
-        """The account as the audit log of the environment that is shown names it."""
+        """The account as the audit log of the environment that is shown names it, for a change."""
         by = self.request.by
         if self.env is self.site.accounts.environment:
             return by
-        owner = await self.owner()
+        owner = await self.made_owner()
         # The session is the accounts' environment's: where it is shown, nobody knows of it.
-        return By(by.named(user_id=owner.id if owner else None).actor)
+        return By(by.named(user_id=owner.id).actor)
 
     def sent(self, name: str) -> str:
         """A value from the form, or else from the address; empty where there is none."""

@@ -71,6 +71,15 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
     return user
 
 
+async def mirror_user(env: Environment, owner: User, by: By) -> User:
+    """Whoever an account of `env` is in its mirror: a user who is made where there is none."""
+    if env.mirror is None:
+        raise RuntimeError(f"{env.name} has no mirror users")
+    mirror = await mirror_of(env, owner, await mirrored(env.mirror, by))
+    await follow(env, owner.id)  # the account may have changed since it was read
+    return mirror
+
+
 async def give_key(
     env: Environment,
     owner: User,
@@ -88,8 +97,7 @@ async def give_key(
     Raises `Invalid` with every fault."""
     user_id = owner.id
     if key_type in env.foreign and env.mirror is not None:
-        user_id = (await mirror_of(env, owner, await mirrored(env.mirror, by))).id
-        await follow(env, owner.id)  # the account may have changed since it was read
+        user_id = (await mirror_user(env, owner, by)).id
         by = await mirrored(env.mirror, by)
         env = env.mirror
     new = NewKey(name=name, type=key_type, scopes=scopes, networks=networks, expires_at=expires_at)
