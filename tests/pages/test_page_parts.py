@@ -205,6 +205,18 @@ async def test_the_sandboxs_log_knows_who_was_never_there_before(api: Api) -> No
     ]
 
 
+async def test_a_client_is_the_property_of_who_registers_it(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    form = {"name": "Shop", "redirect_uris": "https://shop.test/", "kind": "public"}
+    for base in ("", "/sandbox"):
+        made = await admin.post(f"{base}/clients/new", **form)
+        assert made.status_code == 303, made.text
+    mirror = await api.sandbox.users.by_account(user.id)
+    assert mirror is not None
+    for env, owner in ((api.live, user), (api.sandbox, mirror)):
+        assert [client.user_id for client in await env.clients.all()] == [owner.id]
+
+
 async def test_a_key_lives_as_long_as_was_chosen(api: Api) -> None:
     user, somebody = await signed_in(api)
     for expiry in ("30d", "90d", "365d", "never"):

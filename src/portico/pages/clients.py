@@ -62,7 +62,7 @@ async def register(visit: Visit) -> Reply:
     visit.form.check()
     made = await register_client(
         visit.env,
-        await visit.owner(),
+        await visit.made_owner(),
         _wanted(visit),
         public=kind == "public",
         by=await visit.by(),
