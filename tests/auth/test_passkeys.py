@@ -386,10 +386,10 @@ async def test_a_passkey_is_proof_enough_for_what_needs_a_fresh_one(api: Api) ->
     assert token
     waiting = {**form, "step_up": token[1]}
     for answer in ("{}", strange.get(options_in(asked))):
-        refused = await person.post("/keys", **waiting, credential=answer)
+        refused = await person.post("/keys", **waiting, step_up_passkey=answer)
         assert refused.status_code == 422
         assert token[1] in refused.text
     assert await api.live.api_keys.of_user(user.id) == []
-    done = await person.post("/keys", **waiting, credential=device.get(options_in(asked)))
+    done = await person.post("/keys", **waiting, step_up_passkey=device.get(options_in(asked)))
     assert done.status_code == 303, done.text
     assert len(await api.live.api_keys.of_user(user.id)) == 1

@@ -7,6 +7,7 @@ import pytest
 from playwright.async_api import CDPSession, Page, expect
 
 from browser.looking import Desk, faults
+from operating import in_database
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -125,6 +126,34 @@ async def test_a_passkey_that_is_not_used_as_it_should_be_opens_nothing(desk: De
         await begin()
         await use.click()
         await is_told("This passkey did not work here")
+
+
+async def test_a_new_passkey_is_kept_once_its_maker_has_proved_themselves(desk: Desk) -> None:
+    person = desk.person()
+    async with desk.looking(person) as page:
+        device = await with_authenticator(page)
+
+        async def make(name: str) -> dict[str, Any]:
+            stale = "UPDATE sessions SET proved_at = 0 WHERE user_id = ?"
+            in_database(desk.installation.data / "live.db", stale, person.id)
+            await page.goto("security/passkey")
+            await page.get_by_label("Name").fill(name)
+            await page.get_by_role("button", name="Make a passkey").click()
+            await expect(page.get_by_role("heading", name="Is it you?")).to_be_visible()
+            (passkey,) = (await device.send("getCredentials"))["credentials"]
+            return dict(passkey)
+
+        first = await make("First")
+        await page.get_by_label("Your password").fill(person.password)
+        await page.get_by_role("button", name="Go on").click()
+        await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
+        await device.send("removeCredential", credentialId=first["credentialId"])
+        second = await make("Second")
+        await device.send("removeCredential", credentialId=second["credentialId"])
+        await device.send("addCredential", credential=first)
+        await page.get_by_role("button", name="Use a passkey").click()
+        for name in ("First", "Second"):
+            await expect(page.get_by_text(name, exact=True).first).to_be_visible()
 
 
 @pytest.mark.parametrize("lacks", ["hasUserVerification", "hasResidentKey"])

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from auth.test_passkeys import Authenticator, options_in
 from driving import Api
 from pages.visiting import PASSWORD, Visitor, faults, said, signed_in
 from portico.pages.dashboard import ACCOUNT, SHOWING
@@ -79,6 +80,36 @@ async def test_a_form_waits_for_the_proof_and_goes_on(api: Api, path: str) -> No
     assert done.status_code == 303, done.text
     again = await somebody.post("/keys", name="Next", type="live", expiry="90d")
     assert again.status_code == 303, "fresh from now on"
+
+
+async def test_a_new_passkey_waits_for_the_proof_and_is_kept(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    first, second = Authenticator(), Authenticator("EdDSA")
+    path = "/security/passkey"
+
+    async def waits(device: Authenticator, name: str) -> tuple[httpx.Response, dict[str, Any]]:
+        api.clock.advance(milliseconds=FRESH)
+        credential = device.create(options_in(await somebody.get(path)))
+        page = await somebody.post(path, name=name, credential=credential)
+        waiting = hidden(page)
+        assert "Is it you?" in page.text
+        assert credential in waiting["credential"]
+        return page, {"csrf": somebody.csrf, "name": name, "credential": credential} | {
+            "step_up": waiting["step_up"][0]
+        }
+
+    page, form = await waits(first, "Laptop")
+    wrong = await somebody.send(path, {**form, "current_password": "Wrong-password1"})
+    assert hidden(wrong) == hidden(page)
+    done = await somebody.send(path, {**form, "current_password": PASSWORD})
+    assert done.status_code == 303, done.text
+    page, form = await waits(second, "Telephone")
+    wrong = await somebody.send(path, {**form, "step_up_passkey": "{}"})
+    assert hidden(wrong) == hidden(page)
+    done = await somebody.send(path, {**form, "step_up_passkey": first.get(options_in(page))})
+    assert done.status_code == 303, done.text
+    kept = (await api.live.factors.of_user(user.id)).passkeys
+    assert [passkey.name for passkey in kept] == ["Laptop", "Telephone"]
 
 
 async def test_a_proof_is_fresh_for_a_quarter_of_an_hour(api: Api) -> None:

@@ -28,7 +28,7 @@ KEPT = "kept"
 
 MAX_BYTES = 65_536
 
-_NOT_KEPT = ("csrf", KEPT, "otp", "credential", "step_up", *PASSWORDS)
+_NOT_KEPT = ("csrf", KEPT, "otp", "credential", "step_up", "step_up_passkey", *PASSWORDS)
 _BACK = (
     "You are signed in again, and nothing was sent yet. Look over what you filled in, and send it."
 )

@@ -17,7 +17,8 @@ from portico.services.step_up import ask_proof, is_fresh, prove_by_passkey, prov
 
 TOKEN = "step_up"  # noqa: S105 - the name of a field
 PASSWORD = "current_password"  # noqa: S105 - the name of a field
-PASSKEY = "credential"
+PASSKEY = "step_up_passkey"
+"""Another than `credential`, which a form that waits may have."""
 
 
 def fresh(handler: Handler) -> Handler:

@@ -1,4 +1,4 @@
-/* Passkeys: what the browser makes or signs goes into the form's field. Without this, a password does. */
+/* Passkeys: what the browser makes or signs goes into the field that the form names. Without this, a password does. */
 "use strict";
 
 const able = window.PublicKeyCredential?.parseRequestOptionsFromJSON;
@@ -12,7 +12,7 @@ for (const form of able ? document.querySelectorAll("form[data-passkey]") : []) 
     : PublicKeyCredential.parseRequestOptionsFromJSON(options);
 
   const send = (credential) => {
-    form.elements.credential.value = JSON.stringify(credential);
+    form.elements[form.dataset.field].value = JSON.stringify(credential);
     form.submit();
   };
 
