@@ -81,6 +81,25 @@ async def test_what_is_answered_is_committed(sqlite: SqliteDatabase, tmp_path: P
     assert await gathered(*(add_and_look(number) for number in range(60))) == list(range(60))
 
 
+async def test_whoever_gives_up_for_anothers_write_finds_it_committed(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    async def add_or_look() -> int:
+        try:
+            async with sqlite.transaction() as tx:
+                await asyncio.sleep(0)
+                if await tx.one("SELECT 1 FROM numbers"):
+                    raise OnPurposeError  # noqa: TRY301 - what a transaction is undone by
+                await tx.run(ADD, {"number": 1})
+        except OnPurposeError:
+            assert on_disk(tmp_path / "test.db") == {1}
+            return 0
+        return 1
+
+    outcomes = await gathered(*(add_or_look() for _ in range(9)))
+    assert outcomes == [1, *[0] * 8]
+
+
 async def test_more_than_one_groups_worth_is_all_committed(
     sqlite: SqliteDatabase, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 
-from portico.domain.errors import PorticoError, Unavailable
+from portico.domain.errors import Unavailable
 from portico.storage.bell import Bell
 from portico.storage.database import (
     NOTHING,
@@ -29,7 +29,6 @@ from portico.storage.database import (
     Row,
     T,
     Transaction,
-    Undo,
     UniqueViolation,
 )
 from portico.storage.parts import Part, PartVersions
@@ -254,7 +253,7 @@ class SqliteDatabase:
             await self._finish(group)
             if isinstance(error, OUTAGES):
                 raise translated(error) from error
-            if isinstance(error, PorticoError | Undo | apsw.ConstraintError):
+            if isinstance(error, Exception):
                 # What it saw, or refused for, may be another member's write, not committed yet.
                 await asyncio.shield(group.committed)
             if (
