@@ -19,6 +19,7 @@ from portico.services.imports import (
 from portico.services.sandbox import reset
 from portico.storage.audit import AuditFilter
 from portico.storage.database import NOTHING, Params, Row, Transaction
+from portico.storage.expiry import Bound
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -296,11 +297,11 @@ async def test_events_that_are_no_longer_kept_are_gone(api: Api) -> None:
         await editor.post("/products", json=LAMP | {"name": f"Lamp {number}"})
         api.clock.advance(days=1)
     ids = [event["id"] for event in await told(editor)]
-    before = api.clock() - 3 * 86_400_000 + 1
-    assert await api.live.events.is_due(before)
+    bound = Bound(api.clock() - 3 * 86_400_000 + 1, api.clock())
+    assert await api.live.events.is_due(bound)
     async with api.live.db.transaction() as tx:
-        assert await api.live.events.forget(tx, before)
-        assert not await api.live.events.forget(tx, before)
+        assert await api.live.events.forget(tx, bound)
+        assert not await api.live.events.forget(tx, bound)
     assert [event["id"] for event in await told(editor)] == ids[3:]
     assert [event["id"] for event in await told(editor, after=ids[2])] == ids[3:]
     for query in ({"after": ids[1]}, {"after": ids[1], "type": "product.*"}):

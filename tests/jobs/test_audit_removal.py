@@ -22,6 +22,7 @@ from portico.jobs.audit import BREATH_SECONDS, RemoveAudit
 from portico.storage.expiry import BATCH
 
 TODAY = NOON // DAY * DAY + 100 * DAY
+BOUND = TODAY - 30 * DAY
 OLD = 2 * BATCH + 50
 LINES = partial(rows, "ndjson")
 
@@ -31,21 +32,30 @@ async def at_once(_seconds: float) -> None:
 
 
 @pytest.fixture
-async def archive(api: Api, tmp_path: Path) -> Path:
-    """Where entries older than thirty days go: many of one day, three of the next."""
+async def empty_archive(api: Api, tmp_path: Path) -> Path:
+    """Where entries older than thirty days go, of which there are none."""
     api.clock.advance(days=100)
     api.live.audit_days = 30
     await RemoveAudit(api.live, "this", LINES, at_once).run()  # what the start has left
     api.live.audit_archive = tmp_path / "archive"
-    bound = TODAY - 30 * DAY
-    ages = [bound - 2 * DAY] * OLD + [bound - 1] * 3 + [bound, TODAY]
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+async def archive(api: Api, empty_archive: Path) -> Path:
+    """As `empty_archive`, with many entries of one day, three of the next."""
+    await note(api, [BOUND - 2 * DAY] * OLD + [BOUND - 1] * 3 + [BOUND, TODAY])
+    return empty_archive
+
+
+async def note(api: Api, times: list[int]) -> None:
+    """Writes entries of these times."""
     async with api.live.db.transaction() as tx:
         await tx.run_many(
             "INSERT INTO audit (at, action, credential, details)"
             " VALUES (:at, 'sign_out', 'none', '{}')",
-            [{"at": at} for at in ages],
+            [{"at": at} for at in times],
         )
-    return tmp_path / "archive"
 
 
 async def kept(api: Api) -> list[Entry]:
@@ -80,6 +90,23 @@ async def test_each_day_goes_into_a_file_and_then_out_of_the_log(api: Api, archi
         with pytest.raises(Exception, match="append-only"):
             async with api.live.db.transaction() as tx:
                 await tx.run(one)
+
+
+async def test_entries_of_a_clock_that_was_ahead_go_with_the_next_of_one_that_was_right(
+    api: Api, empty_archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "EXPORT_BATCH", BATCH)
+    ahead = TODAY + 3_650 * DAY
+    first_day = [ahead, BOUND - 2 * DAY, *[ahead] * OLD, BOUND - DAY - 1]
+    await note(api, [*first_day, ahead, BOUND - 1, ahead, BOUND, ahead])
+    before = sorted(await kept(api), key=lambda entry: entry.id)
+    first, second, rest = before[: OLD + 3], before[OLD + 3 : OLD + 5], before[OLD + 5 :]
+    await RemoveAudit(api.live, "this", LINES, at_once).run()
+    assert archived(empty_archive) == {
+        f"live-2026-05-22-{first[0].id}-{first[-1].id}.jsonl.gz": exported(first),
+        f"live-2026-05-23-{second[0].id}-{second[-1].id}.jsonl.gz": exported(second),
+    }
+    assert sorted(await kept(api), key=lambda entry: entry.id) == rest
 
 
 async def test_whoever_is_killed_amid_the_removal_is_followed_without_another_file(

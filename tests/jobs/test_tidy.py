@@ -210,6 +210,26 @@ async def test_deliveries_and_events_go_in_batches_too(api: Api, waiting: Waitin
     assert await left() == [3, 3]
 
 
+async def test_deliveries_and_events_of_a_clock_that_was_ahead_hold_up_no_others(
+    api: Api, waiting: Waiting
+) -> None:
+    before, ahead = NOON - api.settings.events_days * DAY, NOON + 3_650 * DAY
+    async with api.live.db.transaction() as tx:
+        for at in (ahead, before - 1, *[ahead] * OLD, before - 1, ahead, before, ahead):
+            await api.live.events.add(tx, at, Published("product.created", "{}"))
+            await api.live.deliveries.add(tx, at, [(1, 1, "product.created")])
+    await api.live.events.settle()
+    tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
+    for _ in range(2 * 3):
+        await waiting.pass_by()
+    await tidying
+    for left in (
+        "SELECT at FROM events ORDER BY id",
+        "SELECT created_at FROM deliveries ORDER BY id",
+    ):
+        assert [row[0] for row in await api.live.db.all(left)] == [ahead, before, ahead]
+
+
 @pytest.mark.parametrize("kind", Aging)
 async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api, kind: Aging) -> None:
     explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgres": "EXPLAIN "}[api.live.db.engine]

@@ -4,6 +4,9 @@ A day's entries go into a file, which is whole and on disk before they are relea
 released is removed, a few rows at a time. So whoever is killed in between leaves a file that is
 written once more with the same content, or entries that are removed without another file. Whoever
 lost the lease amid an export leaves no file: another process may be removing what it reads.
+
+An entry that is newer than the clock was written by one that was ahead. It stands in the file of
+the day of the next entry that is not, and goes with that.
 """
 
 import asyncio
@@ -20,6 +23,7 @@ from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
 from portico.storage.audit import EXPORT_BATCH
+from portico.storage.expiry import Bound
 
 BREATH_SECONDS = 0.01
 """Between two batches, for whoever else writes."""
@@ -46,13 +50,14 @@ class RemoveAudit:
         env = self._env
         if env.audit_days is None:
             return
-        before = (env.clock() // DAY - env.audit_days) * DAY
-        if not await env.audit.oldest(0, before, 1):
+        now = env.clock()
+        bound = Bound((now // DAY - env.audit_days) * DAY, now)
+        if await env.audit.oldest_time(0, bound) is None:
             return
         async with self._lease.held() as mine:
             while mine:
                 released = await env.audit.released()
-                mine = await self._remove(released) and await self._release(released, before)
+                mine = await self._remove(released) and await self._release(released, bound)
 
     async def _remove(self, up_to: int) -> bool:
         """Removes what is released; tells whether the lease was kept."""
@@ -66,15 +71,16 @@ class RemoveAudit:
                 return True
             await self._wait(BREATH_SECONDS)
 
-    async def _release(self, released: int, before: int) -> bool:
+    async def _release(self, released: int, bound: Bound) -> bool:
         """Releases the next day's entries once they are in the archive; False where none is old
         enough, or another process has the lease."""
         env = self._env
-        first = await env.audit.oldest(released, before, 1)
-        if not first:
+        oldest = await env.audit.oldest_time(released, bound)
+        if oldest is None:
             return False
+        day = oldest // DAY
         try:
-            last = await self._archived(released, first[0])
+            last = await self._archived(released, day, Bound((day + 1) * DAY, bound.now))
         except OSError as error:
             raise Unavailable(
                 f"The audit archive {env.audit_archive} cannot be written: {error.strerror}."
@@ -86,17 +92,16 @@ class RemoveAudit:
                 await env.audit.release(tx, last)
         return mine
 
-    async def _archived(self, released: int, first: Entry) -> int | None:
-        """The last entry of the day of the `first`, all of which are on disk now. None where
+    async def _archived(self, released: int, day: int, bound: Bound) -> int | None:
+        """The last entry of a day, which the `bound` ends; all of it are on disk now. None where
         another process has taken the lease."""
-        day = first.at // DAY
         file = None
         if self._env.audit_archive is not None:
             file = await asyncio.to_thread(_File, self._env.audit_archive, self._env.name)
-        last = released
+        first, last = 0, released
         try:
-            while batch := await self._env.audit.oldest(last, (day + 1) * DAY, EXPORT_BATCH):
-                last = batch[-1].id
+            while batch := await self._env.audit.oldest(last, bound, EXPORT_BATCH):
+                first, last = first or batch[0].id, batch[-1].id
                 if file is not None:
                     await asyncio.to_thread(file.write, self._lines(batch))
                 # Only then it is known that nobody has removed any of it before it was read.
@@ -104,7 +109,7 @@ class RemoveAudit:
                     if not await self._lease.renewed(tx):
                         return None
             if file is not None:
-                name = f"{self._env.name}-{date(day)}-{first.id}-{last}.jsonl.gz"
+                name = f"{self._env.name}-{date(day)}-{first}-{last}.jsonl.gz"
                 await asyncio.to_thread(file.keep, name)
         finally:
             if file is not None:

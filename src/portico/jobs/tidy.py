@@ -14,7 +14,7 @@ from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
 from portico.storage.database import Transaction
-from portico.storage.expiry import Aging
+from portico.storage.expiry import Aging, Bound
 from portico.storage.requests import DAYS, FAILED_DAYS, HOURS
 
 Forget = Callable[[Transaction], Awaitable[bool]]
@@ -86,10 +86,10 @@ class Tidy:
         kinds = bounds(now)
         for kind in await env.expiry.due(kinds):
             yield partial(env.expiry.forget, kind=kind, before=kinds[kind])
-        before = now - env.events_days * DAY
+        bound = Bound(now - env.events_days * DAY, now)
         for log in (env.deliveries, env.events):  # a delivery without its event cannot be sent
-            if await log.is_due(before):
-                yield partial(log.forget, before=before)
+            if await log.is_due(bound):
+                yield partial(log.forget, bound=bound)
 
     async def _batch(self, forget: Forget) -> bool:
         """Forgets some; tells whether there may be more, and whether they are this process's."""

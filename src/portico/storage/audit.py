@@ -2,7 +2,6 @@
 by age alone."""
 
 from collections.abc import AsyncIterator
-from itertools import takewhile
 
 import msgspec
 
@@ -10,7 +9,7 @@ from portico.domain.audit import Actor, Entry
 from portico.domain.caller import Principal
 from portico.domain.events.base import Event
 from portico.storage.database import Database, Engine, Transaction
-from portico.storage.expiry import BATCH
+from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.live_credentials import HOLDS, held
 from portico.storage.table import Table
 
@@ -18,7 +17,8 @@ AUDIT = Table("audit", Entry)
 
 EXPORT_BATCH = 1_000
 
-_OLDEST = f"SELECT {AUDIT.columns} FROM audit WHERE id > :after ORDER BY id LIMIT :limit"
+_OLDEST = f"""
+SELECT {AUDIT.columns} FROM audit WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit"""
 _RELEASED = "SELECT up_to FROM audit_removed"
 _RELEASE = """
 INSERT INTO audit_removed (one, up_to) VALUES (1, :up_to)
@@ -176,10 +176,19 @@ class Audit:
         """Every action that an entry tells of, in order."""
         return [str(row[0]) for row in await self._db.shown.slow.all(_ACTIONS)]
 
-    async def oldest(self, after: int, before: int, limit: int) -> list[Entry]:
-        """The first entries past the entry `after`, up to one that is not older than `before`."""
-        rows = await self._db.slow.all(_OLDEST, {"after": after, "limit": limit})
-        return list(takewhile(lambda entry: entry.at < before, AUDIT.read_all(rows)))
+    async def oldest_time(self, after: int, bound: Bound) -> int | None:
+        """The time of the first entry past the entry `after`, None where it is not old."""
+        slow = self._db.slow
+        first = await last_expired(slow, "audit", "at", bound, after=after, limit=1)
+        row = await slow.one(AUDIT.by_id, {"id": first}) if first else None
+        return AUDIT.read(row).at if row else None
+
+    async def oldest(self, after: int, bound: Bound, limit: int) -> list[Entry]:
+        """The first old entries past the entry `after`, so many at most."""
+        slow = self._db.slow
+        up_to = await last_expired(slow, "audit", "at", bound, after=after, limit=limit)
+        values = {"after": after, "up_to": up_to, "limit": limit}
+        return AUDIT.read_all(await slow.all(_OLDEST, values))
 
     async def released(self) -> int:
         """Up to which entry the log may be removed, 0 for none."""

@@ -7,7 +7,7 @@ import msgspec
 
 from portico.domain.webhooks import DROPPED, Delivery, Webhook
 from portico.storage.database import Database, Engine, Reader, Transaction
-from portico.storage.expiry import BATCH, last_expired
+from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
 from portico.storage.table import Table
 
@@ -60,7 +60,10 @@ WHERE id IN (
     WHERE webhook_id = :webhook_id AND status = 'pending' AND next_attempt_at > 0 AND +id <= :up_to
     ORDER BY next_attempt_at LIMIT :limit{lock})
 RETURNING 1"""
-_REMOVE = "DELETE FROM deliveries WHERE id <= :up_to"
+_REMOVE = """
+DELETE FROM deliveries WHERE id IN (
+    SELECT id FROM deliveries WHERE id <= :up_to ORDER BY id LIMIT :limit)
+RETURNING id"""
 _RELEASE = "UPDATE deliveries SET next_attempt_at = :now WHERE id = :id AND status = 'pending'"
 
 _TELL = "SELECT pg_notify(current_schema(), 'webhooks')"
@@ -178,15 +181,15 @@ class Deliveries:
         """Gives claims back, which are due at once."""
         await tx.run_many(_RELEASE, [{"id": one, "now": now} for one in ids])
 
-    async def is_due(self, before: int) -> bool:
-        """Whether the oldest delivery is older than `before`, in epoch milliseconds."""
-        return await last_expired(self._db, "deliveries", "created_at", before, limit=1) > 0
+    async def is_due(self, bound: Bound) -> bool:
+        """Whether the oldest delivery is old."""
+        return await last_expired(self._db, "deliveries", "created_at", bound, limit=1) > 0
 
-    async def forget(self, tx: Transaction, before: int) -> bool:
-        """Removes the oldest that are older than `before`; tells whether there may be more."""
-        up_to = await last_expired(tx, "deliveries", "created_at", before)
+    async def forget(self, tx: Transaction, bound: Bound) -> bool:
+        """Removes the oldest that are old; tells whether there may be more."""
+        up_to = await last_expired(tx, "deliveries", "created_at", bound)
         if up_to:
-            await tx.run(_REMOVE, {"up_to": up_to})
+            await tx.run(_REMOVE, {"up_to": up_to, "limit": BATCH})
         return up_to > 0
 
 

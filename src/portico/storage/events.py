@@ -14,7 +14,7 @@ import msgspec
 from portico.domain.published import Published, StoredEvent
 from portico.domain.webhooks import PING
 from portico.storage.database import Database, Engine, Reader, Transaction, traceparent
-from portico.storage.expiry import last_expired
+from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.table import Table
 
 EVENTS = Table("events", StoredEvent)
@@ -51,7 +51,10 @@ _WAITING = f"""
 SELECT count(*)
 FROM (SELECT FROM events WHERE id IS NULL ORDER BY seq LIMIT {AT_ONCE}) AS waiting"""
 _SETTLE = "SELECT settle_events()"
-_REMOVE = "DELETE FROM events WHERE id <= :up_to"
+_REMOVE = """
+DELETE FROM events WHERE id IN (
+    SELECT id FROM events WHERE id <= :up_to ORDER BY id LIMIT :limit)
+RETURNING id"""
 _KEEP_BOUND = """
 INSERT INTO events_removed (one, up_to) VALUES (1, :up_to)
 ON CONFLICT (one) DO UPDATE SET up_to = excluded.up_to"""
@@ -141,15 +144,14 @@ class Events:
         row = await reader.one(_LAST)
         return row[0] if row else 0
 
-    async def is_due(self, before: int) -> bool:
-        """Whether the oldest event is older than `before`, in epoch milliseconds."""
-        return await last_expired(self._db, "events", "at", before, limit=1) > 0
+    async def is_due(self, bound: Bound) -> bool:
+        """Whether the oldest event is old."""
+        return await last_expired(self._db, "events", "at", bound, limit=1) > 0
 
-    async def forget(self, tx: Transaction, before: int) -> bool:
-        """Removes the oldest that are older than `before`, without a gap; tells whether there may
-        be more."""
-        up_to = await last_expired(tx, "events", "at", before)
+    async def forget(self, tx: Transaction, bound: Bound) -> bool:
+        """Removes the oldest that are old, without a gap; tells whether there may be more."""
+        up_to = await last_expired(tx, "events", "at", bound)
         if up_to:
-            await tx.run(_REMOVE, {"up_to": up_to})
-            await tx.run(_KEEP_BOUND, {"up_to": up_to})
+            removed = await tx.all(_REMOVE, {"up_to": up_to, "limit": BATCH})
+            await tx.run(_KEEP_BOUND, {"up_to": max((row[0] for row in removed), default=up_to)})
         return up_to > 0

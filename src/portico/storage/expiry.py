@@ -6,6 +6,7 @@ is due goes in batches by the index of its age, each in a transaction of its own
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import NamedTuple
 
 from portico.storage.database import Database, Engine, Reader, Transaction
 
@@ -62,17 +63,30 @@ class Aging(Enum):
         return _FORGET[engine].format(**self.terms)
 
 
-_FIRST = "SELECT id, {age} FROM {table} WHERE id > 0 ORDER BY id LIMIT :limit"
+# In the order of the ids, whatever index the age has.
+_FIRST = """
+SELECT id, {age} FROM {table} WHERE id > :after AND +{age} <= :now ORDER BY id LIMIT :limit"""
+
+
+class Bound(NamedTuple):
+    """Before when rows are old that come in the order of their age, and what time it is now. What
+    seems to be newer was written by a clock that was ahead: it is as old as the next row that does
+    not."""
+
+    before: int
+    now: int
 
 
 async def last_expired(
-    reader: Reader, table: str, age: str, before: int, limit: int = BATCH
+    reader: Reader, table: str, age: str, bound: Bound, *, after: int = 0, limit: int = BATCH
 ) -> int:
-    """The id up to which the first rows of a table are all older than `before`, 0 for none, of so
-    many at most. For rows that come in the order of their age: they need no index of it."""
+    """The id up to which the first rows of a table past the row `after` are all old, 0 for none;
+    looks at so many at most. For rows that come in the order of their age: they need no index of
+    it."""
     up_to = 0
-    for row in await reader.all(_FIRST.format(table=table, age=age), {"limit": limit}):
-        if row[1] >= before:
+    values = {"after": after, "now": bound.now, "limit": limit}
+    for row in await reader.all(_FIRST.format(table=table, age=age), values):
+        if row[1] >= bound.before:
             break
         up_to = row[0]
     return up_to
