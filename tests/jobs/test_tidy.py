@@ -258,6 +258,25 @@ async def test_what_another_process_tidies_is_left_to_it_until_it_is_gone(api: A
     assert await ages(api, kind) == []
 
 
+async def test_a_lease_that_was_taken_while_the_clock_was_ahead_holds_up_nobody(api: Api) -> None:
+    kind = Aging.SESSIONS
+    await fill(api, kind, await owners(api), [NOON - 1] * 3)
+    api.clock.advance(days=365)
+    async with api.live.db.transaction() as tx:
+        assert await Lease(api.live, "tidy", "killed").renewed(tx)
+    api.clock.advance(days=-365)
+    await Tidy(api.live, "this", at_once).run()
+    assert await ages(api, kind) == []
+
+
+async def test_a_lease_of_a_host_whose_clock_is_a_little_ahead_holds(api: Api) -> None:
+    async with api.live.db.transaction() as tx:
+        assert await Lease(api.live, "tidy", "another").renewed(tx)
+    api.clock.advance(seconds=-8 * 60)
+    async with Lease(api.live, "tidy", "this").held() as mine:
+        assert not mine
+
+
 async def test_whoever_lost_the_lease_forgets_nothing_more(api: Api, waiting: Waiting) -> None:
     kind = Aging.SESSIONS
     await fill(api, kind, await owners(api), [NOON - 1] * OLD)

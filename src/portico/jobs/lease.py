@@ -1,7 +1,8 @@
 """The right to do a job that only one process may do at a time.
 
 It ends by itself after a minute, by the holder's clock, so that a process that died holds up nobody
-for longer. It spares work and holds no truth: what two processes did at once would be done twice.
+for much longer, also where that clock was ahead (`storage.leases.LONGEST`). It spares work and
+holds no truth: what two processes did at once would be done twice.
 """
 
 from collections.abc import AsyncIterator

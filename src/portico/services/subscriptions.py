@@ -90,7 +90,8 @@ class Subscriptions:
         if not self._open:
             return
         now = self._clock()
-        if now >= self._renew_at:
+        # Also where the clock was put back: what ends too far ahead holds no place.
+        if not 0 < self._renew_at - now <= _RENEW_SECONDS * SECOND:
             await self._renew(now + LEASE_SECONDS * SECOND)
             self._renew_at = now + _RENEW_SECONDS * SECOND
         await self._check(now)
