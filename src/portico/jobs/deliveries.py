@@ -17,7 +17,7 @@ import msgspec
 from portico.domain.audit import SYSTEM
 from portico.domain.errors import Unavailable
 from portico.domain.published import StoredEvent
-from portico.domain.times import DAY, SECOND
+from portico.domain.times import DAY, MINUTE, SECOND
 from portico.domain.webhook_signing import signed_headers
 from portico.domain.webhooks import (
     FAILING,
@@ -34,6 +34,7 @@ from portico.services.environment import Environment
 from portico.services.webhooks import disable_webhook, opened
 from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
+from portico.storage.expiry import BATCH
 
 LOOK_SECONDS = 5.0
 """How often is looked for what nobody rang for: what a killed process left, and what is due."""
@@ -163,6 +164,9 @@ class Deliver:
         self._busy_until = 0.0
         """By the loop's clock."""
         self._wait = 0.0
+        self._ran_at = 0
+        self._doubted = True
+        """Whether some may have been queued by a clock that was ahead, as at a start."""
 
     async def run(self) -> None:
         """Waits until there may be something to do, then claims what is due and begins to send it.
@@ -170,6 +174,7 @@ class Deliver:
         await self._bell.wait(self._wait)
         self._wait = AGAIN_SECONDS
         env = self._env
+        await self._put_right(env.clock())
         await env.events.settle()
         webhooks = await env.webhooks.all()
         dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
@@ -222,6 +227,17 @@ class Deliver:
             lane.end()
             for task in lane.sending:
                 task.cancel()
+
+    async def _put_right(self, now: int) -> None:
+        """Has those be due soon that a clock that was ahead has queued: once claims of them end."""
+        self._doubted |= now < self._ran_at - MINUTE
+        self._ran_at = now
+        if self._doubted:
+            if ahead := await self._env.deliveries.queued_ahead(now, BATCH):
+                async with self._env.db.transaction() as tx:
+                    until = now + CLAIM_SECONDS * SECOND
+                    await self._env.deliveries.release(tx, sorted(ahead), until)
+            self._doubted = len(ahead) == BATCH
 
     async def _drop(self, webhook: Webhook) -> None:
         """Notes of some deliveries that were given up when a webhook was disabled that they were:

@@ -5,6 +5,7 @@ from string import ascii_lowercase
 
 import msgspec
 
+from portico.domain.times import MINUTE
 from portico.domain.webhooks import DROPPED, Delivery, Webhook
 from portico.storage.database import Database, Engine, Reader, Transaction
 from portico.storage.expiry import BATCH, Bound, last_expired
@@ -46,6 +47,12 @@ _SKIPPING: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCK
 _NEXT = """
 SELECT min(next_attempt_at) FROM deliveries
 WHERE webhook_id = :id_{letter} AND status = 'pending' AND id > :dropped_{letter}"""
+# By the index of what is due.
+_AHEAD = """
+SELECT id FROM deliveries
+WHERE webhook_id IN (SELECT id FROM webhooks) AND status = 'pending'
+    AND next_attempt_at > :latest AND created_at > :latest AND next_attempt_at >= created_at
+LIMIT :limit"""
 _DONE = """
 UPDATE deliveries SET status = :status, attempts = attempts + 1,
     next_attempt_at = :next_attempt_at, last_status = :last_status, last_error = :last_error,
@@ -178,8 +185,13 @@ class Deliveries:
         return len(await tx.all(statement, values)) == BATCH
 
     async def release(self, tx: Transaction, ids: Sequence[int], now: int) -> None:
-        """Gives claims back, which are due at once."""
+        """Has pending deliveries be due at this time."""
         await tx.run_many(_RELEASE, [{"id": one, "now": now} for one in ids])
+
+    async def queued_ahead(self, now: int, limit: int) -> list[int]:
+        """The ids of some that a clock that was ahead has queued, and that wait for its time."""
+        values = {"latest": now + MINUTE, "limit": limit}
+        return [row[0] for row in await self._db.slow.all(_AHEAD, values)]
 
     async def is_due(self, bound: Bound) -> bool:
         """Whether the oldest delivery is old."""
