@@ -252,7 +252,7 @@ async def test_bounds_that_requests_have_are_none_for_a_migration(
     name = (await other.all("SELECT current_database()"))[0][0]
     async with older.live.db.transaction() as tx:
         for bound in ("statement_timeout", "idle_in_transaction_session_timeout"):
-            await tx.script(f"ALTER DATABASE {name} SET {bound} = '50ms'")
-    texts = ("SELECT pg_sleep(0.1);", "-- concurrently\nSELECT pg_sleep(0.1);")
+            await tx.script(f"ALTER DATABASE {name} SET {bound} = '1s'")
+    texts = ("SELECT pg_sleep(1.1);", "-- concurrently\nSELECT pg_sleep(1.1);")
     carried = of_tomorrow(other, *texts)
     assert await migrate(other, older.clock, carried) == carried[-2:]
