@@ -10,21 +10,6 @@ from portico.services.subscriptions import LEASE_SECONDS, MOST
 _PLACES = "SELECT count(*), max(until) FROM leases WHERE name LIKE 'stream %'"
 
 
-async def test_places_that_were_taken_while_the_clock_was_ahead_are_free(api: Api) -> None:
-    here = await api.caller("editor")
-    async with api.live.db.transaction() as tx:
-        for number in range(MOST):
-            await api.live.leases.take(
-                tx,
-                f"stream {here.user.id} {number}",
-                "killed",
-                now=api.clock(),
-                until=api.clock() + 3_600_000,
-            )
-    async with streaming(here):
-        pass
-
-
 async def test_a_clock_that_is_put_back_takes_no_place_from_a_stream(api: Api) -> None:
     here = await api.caller("editor")
     api.clock.advance(seconds=3_600)

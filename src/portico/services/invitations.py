@@ -24,9 +24,10 @@ from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
 from portico.services.environment import Environment
 from portico.services.letters import Reader, letter
-from portico.services.post import Asked, Waiting, post
+from portico.services.post import Waiting, post
 from portico.services.users import admins_only, taken
 from portico.storage.database import UniqueViolation
+from portico.storage.mails import Mail
 
 _USELESS = "This invitation has expired, was used or was taken back: ask for a new one."
 
@@ -168,10 +169,10 @@ async def put(
     write: Callable[[Made], Letter] | None,
     *,
     renews: Invitation | None = None,
-    asked: Asked | None = None,
+    place: Mail | None = None,
 ) -> Made | None:
     """Stores an invitation, notes it so, and sends what brings it, if it is to be written. Raises
-    `Duplicate` where the e-mail has an account, and as `post` does of what was `asked` for; None
+    `Duplicate` where the e-mail has an account, and as `post` does in this `place`; None
     for somebody who signs up and whom an admin has invited. Where it `renews` one, that must be
     there and as it was: raises `NotFound` and `Conflict`."""
     token = mint("", env.random(RANDOM_BYTES))
@@ -193,7 +194,7 @@ async def put(
         made = Made(stored, link)
         if write is not None:
             purpose = "sign-up" if stored.signed_up else "invitation"
-            await post(env, change, Waiting(purpose, write(made)), asked)
+            await post(env, change, Waiting(purpose, write(made)), place)
         return made
 
     return await env.change(by, work)

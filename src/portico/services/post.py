@@ -5,7 +5,7 @@ holds may let people in, so it is encrypted under the installation's secret. Whe
 from an answer whether there is somebody to write to, that is stored which asks for the mail.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -58,30 +58,26 @@ class Waiting(msgspec.Struct, frozen=True):
     until: int | None = None
 
 
-class Asked(NamedTuple):
-    """Why a letter is written: whose allowance it is counted in, and the ask that it answers, whose
-    place it takes; None where it is written at once."""
-
-    whose: Caller
-    ask: Mail | None = None
+async def admit(env: Environment, whose: Caller, place: Mail | None = None) -> None:
+    """Counts a mail that is asked for: of an ask in this `place` the first attempt alone, so that
+    what is tried again is neither counted nor refused. Raises `RateLimited` and `Unavailable`."""
+    if place is None or place.attempts <= 1:
+        await take_hourly(env, whose, MAILS, "mails")
 
 
 async def post(
-    env: Environment, change: Change, waiting: Waiting, asked: Asked | None = None
+    env: Environment, change: Change, waiting: Waiting, place: Mail | None = None
 ) -> None:
-    """Has it sent once the change is committed. Raises `TooMany`; and of what was `asked` for
-    `RateLimited`, `WrittenBefore`, and `Unavailable`. It comes last in a change."""
+    """Has it sent once the change is committed, in the place of what asked for it, if any. Raises
+    `TooMany` and `WrittenBefore`."""
     sealed = env.vault.seal(msgspec.json.encode(waiting), _SEALED_AS)
-    if asked is not None and asked.ask is not None:
-        if not await env.mails.replace(change.tx, asked.ask, sealed, change.now):
+    if place is not None:
+        if not await env.mails.replace(change.tx, place, sealed, change.now):
             raise WrittenBefore
     elif await env.mails.count(change.tx, QUEUE) >= QUEUE:
         raise TooMany
     else:
         await env.mails.add(change.tx, sealed, change.now)
-    if asked is not None:
-        # Last: what has failed before, and comes again, has taken nothing from the allowance.
-        await take_hourly(env, asked.whose, MAILS, "mails")
     change.posted = True
 
 

@@ -23,7 +23,7 @@ from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.letters import letter, reader, whoever
 from portico.services.mirrors import follow
-from portico.services.post import Ask, Asked, Waiting, ask, post
+from portico.services.post import Ask, Waiting, admit, ask, post
 from portico.services.users import (
     admins_only,
     missing_user,
@@ -246,13 +246,13 @@ async def _write(
 ) -> None:
     """Makes a token, instead of those before it, and the letter that brings it, `to` another
     address than the account's where one is given: neither where the account is not what it was.
-    Raises as `post` does of what was asked for, by an ask in this `place` if any."""
+    Raises as `admit` and `post` do of what was asked for, by an ask in this `place` if any."""
     to = to or user.email
     token = mint("", env.random(RANDOM_BYTES))
     # Nothing in it was chosen by whoever asked, but for where from.
     page = _address(env, link, token)
     until = env.clock() + link.hours * HOUR
-    asked = Asked(mails_to(user.id, link.purpose), place)
+    await admit(env, mails_to(user.id, link.purpose), place)
 
     async def work(change: Change) -> None:
         present = await change.lock(env.users, user.id)
@@ -268,7 +268,7 @@ async def _write(
         brought = letter(
             env, link.purpose, reader(user, to), by=whoever(by), link=page, until=until
         )
-        await post(env, change, Waiting(link.purpose, brought, until=until), asked)
+        await post(env, change, Waiting(link.purpose, brought, until=until), place)
 
     await env.change(by.alone, work)
 

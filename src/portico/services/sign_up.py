@@ -16,7 +16,7 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.invitations import Made, put
 from portico.services.letters import Reader, letter, reader, whoever
-from portico.services.post import Ask, Asked, Waiting, ask, post
+from portico.services.post import Ask, Waiting, admit, ask, post
 from portico.state.callers import SIGN_UP, network_of
 from portico.storage.mails import Mail
 
@@ -45,12 +45,12 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
     email, by, now = asked.email, whoever(By(asked.by)), env.clock()
     user = await env.users.by_email(email)
     name = sha256(email_key(email).encode()).hexdigest()[:32]
-    why = Asked(mails_to(user.id, asked.purpose) if user else (SIGN_UP, name), place)
+    await admit(env, mails_to(user.id, asked.purpose) if user else (SIGN_UP, name), place)
     if user is not None:
         if user.suspended_at is None:
             sign_in = f"{env.addresses.dashboard}/sign-in"
             to = reader(user, email)
-            await _send(env, letter(env, "signed-up-before", to, by=by, link=sign_in), why)
+            await _send(env, letter(env, "signed-up-before", to, by=by, link=sign_in), place)
         return
     invitation = Invitation(
         id=0,
@@ -68,13 +68,13 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
     def write(made: Made) -> Letter:
         return letter(env, "sign-up", to, by=by, link=made.link, until=until)
 
-    if await put(env, invitation, SignedUp, By(asked.by), write, asked=why) is None:
-        await _send(env, letter(env, "invited-before", to, by=by), why)
+    if await put(env, invitation, SignedUp, By(asked.by), write, place=place) is None:
+        await _send(env, letter(env, "invited-before", to, by=by), place)
 
 
-async def _send(env: Environment, written: Letter, why: Asked) -> None:
+async def _send(env: Environment, written: Letter, place: Mail) -> None:
     async def work(change: Change) -> None:
         change.told_elsewhere()  # nothing happens but the mail
-        await post(env, change, Waiting("sign-up", written), why)
+        await post(env, change, Waiting("sign-up", written), place)
 
     await env.change(SYSTEM, work)

@@ -195,7 +195,7 @@ class Deliveries:
 
     async def is_due(self, bound: Bound) -> bool:
         """Whether the oldest delivery is old."""
-        return await last_expired(self._db, "deliveries", "created_at", bound, limit=1) > 0
+        return await last_expired(self._db.slow, "deliveries", "created_at", bound, limit=1) > 0
 
     async def forget(self, tx: Transaction, bound: Bound) -> bool:
         """Removes the oldest that are old; tells whether there may be more."""

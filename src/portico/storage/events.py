@@ -146,7 +146,7 @@ class Events:
 
     async def is_due(self, bound: Bound) -> bool:
         """Whether the oldest event is old."""
-        return await last_expired(self._db, "events", "at", bound, limit=1) > 0
+        return await last_expired(self._db.slow, "events", "at", bound, limit=1) > 0
 
     async def forget(self, tx: Transaction, bound: Bound) -> bool:
         """Removes the oldest that are old, without a gap; tells whether there may be more."""

@@ -8,13 +8,14 @@ from portico.domain.times import MINUTE
 from portico.storage.database import Database, Engine, Transaction
 
 LONGEST = 10 * MINUTE
-"""No lease is taken for as long: what seems to end later was taken by a clock that was ahead."""
+"""No lease of a job is taken for as long: one that seems to end later was taken by a clock that was
+ahead."""
 
 # Of several who want it at once, one finds it free; whoever has it may renew it.
 _TAKE = """
 INSERT INTO leases AS l (name, holder, until) VALUES (:name, :holder, :until)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE l.until NOT BETWEEN :next AND :last OR l.holder = excluded.holder RETURNING name"""
+WHERE l.until <= :now OR l.until > :last OR l.holder = excluded.holder RETURNING name"""
 _GIVEN: dict[Engine, str] = {
     "sqlite": "SELECT value AS name FROM json_each(:names)",
     "postgres": "SELECT value AS name FROM json_array_elements_text(CAST(:names AS JSON))",
@@ -24,14 +25,14 @@ _TAKE_FREE = """
 INSERT INTO leases AS l (name, holder, until)
 SELECT given.name, :holder, :until FROM ({given}) AS given
 WHERE NOT EXISTS (
-    SELECT 1 FROM leases AS t WHERE t.name = given.name AND t.until BETWEEN :next AND :last)
+    SELECT 1 FROM leases AS t WHERE t.name = given.name AND t.until > :now)
 LIMIT 1
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE l.until NOT BETWEEN :next AND :last RETURNING name"""
+WHERE l.until <= :now RETURNING name"""
 _FREE = """
 SELECT 1 FROM ({given}) AS given
 WHERE NOT EXISTS (
-    SELECT 1 FROM leases AS t WHERE t.name = given.name AND t.until BETWEEN :next AND :last)
+    SELECT 1 FROM leases AS t WHERE t.name = given.name AND t.until > :now)
 LIMIT 1"""
 _RENEW = "UPDATE leases SET until = :until WHERE holder = :holder RETURNING name"
 _RELEASE = "DELETE FROM leases WHERE name = :name AND holder = :holder"
@@ -51,7 +52,8 @@ class Leases:
     async def take(self, tx: Transaction, name: str, holder: str, *, now: int, until: int) -> bool:
         """Takes or renews a lease; False where another has it. Where `tx` does the work too,
         whoever has lost the lease changes nothing."""
-        values = {"name": name, "holder": holder, "until": until, **_living(now)}
+        last = now + LONGEST
+        values = {"name": name, "holder": holder, "until": until, "now": now, "last": last}
         return await tx.one(_TAKE, values) is not None
 
     async def prove(self, name: str, holder: str, *, now: int, until: int) -> None:
@@ -63,7 +65,7 @@ class Leases:
         self, names: Sequence[str], holder: str, *, now: int, until: int
     ) -> str | None:
         """Takes one of these leases that nobody has; None where there is none."""
-        values = {"names": _text(names), **_living(now)}
+        values = {"names": _text(names), "now": now}
         taking = {**values, "holder": holder, "until": until}
         while await self._db.one(self._free, values):
             async with self._db.transaction() as tx:
@@ -86,11 +88,6 @@ class Leases:
         """Gives several back."""
         async with self._db.transaction() as tx:
             await tx.run(self._release_all, {"names": _text(names), "holder": holder})
-
-
-def _living(now: int) -> dict[str, int]:
-    """Between which times a lease ends that somebody has."""
-    return {"next": now + 1, "last": now + LONGEST}
 
 
 def _text(names: Collection[str]) -> str:
