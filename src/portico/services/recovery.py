@@ -227,8 +227,8 @@ def _useless() -> Invalid:
 
 
 async def write_reset(env: Environment, asked: Ask, place: Mail) -> None:
-    """Writes what `ask_reset` has asked for in its place, where there is somebody. Raises as `post`
-    does."""
+    """Writes what `ask_reset` has asked for in its place, where there is somebody. Raises as
+    `admit` and `post` do."""
     user = await env.users.by_email(asked.email)
     # A mirror user's password would open the sandbox to whoever has an address of the past.
     if user is not None and user.account_id is None and user.suspended_at is None:

@@ -41,7 +41,7 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
 
 
 async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
-    """Writes what `ask_sign_up` has asked for in its place. Raises as `post` does."""
+    """Writes what `ask_sign_up` has asked for in its place. Raises as `admit` and `post` do."""
     email, by, now = asked.email, whoever(By(asked.by)), env.clock()
     user = await env.users.by_email(email)
     name = sha256(email_key(email).encode()).hexdigest()[:32]
