@@ -87,8 +87,8 @@ def test_every_variable_that_is_named_exists() -> None:
     assert CONFIG_VARIABLE in variables(OPERATIONS.text), "the pattern finds what is there"
 
 
-FLOORS = "api|app|cli|contract|domain|http|mail|pages|services|settings|state|storage"
-TOP = "bench|deploy|docs|requirements|script|src|tests"
+FLOORS = "|".join(path.stem for path in (ROOT / "src/portico").iterdir() if path.stem[0] != "_")
+TOP = "bench|clients|deploy|docs|requirements|script|src|tests"
 
 
 def resolve(name: str) -> object:
