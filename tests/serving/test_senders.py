@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from operating import Installation, Service, copy_of, read_answer
+from multiplexed import DATA, END_STREAM, RESET, Multiplexed, frame
+from operating import Installation, Service, copy_of, read_answer, until
 
 MIB = 2**20
 IDLE_CONNECTIONS = 2000
@@ -78,6 +79,9 @@ def sent(service: Service, *parts: bytes) -> tuple[int, str]:
 
 
 JSON = "content-type: application/json"
+CANCEL = (8).to_bytes(4, "big")
+"""The error code of a request that its client wants no more (RFC 9113 §7)."""
+TYPED = ("content-type", "application/json")
 
 
 def test_a_body_declared_too_large_is_refused_before_it_comes(service: Service) -> None:
@@ -187,6 +191,75 @@ def test_two_lengths_are_not_two_requests(service: Service) -> None:
         assert read_answer(connection).status == 400
         with contextlib.suppress(OSError):
             assert connection.recv(65536) == b"", "nothing behind the first request is read"
+
+
+CHUNKED = "transfer-encoding: chunked"
+SOMEBODY = b'{"name": "Half", "email": "half@example.com", "password": "Analytical1"}'
+PRICED = b'{"name": "Half", "category": "c", "price": -1}'
+
+
+def chunk(part: bytes) -> bytes:
+    return f"{len(part):x}\r\n".encode() + part + b"\r\n"
+
+
+@contextlib.contextmanager
+def refused_unread(service: Service) -> Iterator[None]:
+    """The user that is sent inside, by who is gone before the answer, is refused: so the log has
+    it."""
+
+    def posted() -> list[int]:
+        lines = [one for one in service.lines if one["event"] == "request"]
+        return [one["status"] for one in lines if one["path"] == "/v1/users"]
+
+    before = len(posted())
+    yield
+    until(lambda: posted()[before:], "its line")
+    assert posted()[before:] == [400]
+
+
+@pytest.mark.parametrize(
+    ("framing", "come"),
+    [
+        (f"content-length: {len(SOMEBODY) + 1}", SOMEBODY),
+        (CHUNKED, chunk(SOMEBODY)),
+        (CHUNKED, chunk(SOMEBODY) + b"5\r\nab"),
+        (CHUNKED, chunk(SOMEBODY) + b"no length\r\n"),
+    ],
+)
+def test_a_body_that_breaks_off_is_not_taken_for_whole(
+    service: Service, framing: str, come: bytes
+) -> None:
+    with refused_unread(service), service.connect() as connection:
+        connection.sendall(head(service, JSON, framing, path="/v1/users") + come)
+
+
+@pytest.mark.parametrize("last", [frame(RESET, 0, 1, CANCEL), b""], ids=["cancelled", "gone"])
+def test_a_body_that_breaks_off_over_http_2_is_over(service: Service, last: bytes) -> None:
+    with refused_unread(service), Multiplexed(service) as connection:
+        number = connection.begin("/v1/users", TYPED, method="POST", whole=False)
+        connection.tell(frame(DATA, 0, number, SOMEBODY))
+        assert connection.ask("/healthz").status == 200, "so the other has begun"
+        connection.tell(last)
+
+
+@pytest.mark.parametrize(
+    "frames", [[(END_STREAM, PRICED)], [(0, PRICED), (END_STREAM, b"")], [(0, b""), (1, PRICED)]]
+)
+def test_a_body_over_http_2_is_whole_with_its_last_frame(
+    service: Service, frames: list[tuple[int, bytes]]
+) -> None:
+    with Multiplexed(service) as connection:
+        number = connection.begin("/v1/products", TYPED, method="POST", whole=False)
+        for flags, part in frames:
+            connection.tell(frame(DATA, flags, number, part))
+        assert connection.answers([number])[0].status == 422
+
+
+@pytest.mark.parametrize("trailers", [b"", b"x-sum: 1\r\n"])
+def test_chunks_are_whole_with_the_last_and_its_trailers(service: Service, trailers: bytes) -> None:
+    begun = head(service, JSON, CHUNKED, "trailer: x-sum")
+    chunks = chunk(PRICED[:9]) + chunk(PRICED[9:]) + b"0\r\n" + trailers + b"\r\n"
+    assert sent(service, begun, chunks) == (422, "VALIDATION_ERROR")
 
 
 def test_slow_heads_and_slow_bodies_hold_up_nobody(service: Service) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from portico.contract.envelope import encode
 from portico.domain.audit import Actor, By
 from portico.domain.caller import Principal
-from portico.domain.errors import PayloadTooLarge, RequestTimeout
+from portico.domain.errors import PayloadTooLarge, RequestTimeout, Unreadable
 from portico.domain.idempotency import Answer, KeyedRequest
 from portico.domain.ids import parse_id
 from portico.domain.limits import Verdict
@@ -119,8 +119,9 @@ class TypedRequest(Generic[Q_co, B_co]):
     """
 
     __slots__ = (
-        "_chunks",
+        "_parts",
         "_proto",
+        "_scope",
         "account_id",
         "address",
         "body",
@@ -154,7 +155,8 @@ class TypedRequest(Generic[Q_co, B_co]):
     def __init__(self, scope: Scope, proto: Any, request_id: str) -> None:
         """`scope` and `proto` are the server's (RSGI)."""
         self._proto = proto
-        self._chunks: AsyncIterator[bytes] | None = None
+        self._scope = scope
+        self._parts: AsyncIterator[bytes] | None = None
         self.id = request_id
         self.method = scope.method
         self.path = scope.path
@@ -218,47 +220,42 @@ class TypedRequest(Generic[Q_co, B_co]):
 
     async def read_body(self, limit: int) -> bytes:
         """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` when it
-        does not arrive within `BODY_SECONDS`."""
-        length = self.header("content-length")
-        if length is not None and length.isdigit() and int(length) > limit:
-            raise _too_large(limit)
-        chunks: list[bytes] = []
+        does not arrive within `BODY_SECONDS`, `Unreadable` when it breaks off."""
+        self._refuse_declared(limit)
+        parts: list[bytes] = []
         size = 0
-        self._chunks = _chunks(self._proto)
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                async for chunk in self._chunks:
-                    size += len(chunk)
+                async for part in self._begun():
+                    size += len(part)
                     if size > limit:
                         raise _too_large(limit)
-                    chunks.append(chunk)
+                    parts.append(part)
         except TimeoutError as error:
             raise RequestTimeout(
                 f"The body did not arrive within {BODY_SECONDS:.0f} seconds."
             ) from error
-        return b"".join(chunks)
+        return b"".join(parts)
 
     async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
-        """The body as it comes. Raises as `read_body` does: beyond `limit` bytes, and when nothing
-        comes for `BODY_SECONDS`, or not all of it within `seconds`."""
-        length = self.header("content-length")
-        if length is not None and length.isdigit() and int(length) > limit:
-            raise _too_large(limit)
-        self._chunks = chunks = _chunks(self._proto)
+        """The body as it comes. Raises as `read_body` does: beyond `limit` bytes, when nothing
+        comes for `BODY_SECONDS`, or not all of it within `seconds`, and when it breaks off."""
+        self._refuse_declared(limit)
+        parts = self._begun()
         end = asyncio.get_running_loop().time() + seconds
         size = 0
         while True:
             left = end - asyncio.get_running_loop().time()
             try:
-                chunk = await asyncio.wait_for(anext(chunks, None), min(left, BODY_SECONDS))
+                part = await asyncio.wait_for(anext(parts, None), min(left, BODY_SECONDS))
             except TimeoutError as error:
                 raise RequestTimeout("The body did not arrive in time.") from error
-            if chunk is None:
+            if part is None:
                 return
-            size += len(chunk)
+            size += len(part)
             if size > limit:
                 raise _too_large(limit)
-            yield chunk
+            yield part
 
     async def discard_body(self) -> None:
         """Takes in, within bounds, what nobody has read of the body, once it is answered: a sender
@@ -266,12 +263,24 @@ class TypedRequest(Generic[Q_co, B_co]):
         if "content-length" not in self.headers and "transfer-encoding" not in self.headers:
             return
         size = 0
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, Unreadable):
             async with asyncio.timeout(LINGER_SECONDS):
-                async for chunk in self._chunks or self._proto:
-                    size += len(chunk)
+                async for part in self._parts or self._begun():
+                    size += len(part)
                     if size > LINGER_BYTES:
                         break
+
+    def _refuse_declared(self, limit: int) -> None:
+        """Raises `PayloadTooLarge` for a body that says that it is larger."""
+        length = self.header("content-length")
+        if length is not None and length.isdigit() and int(length) > limit:
+            raise _too_large(limit)
+
+    def _begun(self) -> AsyncIterator[bytes]:
+        """The body as it comes, which can be left and taken up again."""
+        may_end_twice = self._scope.http_version == "2" or "trailer" in self.headers
+        self._parts = parts = _parts(self._proto, 2 if may_end_twice else 1)
+        return parts
 
 
 Request = TypedRequest[object, object]
@@ -283,10 +292,20 @@ BodyRequest = TypedRequest[object, B_co]
 Handler = Callable[[Request], Awaitable[Reply]]
 
 
-async def _chunks(proto: Any) -> AsyncIterator[bytes]:
-    """A body as it comes. Unlike the server's own iterator, it can be left and taken up again."""
-    async for chunk in proto:
-        yield chunk
+async def _parts(proto: Any, ends: int) -> AsyncIterator[bytes]:
+    """A body as it comes. Raises `Unreadable` where it breaks off.
+
+    The server does not tell that. It gives an empty part for the end, one for trailers or an empty
+    last frame, and one for a failure: over HTTP/1.1 before that for the end, over HTTP/2 on and on.
+    So with more than `ends` of them something has failed.
+    """
+    async for part in proto:
+        if part:
+            yield part
+        elif not ends:
+            raise Unreadable("The body broke off; send it again.")
+        else:
+            ends -= 1
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
