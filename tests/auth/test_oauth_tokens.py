@@ -94,6 +94,17 @@ async def test_a_refresh_token_that_comes_again_ends_the_whole_family(
     assert (await visitor.me(other.access_token)).status_code == 200
 
 
+async def test_a_refresh_token_that_comes_again_ends_the_family_whatever_it_asks_for(
+    api: Api, visitor: Visitor, shop: Registered, ada: User
+) -> None:
+    first = await tokens_of(api.live, shop.client, ada, "read:products")
+    second = (await visitor.renew(shop, first.refresh_token)).json()
+    answer = await visitor.renew(shop, first.refresh_token, scope="write:users")
+    oauth_refused(answer, 400, "invalid_grant")
+    refused(await visitor.me(second["access_token"]), 401)
+    oauth_refused(await visitor.renew(shop, second["refresh_token"]), 400, "invalid_grant")
+
+
 async def test_a_refresh_token_is_for_its_own_client(
     api: Api, visitor: Visitor, shop: Registered, till: Registered, ada: User
 ) -> None:
