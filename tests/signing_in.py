@@ -66,6 +66,7 @@ async def session_of(env: Environment, user: User) -> str:
             amr=BY_PASSWORD,
             now=now,
             expires_at=now + MAX_SECONDS * 1000,
+            proved_at=now,
         )
     return secret
 

@@ -26,6 +26,7 @@ from portico.domain.errors import Conflict
 from portico.domain.factors import step_of
 from portico.domain.providers import Person as Told
 from portico.domain.users import User
+from portico.services.openid import Trip
 from portico.services.providers import link, unlink
 from portico.services.second_factor import Enrolment, enrol
 from portico.services.suspension import suspend
@@ -546,19 +547,77 @@ async def test_whoever_has_no_password_signs_in_again_for_what_is_important(
 ) -> None:
     await join(api, await api.account())
     ada = Traveller(api, provider)
-    await ada.arrive()
-    api.clock.advance(seconds=900)
-    provider.claims["exp"] = api.clock() // 1000 + 60
-    csrf = await ada.csrf()
-    asked = await ada.post("/security/link", provider="corp", csrf=csrf)
-    assert "/dashboard/sign-in?again=yes" in asked.text
-    assert 'name="current_password"' not in asked.text
+    for minutes in (0, 15):
+        api.clock.advance(seconds=minutes * 60)
+        provider.claims["exp"] = api.clock() // 1000 + 60
+        await ada.arrive()
+        csrf = await ada.csrf()
+        asked = await ada.post("/security/link", provider="corp", csrf=csrf)
+        assert "/dashboard/sign-in?again=yes" in asked.text
+        assert 'name="current_password"' not in asked.text
     page = await ada.browser.get(f"{DASHBOARD}/sign-in?again=yes")
     assert 'name="again" value="yes"' in page.text
     address = await ada.leave(again="yes")
     assert "prompt=login" in address
     assert session_in(await ada.browser.get(provider.visit(address)))
     assert "http" in await ada.leave("/security/link", provider="corp", csrf=await ada.csrf())
+
+
+async def is_asked(somebody: Traveller) -> bool:
+    """Whether they are asked who they are before something important."""
+    path, csrf = "/security/link", await somebody.csrf()
+    return "Is it you?" in (await somebody.post(path, provider="corp", csrf=csrf)).text
+
+
+@pytest.mark.parametrize("again", ["", "yes"])
+async def test_a_providers_word_is_no_fresh_proof_where_there_is_a_password(
+    api: Api, provider: OpenIdProvider, again: str
+) -> None:
+    user = await linked(api)
+    ada = Traveller(api, provider)
+    await ada.sign_in(user)
+    assert not await is_asked(ada)
+    await ada.browser.get(provider.visit(await ada.leave(again=again)))
+    csrf = await ada.csrf()
+    page = await ada.post("/keys", csrf=csrf, name="Till", type="live", expiry="90d")
+    assert "Is it you?" in page.text
+    token = re.search(r'name="step_up" value="([^"]+)"', page.text)
+    assert token, page.text
+    form = {"name": "Till", "type": "live", "expiry": "90d", "step_up": token[1]}
+    done = await ada.post("/keys", csrf=csrf, current_password=PASSWORD, **form)
+    assert done.status_code == 303, done.text
+    assert not await is_asked(ada), "fresh from now on"
+
+
+@ON_ONE
+@pytest.mark.parametrize("password", [None, PASSWORD])
+async def test_a_code_after_the_providers_word_proves_who_has_no_password(
+    api: Api, provider: OpenIdProvider, password: str | None
+) -> None:
+    user = await factored(api, email=ADA["email"], password=password)
+    await join(api, user)
+    ada = Traveller(api, provider)
+    await ada.arrive()
+    assert session_in(await ada.post("/sign-in/code", otp=code_of(api)))
+    assert await is_asked(ada) == (password is not None)
+
+
+@ON_ONE
+async def test_no_browser_makes_a_visit_one_that_sees_anew(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    await join(api, await api.account())
+    ada = Traveller(api, provider)
+    address = await ada.leave()
+    secret = ada.browser.cookies["__Host-provider"]
+    forged = f"again_{secret}"
+    there = address.replace(Trip.of(secret).state, Trip.of(forged).state)
+    for kept, way, good in ((forged, there, False), (secret, address, True)):
+        ada.browser.cookies.clear()
+        ada.browser.headers["cookie"] = f"__Host-provider={kept}"
+        answer = await ada.browser.get(provider.visit(way))
+        assert bool(session_in(answer)) == good
+        assert good or "not begun in this browser" in said(answer)
 
 
 @ON_ONE

@@ -16,7 +16,8 @@ PENDING_SECONDS = 600
 class Session(msgspec.Struct, frozen=True):
     """What is kept of a session; times are epoch milliseconds, `expires_at` the absolute end.
 
-    `amr` is how its owner signed in, `proved_at` when they last proved who they are.
+    `amr` is how its owner signed in, `proved_at` when they last proved who they are; 0 where
+    another provider's word alone has let them in.
     """
 
     id: int

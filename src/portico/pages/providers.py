@@ -87,7 +87,7 @@ async def come_back(provider: Provider, visit: Visit) -> Reply:
         if known.visit.user_id is not None:
             return _left(await _link(visit, provider, known))
         if known.user is not None:
-            return _left(await enter(visit, known.user, target, provider.name))
+            return _left(await enter(visit, known.user, target, provider.name, again=known.again))
         waits = await await_link(env, provider, known, by)
     except (PermissionDenied, Conflict, AuthenticationRequired, Unavailable) as error:
         return _refused(visit, error, target)

@@ -91,9 +91,11 @@ async def sign_in(visit: Visit) -> Reply:
     return await enter(visit, user, local(visit.site, visit.sent("next")))
 
 
-async def enter(visit: Visit, user: User, target: str, provider: str | None = None) -> Reply:
+async def enter(
+    visit: Visit, user: User, target: str, provider: str | None = None, *, again: bool = False
+) -> Reply:
     """Signs somebody in who has taken the first step, by a provider unless by their password, or
-    sends them to the second one."""
+    sends them to the second one. `again` as `Proven` has it."""
     env, by = visit.site.accounts.environment, visit.request.by
     if await needs_second_step(env, user):
         waits = await begin_second_step(env, user, by, provider)
@@ -102,7 +104,8 @@ async def enter(visit: Visit, user: User, target: str, provider: str | None = No
         return reply
     amr = BY_PASSWORD if provider is None else BY_PROVIDER
     browser = _browser(visit)
-    opened = await open_session(env, Proven(user, amr, provider=provider), by, browser)
+    proven = Proven(user, amr, provider=provider, again=again)
+    opened = await open_session(env, proven, by, browser)
     return await _signed_in(visit, opened, browser, see_other(target))
 
 

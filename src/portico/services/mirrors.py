@@ -80,6 +80,7 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
             amr=(),
             now=change.now,
             expires_at=change.now + MINUTE,
+            proved_at=0,
         )
         return session.id
 

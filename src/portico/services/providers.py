@@ -39,6 +39,10 @@ _LOST = (
     " before. Begin it again."
 )
 
+_AGAIN = "again_"
+"""How the secret of a visit begins by which somebody is to be seen anew. That is known by its
+digest, so that no browser makes another visit one of these."""
+
 
 class Gone(NamedTuple):
     """Somebody who is on their way: the secret that their browser keeps, and where they go."""
@@ -48,11 +52,13 @@ class Gone(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Whom a provider has named, and whose account that is; None where it is nobody's yet."""
+    """Whom a provider has named, and whose account that is; None where it is nobody's yet. `again`
+    where the provider was asked to see who it is anew."""
 
     person: Person
     user: User | None
     visit: ProviderVisit
+    again: bool
 
 
 async def begin_visit(
@@ -67,7 +73,7 @@ async def begin_visit(
 ) -> Gone:
     """Sends somebody to a provider: to sign in or, with `user_id`, to link that account. With
     `again` the provider is asked to see who it is anew. Raises `Unavailable`."""
-    secret = mint("", env.random(32))
+    secret = mint(_AGAIN if again else "", env.random(32))
     address = await env.relying_party.address(provider, Trip.of(secret), redirect_uri, again=again)
     await _keep_visit(env, secret, ProviderVisit(provider.name, target, user_id, None, "", 0), by)
     return Gone(secret, address)
@@ -86,6 +92,7 @@ async def end_visit(
         raise NotAccepted(_LOST)
     if answer.error:
         raise NotAccepted(_denied(provider, answer.error))
+    again = secret.startswith(_AGAIN)
     person = await env.relying_party.person(provider, trip, redirect_uri, answer)
     if not permits(provider, person):
         raise NotAccepted(
@@ -93,14 +100,14 @@ async def end_visit(
             f" verified e-mail of {' or '.join(provider.domains)}."
         )
     if visit.user_id is not None:
-        return Known(person, None, visit)
+        return Known(person, None, visit, again)
     user = await _user(env, provider, person)
     if user is None and provider.create_users:
         user = await _create(env, provider, person, by)
     if user is not None and user.suspended_at is not None:
         await _note_refusal(env, user, by)
         raise NotAccepted(SUSPENDED)
-    return Known(person, user, visit)
+    return Known(person, user, visit, again)
 
 
 async def await_link(env: Environment, provider: Provider, known: Known, by: By) -> str:

@@ -11,7 +11,7 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.devices import tell_new_device
 from portico.services.environment import Environment
-from portico.services.sign_in import Proven, lock_proven_user, note_sign_in
+from portico.services.sign_in import Proven, is_proof, lock_proven_user, note_sign_in
 
 USER_AGENT_LENGTH = 300
 
@@ -52,6 +52,7 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
             amr=proven.amr,
             now=change.now,
             expires_at=change.now + MAX_SECONDS * SECOND,
+            proved_at=change.now if is_proof(proven, current) else 0,
         )
         user, is_new_device = await note_sign_in(
             env,

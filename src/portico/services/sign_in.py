@@ -58,13 +58,15 @@ class Attempt(NamedTuple):
 class Proven(NamedTuple):
     """A user who has proved who they are, and how. Signing in uses up the code that they showed, or
     sets up their new app, and ends the wait of the sign-in whose digest is `pending`. `provider`
-    is the name of the one that has said so, None where a password did."""
+    is the name of the one that has said so, None where a password did; `again` where it was asked
+    to see who they are anew."""
 
     user: User
     amr: Methods
     shown: Code | Enrolment | Assertion | None = None
     pending: bytes | None = None
     provider: str | None = None
+    again: bool = False
 
 
 class Entered(NamedTuple):
@@ -150,6 +152,15 @@ async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> 
     else:
         _check_needs_no_code(env, current, await env.factors.of_user(current.id, change.tx))
     return current
+
+
+def is_proof(proven: Proven, user: User) -> bool:
+    """Whether a sign-in leaves a fresh proof for what `step_up` guards. A provider's word is none:
+    whoever finds a browser open gets it by a click. Without a password it is one all the same
+    together with a code, or where the provider was asked anew, since nothing else would be."""
+    if proven.provider is None:
+        return True
+    return user.password_hash is None and (isinstance(proven.shown, Code) or proven.again)
 
 
 def must_enrol(env: Environment, user: User) -> bool:

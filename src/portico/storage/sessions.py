@@ -93,6 +93,7 @@ class Sessions:
         amr: Methods,
         now: int,
         expires_at: int,
+        proved_at: int,
     ) -> Session:
         """Stores a new session by its digest."""
         session = Session(
@@ -104,7 +105,7 @@ class Sessions:
             last_seen_at=now,
             expires_at=expires_at,
             amr=amr,
-            proved_at=now,
+            proved_at=proved_at,
         )
         return await SESSIONS.add(tx, session, token_hash=token_hash)
 
