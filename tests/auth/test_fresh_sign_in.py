@@ -44,7 +44,7 @@ class Person:
         page = await self.get(f"{AUTH['live']}/authorize?{CONSENT[self.user.id]}")
         csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
         assert csrf, page.text
-        form = {"csrf": csrf[1], "decision": decision}
+        form = {"csrf": csrf[1], "scopes": shown(page), "decision": decision}
         return await self.browser.post(urljoin(HERE, address), data=form, headers=ORIGIN)
 
     async def sign_in(self, address: str = f"{AUTH['live']}/sign-in") -> str:
@@ -54,6 +54,13 @@ class Person:
         answer = await self.browser.post(f"{AUTH['live']}/sign-in", data=form, headers=ORIGIN)
         assert answer.status_code == 303, answer.text
         return answer.headers["location"]
+
+
+def shown(consent: httpx.Response) -> str:
+    """The scopes that a consent page shows, as its form has them."""
+    found = re.search(r'name="scopes" value="([^"]*)"', consent.text)
+    assert found, consent.text
+    return found[1]
 
 
 CONSENT: dict[int, str] = {}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from auth.test_fresh_sign_in import shown
 from auth.test_second_factor import HERE, ORIGIN, session_in
 from driving import Api, settings_for
 from portico.outbound.fetching import Fetched, Fetcher
@@ -83,7 +84,7 @@ async def test_portico_signs_in_with_portico(elsewhere: Api, api: Api) -> None:
     consent = await there.get(HERE + signed_in.headers["location"])
     csrf = re.search(r'name="csrf" value="(\w+)"', consent.text)
     assert csrf, consent.text
-    allowed = {"decision": "allow", "csrf": csrf[1]}
+    allowed = {"decision": "allow", "csrf": csrf[1], "scopes": shown(consent)}
     decided = await there.post(asked, data=allowed, headers=ORIGIN)
     assert decided.headers["location"].startswith(f"{BACK}?")
     done = await here.get(decided.headers["location"])

@@ -245,12 +245,12 @@ def test_a_first_visit_from_another_site_loads_itself_again_to_see_the_cookie(
 def forged(browser: Browser, page: Page, **changes: str | None) -> httpx.Response:
     """Consent sent as `changes` have it: `csrf`, `origin`, `site`."""
     form = next(form for form in page.forms if "decision" in form.buttons)
-    csrf = changes.get("csrf", form.sent["csrf"])
+    sent = {"decision": "allow", **form.sent, "csrf": changes.get("csrf", form.sent["csrf"])}
     origin = changes.get("origin", browser.origin)
     return browser.ask(
         "POST",
         page.url,
-        data={"decision": "allow", **({"csrf": csrf} if csrf is not None else {})},
+        data={name: text for name, text in sent.items() if text is not None},
         headers={
             **({"origin": origin} if origin else {}),
             "sec-fetch-site": changes.get("site") or "same-origin",

@@ -6,18 +6,18 @@ RFC 6749 §4.1 as RFC 9700 has it, OpenID Connect Core §3.1.2, RFC 9207.
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico.domain.errors import AuthenticationRequired, NotFound
-from portico.domain.oauth import Refused, narrowed
+from portico.domain.oauth import Refused, implied, narrowed
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.sessions import Session
 from portico.http.messages import Reply
 from portico.http.routing import Access, Mount
 from portico.http.throttle import Throttle
 from portico.pages import sign_in
-from portico.pages.consent import consent_page, refusal_page
+from portico.pages.consent import SHOWN, consent_page, refusal_page
 from portico.pages.providers import provider_pages
 from portico.pages.responder import PageResponder
 from portico.pages.site import Accounts, PageRoute, Site, Visit, routes, see_other
-from portico.services.authorization import grant_code
+from portico.services.authorization import ConsentRequest, grant_code
 from portico.services.authorization_requests import AuthorizationRequest, Returned, read_request
 from portico.services.fresh_sign_in import (
     Parameters,
@@ -51,12 +51,24 @@ async def ask(visit: Visit) -> Reply:
         return see_other(returned.address)
     except Refused as refused:
         return refusal_page(visit, refused.error, refused.message)
-    scopes = narrowed(asked.wanted.scopes, ROLE_SCOPES[visit.user.role])
-    return consent_page(visit, asked.wanted.client, asked.wanted.redirect_uri, scopes)
+    return _question(visit, asked.wanted)
+
+
+def _question(visit: Visit, wanted: ConsentRequest, *, meanwhile: bool = False) -> Reply:
+    scopes = _grantable(visit, wanted)
+    return consent_page(visit, wanted.client, wanted.redirect_uri, scopes, meanwhile=meanwhile)
+
+
+def _grantable(visit: Visit, wanted: ConsentRequest) -> frozenset[str]:
+    return narrowed(wanted.scopes, ROLE_SCOPES[visit.user.role])
 
 
 async def decide(visit: Visit) -> Reply:
-    """POST /authorize: what the user decided. The request is in the address, as it was asked."""
+    """POST /authorize: what the user decided. The request is in the address, as it was asked.
+
+    Role and client may have changed since it was shown: no more is granted than what the page has
+    shown, and where it would be, the user is asked again.
+    """
     try:
         parameters = _parameters(visit)
         asked = await read_request(visit.env, parameters)
@@ -67,7 +79,11 @@ async def decide(visit: Visit) -> Reply:
         session = await _session(visit)
         if not await signed_in_for(visit.env, asked, parameters, session):
             return _sign_in(visit, asked, parameters, again="yes")
-        code = await grant_code(visit.env, asked.wanted, session.proof, visit.request.by)
+        scopes = _grantable(visit, asked.wanted)
+        if not scopes <= implied(frozenset(visit.form.text(SHOWN).split())):
+            return _question(visit, asked.wanted, meanwhile=True)
+        wanted = asked.wanted._replace(scopes=scopes)
+        code = await grant_code(visit.env, wanted, session.proof, visit.request.by)
     except Returned as returned:
         return see_other(returned.address)
     except Refused as refused:

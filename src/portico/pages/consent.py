@@ -11,15 +11,30 @@ from portico.pages.site import Visit
 _SPELLABLE = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?")
 
 
-def consent_page(visit: Visit, client: Client, redirect_uri: str, scopes: frozenset[str]) -> Reply:
-    """Asks the user who is signed in whether a client may have these scopes.
+SHOWN = "scopes"
+"""The field with the scopes that the page has shown, space-separated."""
 
-    The form goes to where it came from, with `csrf` and `decision`: `allow` or `deny`. Whoever
-    wants another account signs out, and comes back there.
+
+def consent_page(
+    visit: Visit,
+    client: Client,
+    redirect_uri: str,
+    scopes: frozenset[str],
+    *,
+    meanwhile: bool = False,
+) -> Reply:
+    """Asks the user who is signed in whether a client may have these scopes; `meanwhile`, once more
+    (409), since it would get more than what they allowed.
+
+    The form goes to where it came from, with `csrf`, `SHOWN` and `decision`: `allow` or `deny`.
+    Whoever wants another account signs out, and comes back there.
     """
     return visit.page(
         "consent.html",
         f"Allow {client.name}?",
+        status=409 if meanwhile else 200,
+        meanwhile=meanwhile,
+        shown=SHOWN,
         # Chromium holds the redirect that follows the form to the form's own policy.
         form_action=_source(redirect_uri),
         client=client,

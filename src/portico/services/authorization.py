@@ -35,7 +35,8 @@ _INVALID = "This code is not valid, has expired or was used before."
 
 
 class ConsentRequest(NamedTuple):
-    """What a client asks a user for, checked. `scopes` may go beyond the user's role."""
+    """What a client asks a user for, checked. `scopes` may go beyond the user's role, until they
+    have seen what they can give."""
 
     client: Client
     redirect_uri: str

@@ -1,0 +1,110 @@
+"""What "Allow" grants: nothing that the page of the question has not shown, whatever became of the
+role or the application since."""
+
+import re
+from html import unescape
+
+import httpx
+import pytest
+
+from auth.test_fresh_sign_in import (
+    HERE,
+    ORIGIN,
+    Person,
+    address,
+    asks_for_consent,
+    exchanged,
+    shown,
+    told,
+)
+from driving import Api
+from portico.domain.audit import OPERATOR
+from portico.pages.filters import scope_words
+from portico.services.accounts import set_role
+from portico.services.clients import Registration, change_client
+from signing_in import CALLBACK, PASSWORD, client_of
+
+pytestmark = pytest.mark.one_engine
+
+ALL = "read:products write:products read:users write:users admin"
+WIDER = Registration("Shop", (CALLBACK,), ALL)
+
+
+async def person(api: Api, role: str) -> Person:
+    """Somebody who is signed in."""
+    somebody = Person(api, await api.account(role, password=PASSWORD))
+    await api.account("admin")
+    await somebody.sign_in()
+    return somebody
+
+
+async def allow(somebody: Person, page: httpx.Response, **more: str) -> httpx.Response:
+    """Sends a consent page's form, as the browser would but for `more`."""
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf, page.text
+    form = {"csrf": csrf[1], "scopes": shown(page), "decision": "allow", **more}
+    url = re.findall(r'<form method="post" action="([^"]+)"', page.text)[-1]
+    return await somebody.browser.post(HERE + unescape(url), data=form, headers=ORIGIN)
+
+
+MORE = {
+    "role raised": ("viewer", ALL, ALL),
+    "everything of a role that was raised": ("viewer", "admin", "admin"),
+    "client widened": ("admin", "read:products", ""),
+}
+
+
+@pytest.mark.parametrize(("role", "registered", "scope"), MORE.values(), ids=MORE)
+async def test_who_would_grant_more_than_was_shown_is_asked_again(
+    api: Api, role: str, registered: str, scope: str
+) -> None:
+    shop = await client_of(api.live, scopes=registered)
+    ada = await person(api, role)
+    page = await ada.get(address(shop, scope=scope))
+    assert asks_for_consent(page)
+    await set_role(api.live, ada.user.email, "admin", OPERATOR)
+    await change_client(api.live, shop.client.id, WIDER, by=OPERATOR)
+    async with api.unchanged():
+        again = await allow(ada, page)
+        assert again.status_code == 409
+        assert "changed meanwhile" in again.text
+    new = set(shown(again).split()) - set(shown(page).split())
+    assert new
+    for scope in new:
+        assert scope_words(scope) in again.text
+        assert scope_words(scope) not in page.text
+    code = told(await allow(ada, again))["code"]
+    bought = await exchanged(api, shop, code)
+    assert set(bought["scope"].split()) == set(shown(again).split())
+
+
+async def test_who_would_grant_less_than_was_shown_grants_that(api: Api) -> None:
+    for scope in (ALL, "admin"):
+        shop, ada = await client_of(api.live, scopes=ALL), await person(api, "admin")
+        page = await ada.get(address(shop, scope=scope))
+        await set_role(api.live, ada.user.email, "viewer", OPERATOR)
+        bought = await exchanged(api, shop, told(await allow(ada, page))["code"])
+        assert set(bought["scope"].split()) == {"read:products", "read:users"}
+
+
+async def test_a_form_that_says_that_more_was_shown_grants_no_more(api: Api) -> None:
+    shop, ada = await client_of(api.live, scopes="read:products"), await person(api, "admin")
+    page = await ada.get(address(shop, scope="read:products"))
+    answer = await allow(ada, page, scopes=f"openid {ALL} x")
+    bought = await exchanged(api, shop, told(answer)["code"])
+    assert bought["scope"] == "read:products"
+
+
+@pytest.mark.parametrize("said", ["", "x", "openid", "read:users"])
+async def test_a_form_that_does_not_say_what_was_shown_grants_nothing(api: Api, said: str) -> None:
+    shop, ada = await client_of(api.live), await person(api, "viewer")
+    page = await ada.get(address(shop))
+    async with api.unchanged():
+        assert (await allow(ada, page, scopes=said)).status_code == 409
+
+
+async def test_denying_needs_no_list(api: Api) -> None:
+    shop, ada = await client_of(api.live), await person(api, "viewer")
+    page = await ada.get(address(shop))
+    answer = await allow(ada, page, scopes="", decision="deny")
+    assert told(answer)["error"] == "access_denied"
