@@ -4,14 +4,19 @@ import asyncio
 import re
 from os import urandom
 
+import httpx
 import pytest
 
+from auth.test_second_factor import code_of
 from driving import Api
-from pages.visiting import Visitor, signed_in, visitor
+from pages.visiting import PASSWORD, Visitor, signed_in, visitor
 from portico.domain.audit import OPERATOR
+from portico.domain.factors import recovery_text
+from portico.domain.secrets import digest
 from portico.domain.times import SECOND
 from portico.services.shown_once import WAITS
 from portico.services.sign_out import sign_out_everywhere
+from portico.services.step_up import FRESH
 from portico.services.vault import Vault
 
 SECRET = re.compile(r'<code id="secret">(\S+?)</code>')
@@ -63,6 +68,80 @@ async def test_to_load_its_page_again_neither_shows_a_secret_nor_makes_another(
                 assert "shown already" in again.text
                 assert secret not in again.text
     assert len(secrets) == 2
+
+
+def once_of(page: httpx.Response, action: str) -> str:
+    """The key of the form on a page that leads to this path."""
+    form = page.text.partition(f'action="/dashboard{action}"')[2].partition("</form>")[0]
+    found = re.search(r'name="once" value="([^"]+)"', form)
+    assert found, page.text
+    return found[1]
+
+
+async def one_secret(somebody: Visitor, answers: list[httpx.Response]) -> str:
+    """The secret that all these answers lead to, which is shown to one of them."""
+    (where,) = {answer.headers.get("location", answer.text) for answer in answers}
+    pages = [await somebody.get(where.removeprefix("/dashboard")) for _ in answers]
+    assert [page.status_code for page in pages] == [200] + [410] * (len(answers) - 1)
+    (secret,) = SECRET.findall(pages[0].text)
+    return str(secret)
+
+
+@pytest.mark.parametrize(("path", "fields", "renewal"), MADE)
+async def test_a_form_that_is_sent_twice_makes_one_secret_and_leads_to_it_both_times(
+    api: Api, path: str, fields: dict[str, str], renewal: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    secrets = set()
+    for form, action, values in (
+        (path, path, fields),
+        (f"{renewal}?id=1", renewal, {"id": "1"}),
+    ):
+        sent = {**values, "once": once_of(await admin.get(form), action)}
+        answers = await asyncio.gather(*(admin.post(action, **sent) for _ in range(3)))
+        answers.append(await admin.post(action, **sent))
+        secrets.add(await one_secret(admin, answers))
+    assert len(secrets) == 2
+    env = api.sandbox if path.startswith("/sandbox") else api.live
+    for row in await env.db.all("SELECT headers, body FROM idempotency_keys"):
+        assert "page=" not in f"{row[0]}{bytes(row[1])!r}", "a copy of the database opens nothing"
+
+
+async def test_a_form_that_waited_for_a_proof_leads_to_its_page_however_often_it_is_sent(
+    api: Api,
+) -> None:
+    _, somebody = await signed_in(api)
+    api.clock.advance(milliseconds=FRESH)
+    once = once_of(await somebody.get("/keys"), "/keys")
+    asked = await somebody.post("/keys", **KEY, once=once)
+    (token,) = re.findall(r'name="step_up" value="([^"]+)"', asked.text)
+    sent = {**KEY, "once": once, "step_up": token, "current_password": PASSWORD}
+    answers = [await somebody.post("/keys", **sent) for _ in range(2)]
+    await one_secret(somebody, answers)
+    stolen = await somebody.post("/keys", **sent | {"once": ""})
+    assert stolen.status_code == 409
+
+
+async def test_recovery_codes_of_a_form_that_is_sent_twice_are_those_that_were_kept(
+    api: Api,
+) -> None:
+    user, somebody = await signed_in(api)
+    page = await somebody.get("/security/app")
+    sealed = re.search(r'name="secret" value="([^"]+)"', page.text)
+    key = re.search(r'<code class="key">([A-Z2-7 ]+)</code>', page.text)
+    assert sealed, page.text
+    assert key, page.text
+    code = code_of(api, key=key[1].replace(" ", ""))
+    sent = {"name": "Phone", "secret": sealed[1], "otp": code}
+    renewal = "/security/recovery-codes"
+    for path, values in (("/security/app", sent), (renewal, {})):
+        form = {**values, "once": once_of(await somebody.get(path), path)}
+        answers = [await somebody.post(path, **form) for _ in range(2)]
+        (where,) = {answer.headers.get("location", answer.text) for answer in answers}
+        shown = (await somebody.get(where.removeprefix("/dashboard"))).text
+        codes = re.findall(r"\b[0-9a-z]{4}(?:-[0-9a-z]{4}){3}\b", shown)
+        assert len(codes) == 10
+        assert await api.live.factors.has_recovery_code(user.id, digest(recovery_text(codes[0])))
 
 
 async def test_of_many_visits_in_two_processes_one_sees_the_page(api: Api) -> None:

@@ -1,11 +1,15 @@
 """OAuth clients, for admins: register, change, give another secret, delete."""
 
+from collections.abc import Awaitable
+
+from portico.domain.audit import By
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
 from portico.domain.rules import OneOf
 from portico.domain.scopes import SCOPES
 from portico.http.messages import Reply
 from portico.pages.filters import scope_words
+from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.clients import (
@@ -37,7 +41,14 @@ async def _client(visit: Visit, row_id: int) -> Client:
 
 
 def _form(visit: Visit, title: str, client: Client | None) -> Reply:
-    return visit.page("client_form.html", title, client=client, scopes=_SCOPES, kinds=_KINDS)
+    return visit.page(
+        "client_form.html",
+        title,
+        client=client,
+        scopes=_SCOPES,
+        kinds=_KINDS,
+        once=fresh_key(visit),
+    )
 
 
 def _wanted(visit: Visit) -> Registration:
@@ -46,9 +57,8 @@ def _wanted(visit: Visit) -> Registration:
     return Registration(form.text("name"), uris, " ".join(form.several("scopes", SCOPES)))
 
 
-async def _shown(visit: Visit, title: str, made: Registered) -> Reply:
-    page = visit.page("client_made.html", title, client=made.client, secret=made.secret)
-    return await visit.once(page)
+def _made(visit: Visit, title: str, made: Registered) -> Reply:
+    return visit.page("client_made.html", title, client=made.client, secret=made.secret)
 
 
 async def show_new(visit: Visit) -> Reply:
@@ -60,16 +70,20 @@ async def register(visit: Visit) -> Reply:
     """POST /clients/new."""
     kind = visit.form.read("kind", OneOf(("confidential", "public")))
     visit.form.check()
-    made = await register_client(
-        visit.env,
-        await visit.made_owner(),
-        _wanted(visit),
-        public=kind == "public",
-        by=await visit.by(),
+    owner, wanted, public = await visit.made_owner(), _wanted(visit), kind == "public"
+
+    def make(by: By) -> Awaitable[Registered]:
+        return register_client(visit.env, owner, wanted, public=public, by=by)
+
+    if public:
+        return await sent_once(
+            visit,
+            make,
+            lambda made: visit.go(f"/clients/{made.client.id}", done="client-registered"),
+        )
+    return await shown_once(
+        visit, make, lambda made: _made(visit, f"{made.client.name} is registered", made)
     )
-    if made.secret is None:
-        return visit.go(f"/clients/{made.client.id}", done="client-registered")
-    return await _shown(visit, f"{made.client.name} is registered", made)
 
 
 async def show(visit: Visit) -> Reply:
@@ -95,13 +109,17 @@ async def ask_secret(visit: Visit) -> Reply:
         action="/clients/secret",
         back=(f"/clients/{client.id}", client.name),
         id=client.id,
+        once=fresh_key(visit),
     )
 
 
 async def new_secret(visit: Visit) -> Reply:
     """POST /clients/secret."""
-    made = await renew_secret(visit.env, visit.sent_id(), by=await visit.by())
-    return await _shown(visit, f"{made.client.name} has a new secret", made)
+    return await shown_once(
+        visit,
+        lambda by: renew_secret(visit.env, visit.sent_id(), by=by),
+        lambda made: _made(visit, f"{made.client.name} has a new secret", made),
+    )
 
 
 async def ask_delete(visit: Visit) -> Reply:

@@ -1,10 +1,14 @@
 """Invitations, for admins: make, renew, take back."""
 
+from collections.abc import Awaitable, Callable
+
 from portico.domain import users
+from portico.domain.audit import By
 from portico.domain.errors import NotFound
 from portico.domain.rules import OneOf
 from portico.domain.users import ROLES
 from portico.http.messages import Reply
+from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.invitations import Made, invite, renew, revoke
@@ -19,6 +23,7 @@ async def show(visit: Visit) -> Reply:
         has_mail_server=visit.env.has_mail_server,
         roles=[(role, role.capitalize()) for role in ROLES],
         plans=[(plan, plan.capitalize()) for plan in visit.env.plans],
+        once=fresh_key(visit),
     )
 
 
@@ -30,39 +35,47 @@ async def make(visit: Visit) -> Reply:
     role = form.read("role", users.role)
     plan = form.read("plan", OneOf(tuple(visit.env.plans)))
     form.check()
-    made = await invite(
-        visit.env,
-        email=email,
-        name=name or "",
-        role=role,
-        plan=plan,
-        handed_over=not visit.env.has_mail_server,
-        by=visit.request.by,
-    )
-    return await _invited(visit, made)
+
+    def invited(by: By) -> Awaitable[Made]:
+        return invite(
+            visit.env,
+            email=email,
+            name=name or "",
+            role=role,
+            plan=plan,
+            handed_over=not visit.env.has_mail_server,
+            by=by,
+        )
+
+    return await _made(visit, invited)
 
 
-async def _invited(visit: Visit, made: Made) -> Reply:
+async def _made(visit: Visit, make: Callable[[By], Awaitable[Made]]) -> Reply:
     """The link goes by mail; where there is no mail server, the admin hands it over."""
     if visit.env.has_mail_server:
-        return visit.go("/users/invitations", done="invited")
-    return await visit.once(
-        visit.page(
+        return await sent_once(
+            visit, make, lambda _: visit.go("/users/invitations", done="invited")
+        )
+    return await shown_once(
+        visit,
+        make,
+        lambda made: visit.page(
             "link_made.html",
             f"An invitation for {made.invitation.email}",
             link=made.link,
             expires_at=made.invitation.expires_at,
             back="/users/invitations",
             back_to="Invitations",
-        )
+        ),
     )
 
 
 async def renew_one(visit: Visit) -> Reply:
     """POST /users/invitations/renew."""
     handed_over = not visit.env.has_mail_server
-    made = await renew(visit.env, visit.sent_id(), handed_over=handed_over, by=visit.request.by)
-    return await _invited(visit, made)
+    return await _made(
+        visit, lambda by: renew(visit.env, visit.sent_id(), handed_over=handed_over, by=by)
+    )
 
 
 async def ask_revoke(visit: Visit) -> Reply:

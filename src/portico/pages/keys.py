@@ -6,15 +6,16 @@ from urllib.parse import urlencode
 from portico.domain.api_keys import KEY_TYPES, ApiKey, KeyType, key_name, usable
 from portico.domain.durations import parse_duration
 from portico.domain.errors import Conflict, NotFound
+from portico.domain.new_keys import NewKey
 from portico.domain.rules import OneOf
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.domain.times import DAY
 from portico.http.messages import Reply
 from portico.pages.filters import in_order, scope_words
+from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.services.accounts import give_key
-from portico.services.api_keys import renew_key, revoke_key
+from portico.services.api_keys import Rotation, create_key, renew_key, revoke_key
 
 _TYPES: dict[KeyType, tuple[str, str]] = {
     "live": ("Read and write", "Everything that you may do."),
@@ -112,6 +113,7 @@ async def show(visit: Visit) -> Reply:
         types=_types(visit),
         scopes=_scopes(visit),
         expiries=_expiries(visit),
+        once=fresh_key(visit),
     )
 
 
@@ -127,25 +129,31 @@ async def create(visit: Visit) -> Reply:
     expires_at = None
     if expiry != "never":
         expires_at = visit.request.now + parse_duration(expiry)
-    key, secret = await give_key(
-        visit.site.accounts.environment,
-        visit.user,
+    owner = await visit.made_owner()
+    new = NewKey(
         name=name,
-        key_type=key_type,
-        expires_at=expires_at,
+        type=key_type,
         scopes=scopes or None,
         networks=networks or None,
-        by=visit.request.by,
+        expires_at=expires_at,
     )
-    return await visit.once(
-        visit.page(
-            "key_made.html",
-            "Your new key",
-            key=key,
-            secret=secret,
-            previous_end=None,
-            bounds=_bounds(key),
-        )
+    return await shown_once(
+        visit,
+        lambda by: create_key(visit.env, owner.id, new, by),
+        lambda made: _page(visit, "Your new key", made.key, made.secret),
+    )
+
+
+def _page(
+    visit: Visit, title: str, key: ApiKey, secret: str, previous_end: int | None = None
+) -> Reply:
+    return visit.page(
+        "key_made.html",
+        title,
+        key=key,
+        secret=secret,
+        previous_end=previous_end,
+        bounds=_bounds(key),
     )
 
 
@@ -169,6 +177,7 @@ async def ask_rotate(visit: Visit) -> Reply:
         action="/keys/rotate",
         back=("/keys", "API keys"),
         id=key.id,
+        once=fresh_key(visit),
     )
 
 
@@ -177,17 +186,12 @@ async def rotate(visit: Visit) -> Reply:
     key = await _own(visit)
     if not usable(key, visit.request.now):
         raise Conflict("This key has ended: create another.")
-    rotation = await renew_key(visit.env, key.id, await visit.by())
-    return await visit.once(
-        visit.page(
-            "key_made.html",
-            "The key was rotated",
-            key=rotation.successor,
-            secret=rotation.key,
-            previous_end=rotation.previous_end,
-            bounds=_bounds(rotation.successor),
-        )
-    )
+
+    def made(rotation: Rotation) -> Reply:
+        title, end = "The key was rotated", rotation.previous_end
+        return _page(visit, title, rotation.successor, rotation.key, end)
+
+    return await shown_once(visit, lambda by: renew_key(visit.env, key.id, by), made)
 
 
 def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:

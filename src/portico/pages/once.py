@@ -2,7 +2,7 @@
 
 from portico.domain.errors import Gone
 from portico.http.messages import Reply
-from portico.pages.site import PageRoute, Visit, html
+from portico.pages.site import ONCE_PATH, PageRoute, Visit, html
 from portico.services.shown_once import take_page
 
 _SHOWN = (
@@ -21,4 +21,4 @@ async def show(visit: Visit) -> Reply:
     raise Gone(_SHOWN)
 
 
-PAGES = (PageRoute("GET", "/once", show),)
+PAGES = (PageRoute("GET", ONCE_PATH, show),)

@@ -5,6 +5,7 @@ from portico.domain.factors import Authenticator, Passkey, factor_name
 from portico.http.messages import Reply
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
 from portico.pages.providers import linked
+from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.passkeys import (
@@ -36,7 +37,7 @@ async def show(visit: Visit) -> Reply:
 
 async def show_app(visit: Visit) -> Reply:
     """GET /security/app."""
-    return enrolment_page(visit, visit.user, "enrol.html")
+    return enrolment_page(visit, visit.user, "enrol.html", once=fresh_key(visit))
 
 
 async def add_app(visit: Visit) -> Reply:
@@ -45,12 +46,15 @@ async def add_app(visit: Visit) -> Reply:
     name, code = form.read("name", factor_name), form.read("otp", str.strip)
     form.check()
     enrolment = read_enrolment(visit.env, user_id, form.text("secret"), code, name)
-    await enrol(visit.env, user_id, enrolment, visit.session_id, visit.request.by)
-    return await _shown(visit, enrolment.recovery_codes)
+    return await shown_once(
+        visit,
+        lambda by: enrol(visit.env, user_id, enrolment, visit.session_id, by),
+        lambda _: _codes(visit, enrolment.recovery_codes),
+    )
 
 
-async def _shown(visit: Visit, codes: tuple[str, ...]) -> Reply:
-    return await visit.once(recovery_codes_page(visit, codes, f"{visit.site.base}/security"))
+def _codes(visit: Visit, codes: tuple[str, ...]) -> Reply:
+    return recovery_codes_page(visit, codes, f"{visit.site.base}/security")
 
 
 async def show_passkey(visit: Visit) -> Reply:
@@ -71,7 +75,9 @@ async def keep_passkey(visit: Visit) -> Reply:
         name=name,
         by=visit.request.by,
     )
-    return await _shown(visit, codes) if codes else visit.go("/security", done="factor-added")
+    if not codes:
+        return visit.go("/security", done="factor-added")
+    return await visit.once(_codes(visit, codes))
 
 
 async def _own(visit: Visit) -> Authenticator | Passkey:
@@ -132,13 +138,16 @@ async def ask_renew(visit: Visit) -> Reply:
         words="Make new codes",
         action="/security/recovery-codes",
         back=("/security", "Sign-in security"),
+        once=fresh_key(visit),
     )
 
 
 async def renew(visit: Visit) -> Reply:
     """POST /security/recovery-codes."""
-    return await _shown(
-        visit, await renew_recovery_codes(visit.env, visit.user.id, visit.request.by)
+    return await shown_once(
+        visit,
+        lambda by: renew_recovery_codes(visit.env, visit.user.id, by),
+        lambda codes: _codes(visit, codes),
     )
 
 

@@ -2,16 +2,19 @@
 
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
+from hmac import digest
 from typing import TypeVar
 
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import Conflict
+from portico.domain.errors import Conflict, PorticoError
 from portico.domain.idempotency import Answer, Kept, KeyedRequest, keyed
+from portico.domain.secrets import mint
 from portico.http.messages import Reply
-from portico.pages.site import Visit
+from portico.pages.site import ONCE_PATH, Visit
 from portico.services.change import AnsweredBefore
+from portico.services.shown_once import await_page, keep_page
 
 T = TypeVar("T")
 
@@ -31,7 +34,11 @@ async def sent_once(
 ) -> Reply:
     """What `reply` answers to what `make` has made: where the same form is sent again with the
     same values, what it was answered the first time, in 24 hours. As `Idempotency-Key` of the API;
-    both make one thing, or none. Raises what `make` raises."""
+    both make one thing, or none. A form without a key is another each time. Raises what `make`
+    raises.
+    """
+    if not visit.form.text(ONCE):
+        return reply(await make(await visit.by()))
     known = _known(visit, (await visit.made_owner()).id)
     if kept := await visit.env.idempotency_keys.get(known, visit.request.now):
         return _replayed(kept)
@@ -43,16 +50,47 @@ async def sent_once(
     by = msgspec.structs.replace(await visit.by(), request=known, answer=answer)
     try:
         return reply(await make(by))
-    except AnsweredBefore:
+    except (AnsweredBefore, PorticoError) as error:
+        # The same form may have had its effect at this moment, and be why this one is refused.
         if kept := await visit.env.idempotency_keys.get(known, visit.request.now):
             return _replayed(kept)
-        raise Conflict(_AGAIN) from None
+        if isinstance(error, AnsweredBefore):
+            raise Conflict(_AGAIN) from None
+        raise
+
+
+async def shown_once(
+    visit: Visit, make: Callable[[By], Awaitable[T]], page: Callable[[T], Reply]
+) -> Reply:
+    """As `sent_once`, where what is made holds a secret: each answer leads to its `page`, which is
+    shown once."""
+    accounts = visit.site.accounts.environment
+    # Made of the form's key, so that no kept answer holds it.
+    key = visit.form.text(ONCE) or fresh_key(visit)
+    token = mint("", digest(key.encode(), _sent(visit), "sha256"))
+    made: list[T] = []
+
+    async def making(by: By) -> T:
+        made.append(await make(by))
+        return made[0]
+
+    await sent_once(visit, making, lambda _: visit.go(ONCE_PATH))
+    if made:
+        text = page(made[0]).body
+        await keep_page(accounts, visit.user.id, token, text, visit.request.by)
+    else:
+        await await_page(accounts, token)
+    return visit.go(ONCE_PATH, page=token)
+
+
+def _sent(visit: Visit) -> bytes:
+    return msgspec.json.encode(visit.form.pairs(but=("csrf",)))
 
 
 def _known(visit: Visit, user_id: int) -> KeyedRequest:
     # With other values it is another form: a browser may have kept the key that it had before.
-    sent = msgspec.json.encode(visit.form.pairs(but=("csrf",)))
-    return keyed(user_id, f"page {visit.request.path}", sha256(sent).hexdigest(), b"")
+    key = sha256(_sent(visit)).hexdigest()
+    return keyed(user_id, f"page {visit.request.path}", key, b"")
 
 
 def _replayed(kept: Kept) -> Reply:

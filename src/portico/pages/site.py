@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 from portico.domain.audit import By
 from portico.domain.errors import NotFound, PermissionDenied
 from portico.domain.ids import parse_id
+from portico.domain.secrets import RANDOM_BYTES, mint
 from portico.domain.text import text_fault
 from portico.domain.users import User
 from portico.http.cookies import Origins, SecretCookie
@@ -27,6 +28,9 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'self' {}; base-uri 'none'; frame-ancestors 'none'"
 )
+
+ONCE_PATH = "/once"
+"""Where what is shown once is seen."""
 
 Handler = Callable[["Visit"], Awaitable[Reply]]
 
@@ -293,8 +297,9 @@ class Visit:
         """Sends the browser to a page that is shown once, because it holds a secret: to load it
         again shows no more, and makes no second one."""
         accounts = self.site.accounts.environment
-        token = await keep_page(accounts, self.user.id, page.body, self.request.by)
-        return self.go("/once", page=token)
+        token = mint("", accounts.random(RANDOM_BYTES))
+        await keep_page(accounts, self.user.id, token, page.body, self.request.by)
+        return self.go(ONCE_PATH, page=token)
 
     def go(self, path: str, **query: str) -> Reply:
         """Sends the browser to another page of this site (303), with a `done` of `NOTICES`."""

@@ -4,6 +4,7 @@ from functools import wraps
 
 from portico.domain.errors import (
     AuthenticationRequired,
+    Conflict,
     Invalid,
     NotFound,
     RateLimited,
@@ -11,6 +12,7 @@ from portico.domain.errors import (
 )
 from portico.http.messages import Reply
 from portico.http.problems import problem
+from portico.pages.sent_once import ONCE
 from portico.pages.site import Handler, Visit
 from portico.services.passkeys import request_options
 from portico.services.step_up import ask_proof, is_fresh, prove_by_passkey, prove_by_password
@@ -49,6 +51,11 @@ async def _question(visit: Visit) -> Reply | None:
             await prove_by_passkey(env, visit.user, session, token, answer, by)
         else:
             await prove_by_password(env, visit.user, session, token, form.text(PASSWORD), by)
+    except Conflict:
+        # The same form has come before. What does its work once goes on to what came of it.
+        session = await env.sessions.get(visit.session_id)
+        if not form.text(ONCE) or session is None or not is_fresh(session, visit.request.now):
+            raise
     except (Invalid, AuthenticationRequired, RateLimited, Unavailable) as error:
         form.refuse(error)
         status = problem(error).status

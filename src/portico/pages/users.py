@@ -10,9 +10,10 @@ from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
 from portico.pages.applications import granted_by
 from portico.pages.devices import devices_of
+from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.services.recovery import HANDED_HOURS, give_reset
+from portico.services.recovery import HANDED_HOURS, HandedOver, give_reset
 from portico.services.second_factor import reset_factors
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.services.suspension import resume, suspend
@@ -179,23 +180,24 @@ async def ask_reset(visit: Visit) -> Reply:
         action="/users/reset-password",
         back=(f"/users/{person.id}", person.name),
         id=person.id,
+        once=fresh_key(visit),
     )
 
 
 async def reset_password(visit: Visit) -> Reply:
     """POST /users/reset-password."""
-    given = await give_reset(visit.env, visit.sent_id(), visit.request.by)
-    title = f"A new password for {given.user.name}"
-    return await visit.once(
-        visit.page(
+
+    def page(given: HandedOver) -> Reply:
+        return visit.page(
             "link_made.html",
-            title,
+            f"A new password for {given.user.name}",
             link=given.link,
             expires_at=given.expires_at,
             back=f"/users/{given.user.id}",
             back_to=given.user.name,
         )
-    )
+
+    return await shown_once(visit, lambda by: give_reset(visit.env, visit.sent_id(), by), page)
 
 
 async def ask_suspend(visit: Visit) -> Reply:

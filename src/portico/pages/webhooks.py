@@ -17,6 +17,7 @@ from portico.domain.webhooks import (
 )
 from portico.http.messages import Reply
 from portico.pages.event_types import by_noun
+from portico.pages.sent_once import ONCE, fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.webhooks import (
@@ -77,7 +78,9 @@ def _groups(webhook: Webhook | None) -> list[tuple[str, list[str]]]:
 
 def _form(visit: Visit, title: str, webhook: Webhook | None) -> Reply:
     groups = _groups(webhook)
-    return visit.page("webhook_form.html", title, webhook=webhook, groups=groups)
+    return visit.page(
+        "webhook_form.html", title, webhook=webhook, groups=groups, once=fresh_key(visit)
+    )
 
 
 def _wanted(visit: Visit, webhook: Webhook | None) -> dict[str, Any]:
@@ -92,9 +95,8 @@ def _wanted(visit: Visit, webhook: Webhook | None) -> dict[str, Any]:
     return values
 
 
-async def _made(visit: Visit, title: str, made: Signing) -> Reply:
-    page = visit.page("webhook_made.html", title, webhook=made.webhook, secret=made.secret)
-    return await visit.once(page)
+def _made(visit: Visit, title: str, made: Signing) -> Reply:
+    return visit.page("webhook_made.html", title, webhook=made.webhook, secret=made.secret)
 
 
 async def show_new(visit: Visit) -> Reply:
@@ -104,8 +106,12 @@ async def show_new(visit: Visit) -> Reply:
 
 async def create(visit: Visit) -> Reply:
     """POST /webhooks/new."""
-    made = await create_webhook(visit.env, _wanted(visit, None), await visit.by())
-    return await _made(visit, "The webhook is created", made)
+    wanted = _wanted(visit, None)
+    return await shown_once(
+        visit,
+        lambda by: create_webhook(visit.env, wanted, by),
+        lambda made: _made(visit, "The webhook is created", made),
+    )
 
 
 async def show(visit: Visit) -> Reply:
@@ -164,6 +170,7 @@ async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Re
         action=f"/webhooks/{verb}",
         back=(f"/webhooks/{webhook.id}", webhook.description or webhook.url),
         id=webhook.id,
+        **({ONCE: fresh_key(visit)} if verb == "secret" else {}),
     )
 
 
@@ -210,8 +217,11 @@ async def ask_secret(visit: Visit) -> Reply:
 
 async def new_secret(visit: Visit) -> Reply:
     """POST /webhooks/secret."""
-    made = await rotate_secret(visit.env, visit.sent_id(), await visit.by())
-    return await _made(visit, "The webhook has a new secret", made)
+    return await shown_once(
+        visit,
+        lambda by: rotate_secret(visit.env, visit.sent_id(), by),
+        lambda made: _made(visit, "The webhook has a new secret", made),
+    )
 
 
 async def ask_delete(visit: Visit) -> Reply:

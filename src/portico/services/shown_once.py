@@ -6,6 +6,8 @@ one. What waits is encrypted under a token that stands in its address alone, and
 digest: a copy of the database shows nothing, and every host can show the page.
 """
 
+import asyncio
+
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
@@ -24,10 +26,18 @@ MAX_FORMS = 20
 """What may wait for a user when another form comes."""
 
 
-async def keep_page(env: Environment, user_id: int, page: bytes, by: By) -> str:
-    """Keeps a page for a user of `env`; returns the token that `take_page` wants. Raises
-    `NotFound` where the user is gone."""
-    return await _keep(env, user_id, page, _page_of(user_id), WAITS, by, most=None)
+async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by: By) -> None:
+    """Keeps a page for a user of `env`, for whoever brings `take_page` this token, of 256 random
+    bits. Raises `NotFound` where the user is gone."""
+    await _keep(env, user_id, token, page, _page_of(user_id), WAITS, by, most=None)
+
+
+async def await_page(env: Environment, token: str) -> None:
+    """Waits, a second at most, for a page that somebody is about to keep under this token."""
+    for _ in range(20):
+        if await env.shown_once.has(digest(token)):
+            return
+        await asyncio.sleep(0.05)
 
 
 async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
@@ -39,7 +49,9 @@ async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes
 async def keep_form(env: Environment, user_id: int, form: bytes, by: By) -> str:
     """Keeps a form that a user of `env` has filled; returns the token that `take_form` wants.
     Raises `NotFound` where the user is gone, and `Conflict` where too much waits for them."""
-    return await _keep(env, user_id, form, _form_of(user_id), FORM_WAITS, by, most=MAX_FORMS)
+    token = mint("", env.random(RANDOM_BYTES))
+    await _keep(env, user_id, token, form, _form_of(user_id), FORM_WAITS, by, most=MAX_FORMS)
+    return token
 
 
 async def take_form(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
@@ -50,14 +62,14 @@ async def take_form(env: Environment, user_id: int, token: str, by: By) -> bytes
 async def _keep(
     env: Environment,
     user_id: int,
+    token: str,
     text: bytes,
     name: str,
     waits: int,
     by: By,
     *,
     most: int | None,
-) -> str:
-    token = mint("", env.random(RANDOM_BYTES))
+) -> None:
     sealed = _vault(env, token).seal(text, name)
 
     async def work(change: Change) -> None:
@@ -78,7 +90,6 @@ async def _keep(
         change.told_elsewhere()
 
     await env.change(by, work)
-    return token
 
 
 async def _take(env: Environment, user_id: int, token: str, name: str, by: By) -> bytes | None:

@@ -1,6 +1,6 @@
 """Pages and forms that wait to be shown, once: encrypted, and found by the digest of a token."""
 
-from portico.storage.database import Transaction
+from portico.storage.database import Database, Transaction
 
 _INSERT = """
 INSERT INTO shown_once (token_hash, user_id, page, expires_at)
@@ -9,11 +9,19 @@ VALUES (:hash, :user_id, :page, :expires_at)"""
 _TAKE = """
 DELETE FROM shown_once WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now
 RETURNING page"""
+_HAS = "SELECT 1 FROM shown_once WHERE token_hash = :hash"
 _WAITING = "SELECT count(*) FROM shown_once WHERE user_id = :user_id AND expires_at > :now"
 
 
 class ShownOnce:
     """The waiting pages and forms of one environment's accounts."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def has(self, token_hash: bytes) -> bool:
+        """Whether something is kept under the token of this digest."""
+        return await self._db.one(_HAS, {"hash": token_hash}) is not None
 
     async def waiting(self, tx: Transaction, user_id: int, *, now: int) -> int:
         """How many wait for a user."""

@@ -46,7 +46,7 @@ class Stores:
         self.challenges = Challenges()
         self.invitations = Invitations(db)
         self.providers = ProviderStore(db)
-        self.shown_once = ShownOnce()
+        self.shown_once = ShownOnce(db)
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)
         self.audit = Audit(db)
