@@ -63,7 +63,7 @@ async def test_who_would_grant_more_than_was_shown_is_asked_again(
     page = await ada.get(address(shop, scope=scope))
     assert asks_for_consent(page)
     await set_role(api.live, ada.user.email, "admin", OPERATOR)
-    await change_client(api.live, shop.client.id, WIDER, by=OPERATOR)
+    await change_client(api.live, shop.client.id, WIDER, lambda _: None, by=OPERATOR)
     async with api.unchanged():
         again = await allow(ada, page)
         assert again.status_code == 409

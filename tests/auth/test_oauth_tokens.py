@@ -169,7 +169,7 @@ async def test_what_the_client_is_no_longer_registered_for_is_left_out(
 ) -> None:
     tokens = await tokens_of(api.live, shop.client, ada, "openid read:products write:products")
     fewer = Registration("Shop", (CALLBACK,), "read:products")
-    await change_client(api.live, shop.client.id, fewer, by=By(Actor()))
+    await change_client(api.live, shop.client.id, fewer, lambda _: None, by=By(Actor()))
     assert await scopes_of(visitor, shop, tokens.refresh_token) == "openid read:products"
 
 

@@ -156,7 +156,7 @@ async def test_what_is_switched_off_on_the_profile_page_is_not_mailed(api: Api, 
         return sorted(message["Subject"].rpartition(" ")[2] for message in await post.new())
 
     async def choose(*mails: str) -> None:
-        assert (await browser.post("/profile", **fields, mails=list(mails))).status_code == 303
+        assert (await browser.saved("/profile", **fields, mails=list(mails))).status_code == 303
 
     assert await told() == ["key", "role"]
     await choose("sign-ins", "roles")
@@ -195,6 +195,6 @@ async def test_a_mirror_is_written_to_as_its_account_wishes(api: Api, post: Post
         (["keys"], ["Ihr Portico-Konto hat einen neuen API-Schlüssel"]),
         ([], []),
     ):
-        assert (await browser.post("/profile", **fields, mails=mails)).status_code == 303
+        assert (await browser.saved("/profile", **fields, mails=mails)).status_code == 303
         await give_key(api.live, user, name="k", key_type="test", expires_at=None, by=OPERATOR)
         assert [message["Subject"] for message in await post.new()] == subjects

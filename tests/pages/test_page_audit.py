@@ -46,7 +46,8 @@ async def test_filters_find_what_somebody_did_and_what_was_done_to_them(api: Api
     boss, admin = await signed_in(api, "admin")
     other, _ = await signed_in(api)
     made = await api.product(name="Lamp")
-    await admin.post(f"/users/{other.id}", name="New", email=other.email, role="viewer", plan="pro")
+    fields = {"name": "New", "email": other.email, "role": "viewer", "plan": "pro"}
+    await admin.saved(f"/users/{other.id}", **fields)
     await admin.post("/users/suspend", id=other.id)
     await admin.post("/products/delete", id=made.id)
 

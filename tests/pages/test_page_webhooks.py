@@ -150,7 +150,7 @@ async def test_an_edit_keeps_types_that_no_form_offers(api: Api) -> None:
     shown = picked(await admin.get(f"{path}/edit"))
     assert shown == body["types"]
     other = "https://other.example.com/"
-    answer = await admin.post(f"{path}/edit", url=other, types=shown, description="Moved")
+    answer = await admin.saved(f"{path}/edit", url=other, types=shown, description="Moved")
     assert answer.headers["location"] == f"/dashboard{path}?done=webhook-changed"
     webhook = await stored(api.live, path)
     assert (webhook.url, webhook.description) == (other, "Moved")

@@ -32,6 +32,11 @@ class Visitor:
         """A form of the dashboard, as its page sends it."""
         return await self.send(path, {"csrf": self.csrf, **fields})
 
+    async def saved(self, path: str, **fields: Any) -> httpx.Response:
+        """A form that changes something, sent as the page of this path has it now."""
+        page = await self.get(path)
+        return await self.post(path, version=version_in(page), **fields)
+
     async def made(self, path: str, **fields: Any) -> httpx.Response:
         """The page that shows once what a form has made."""
         answer = await self.post(path, **fields)
@@ -61,6 +66,13 @@ async def signed_in(api: Api, role: str = "viewer", **values: Any) -> tuple[User
     """A new user and their browser."""
     user = await api.account(role, password=PASSWORD, **values)
     return user, await visitor(api, user)
+
+
+def version_in(page: httpx.Response) -> str:
+    """The version that the form of a page began with."""
+    found = re.search(r'name="version" value="([^"]*)"', page.text)
+    assert found, page.text
+    return unescape(found[1])
 
 
 def faults(answer: httpx.Response) -> dict[str, str]:

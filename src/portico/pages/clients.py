@@ -1,17 +1,18 @@
 """OAuth clients, for admins: register, change, give another secret, delete."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 
 from portico.domain.audit import By
-from portico.domain.errors import NotFound
+from portico.domain.errors import NotFound, PreconditionFailed
 from portico.domain.oauth import Client
 from portico.domain.rules import OneOf
 from portico.domain.scopes import SCOPES
 from portico.http.messages import Reply
-from portico.pages.filters import scope_words
+from portico.pages.filters import in_order, scope_words
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
+from portico.pages.versions import VERSION, Told, differences, require_version, version_of
 from portico.services.clients import (
     Registered,
     Registration,
@@ -40,10 +41,25 @@ async def _client(visit: Visit, row_id: int) -> Client:
     return client
 
 
-def _form(visit: Visit, title: str, client: Client | None) -> Reply:
+def _told(name: str, uris: Iterable[str], scopes: Iterable[str]) -> dict[str, str]:
+    return {"Name": name, "Redirect URIs": "\n".join(uris), "Scopes": " ".join(in_order(scopes))}
+
+
+def _stored(client: Client) -> dict[str, str]:
+    return _told(client.name, client.redirect_uris, client.scopes)
+
+
+def _form(visit: Visit, title: str, client: Client | None, mine: Told | None = None) -> Reply:
+    """The form of a client; with the changes of another admin beside those that are `mine`."""
+    stored = _stored(client) if client else {}
+    version = version_of(stored)
     return visit.page(
         "client_form.html",
         title,
+        status=412 if mine else 200,
+        version=version if mine else visit.form.shown(VERSION, version),
+        meanwhile=bool(mine),
+        differences=differences(stored, mine or {}),
         client=client,
         scopes=_SCOPES,
         kinds=_KINDS,
@@ -94,8 +110,17 @@ async def show(visit: Visit) -> Reply:
 
 async def change(visit: Visit) -> Reply:
     """POST /clients/{id}."""
-    row_id = visit.request.resource_id
-    await change_client(visit.env, row_id, _wanted(visit), by=await visit.by())
+    row_id, wanted = visit.request.resource_id, _wanted(visit)
+
+    def check(client: Client) -> None:
+        require_version(visit.form, _stored(client))
+
+    try:
+        await change_client(visit.env, row_id, wanted, check, by=await visit.by())
+    except PreconditionFailed:
+        client = await _client(visit, row_id)
+        mine = _told(wanted.name, wanted.redirect_uris, wanted.scopes.split())
+        return _form(visit, client.name, client, mine)
     return visit.go(f"/clients/{row_id}", done="client-changed")
 
 

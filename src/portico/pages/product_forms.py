@@ -1,8 +1,8 @@
 """Forms that create and change products."""
 
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from portico.contract.envelope import Single, encode
 from portico.contract.products import product_body
@@ -16,6 +16,7 @@ from portico.pages.forms import Form
 from portico.pages.products import MAX_CATEGORIES, images_of, metadata_of, product_of
 from portico.pages.sent_once import ONCE, fresh_key, sent_once
 from portico.pages.site import PageRoute, Visit
+from portico.pages.versions import VERSION, differences
 from portico.services.products import change_product, create_product
 
 _IMAGE, _METADATA = "image", "metadata"
@@ -147,11 +148,11 @@ async def show_edit(visit: Visit) -> Reply:
     try:
         product = await product_of(visit, visit.request.resource_id)
     except NotFound:
-        if not visit.form.text("version"):
+        if not visit.form.text(VERSION):
             raise
         return await _gone(visit)
-    version = visit.form.shown("version", _tag(product))
-    return await _page(visit, "Edit the product", product, hidden={"version": version})
+    version = visit.form.shown(VERSION, _tag(product))
+    return await _page(visit, "Edit the product", product, hidden={VERSION: version})
 
 
 async def edit(visit: Visit) -> Reply:
@@ -163,7 +164,7 @@ async def edit(visit: Visit) -> Reply:
     form.check()
 
     def check(product: Product) -> None:
-        require_match(form.text("version"), encode(Single(product_body(product))))
+        require_match(form.text(VERSION), encode(Single(product_body(product))))
 
     try:
         await change_product(visit.env, product_id, values, check, await visit.by())
@@ -175,23 +176,10 @@ async def edit(visit: Visit) -> Reply:
     return visit.go(f"/products/{product_id}", done="product-changed")
 
 
-class _Difference(NamedTuple):
-    """A field of which two versions are not alike."""
-
-    words: str
-    theirs: str
-    mine: str
-
-
-def _differences(product: Product, mine: dict[str, Any]) -> list[_Difference]:
+def _stored(product: Product, names: Iterable[str]) -> dict[str, str]:
     images = [{"url": one.url, "alt": one.alt} for one in images_of(product)]
-    stored = {name: getattr(product, name) for name in mine}
-    theirs = _told(stored | {"images": images, "metadata": metadata_of(product)})
-    return [
-        _Difference(words, theirs[words], text)
-        for words, text in _told(mine).items()
-        if text != theirs[words]
-    ]
+    stored = {name: getattr(product, name) for name in names}
+    return _told(stored | {"images": images, "metadata": metadata_of(product)})
 
 
 def _told(values: dict[str, Any]) -> dict[str, str]:
@@ -214,9 +202,9 @@ async def _meanwhile(visit: Visit, product: Product, mine: dict[str, Any]) -> Re
         "Edit the product",
         product,
         status=412,
-        hidden={"version": _tag(product)},
+        hidden={VERSION: _tag(product)},
         theirs=product,
-        differences=_differences(product, mine),
+        differences=differences(_stored(product, mine), _told(mine)),
     )
 
 

@@ -4,10 +4,13 @@ from functools import partial
 from typing import Any
 
 from portico.domain import users
+from portico.domain.errors import PreconditionFailed
+from portico.domain.users import User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
+from portico.pages.versions import VERSION, Told, differences, require_version, version_of
 from portico.services.chosen_passwords import chosen
-from portico.services.users import change_user
+from portico.services.users import Check, change_user, read_user
 
 _MAILS = (
     ("sign-ins", "Somebody signs in to my account on a new device", ""),
@@ -20,15 +23,48 @@ _THEMES = (("system", "As the system"), ("light", "Light"), ("dark", "Dark"))
 
 async def show(visit: Visit) -> Reply:
     """GET /profile."""
-    wanted = [mail for mail in users.MAILS if visit.user.wants(mail)]
-    return visit.page("profile.html", "Profile", themes=_THEMES, mails=_MAILS, wanted=wanted)
+    return _page(visit, visit.user)
 
 
-async def _change(visit: Visit, values: dict[str, Any]) -> None:
-    caller = visit.request.caller
-    await change_user(
-        visit.env, caller, visit.user.id, values, lambda _user: None, visit.request.by
+def _wanted(user: User) -> list[str]:
+    return [mail for mail in users.MAILS if user.wants(mail)]
+
+
+def _told(name: str, avatar_url: str | None, language: str, theme: str, mails: list[str]) -> Told:
+    words = {name: text for name, text, _ in _MAILS}
+    return {
+        "Name": name,
+        "Picture": avatar_url or "",
+        "Language": language,
+        "Theme": dict(_THEMES)[theme],
+        "Mails": "\n".join(words[mail] for mail in users.MAILS if mail in mails),
+    }
+
+
+def _stored(user: User) -> Told:
+    return _told(user.name, user.avatar_url, user.language, user.theme, _wanted(user))
+
+
+def _page(visit: Visit, user: User, mine: Told | None = None) -> Reply:
+    """The profile; with what was changed elsewhere beside what is `mine`."""
+    stored = _stored(user)
+    version = version_of(stored)
+    return visit.page(
+        "profile.html",
+        "Profile",
+        status=412 if mine else 200,
+        version=version if mine else visit.form.shown(VERSION, version),
+        meanwhile=bool(mine),
+        differences=differences(stored, mine or {}),
+        themes=_THEMES,
+        mails=_MAILS,
+        wanted=_wanted(user),
     )
+
+
+async def _change(visit: Visit, values: dict[str, Any], check: Check = lambda _: None) -> None:
+    caller = visit.request.caller
+    await change_user(visit.env, caller, visit.user.id, values, check, visit.request.by)
 
 
 async def change(visit: Visit) -> Reply:
@@ -37,7 +73,7 @@ async def change(visit: Visit) -> Reply:
     wanted = form.several("mails", users.MAILS)
     # Where all are off, no kind is remembered as muted: the API's one switch brings them all back.
     muted = [mail for mail in users.MAILS if mail not in wanted] if wanted else []
-    values = {
+    values: dict[str, Any] = {
         "name": form.read("name", users.name),
         "avatar_url": form.optional("avatar_url", users.avatar_url),
         "preferences": {
@@ -48,7 +84,17 @@ async def change(visit: Visit) -> Reply:
         },
     }
     form.check()
-    await _change(visit, values)
+
+    def check(user: User) -> None:
+        require_version(form, _stored(user))
+
+    try:
+        await _change(visit, values, check)
+    except PreconditionFailed:
+        name, picture = values["name"], values["avatar_url"]
+        chosen = values["preferences"]
+        mine = _told(name, picture, chosen["language"], chosen["theme"], wanted)
+        return _page(visit, await read_user(visit.env, visit.user.id), mine)
     return visit.go("/profile", done="profile-saved")
 
 

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from portico.domain import users
 from portico.domain.api_keys import usable
+from portico.domain.errors import PreconditionFailed
 from portico.domain.rules import OneOf
 from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
@@ -13,6 +14,7 @@ from portico.pages.devices import devices_of
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
+from portico.pages.versions import VERSION, Told, differences, require_version, version_of
 from portico.services.recovery import HANDED_HOURS, HandedOver, give_reset
 from portico.services.second_factor import reset_factors
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
@@ -83,13 +85,30 @@ async def create(visit: Visit) -> Reply:
 
 async def show(visit: Visit) -> Reply:
     """GET /users/{id}."""
-    env, now = visit.env, visit.request.now
-    person = await read_user(env, visit.request.resource_id)
+    return await _page(visit, await read_user(visit.env, visit.request.resource_id))
+
+
+def _told(name: str, email: str, role: str, plan: str) -> dict[str, str]:
+    return {"Name": name, "E-mail": email, "Role": role, "Plan": plan}
+
+
+def _stored(person: User) -> dict[str, str]:
+    return _told(person.name, person.email, person.role, person.plan)
+
+
+async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
+    """The page of a user; with the changes of another admin beside those that are `mine`."""
+    env, now, stored = visit.env, visit.request.now, _stored(person)
+    version = version_of(stored)
     keys = [one.key for one in await env.api_keys.of_user(person.id)]
     return visit.page(
         "user.html",
         person.name,
+        status=412 if mine else 200,
         person=person,
+        version=version if mine else visit.form.shown(VERSION, version),
+        meanwhile=bool(mine),
+        differences=differences(stored, mine or {}),
         keys=[(key, usable(key, now)) for key in reversed(keys)],
         devices=await devices_of(env, person.id, now),
         grants=await granted_by(env, person.id, now),
@@ -108,14 +127,14 @@ async def change(visit: Visit) -> Reply:
         "plan": form.read("plan", OneOf(tuple(visit.env.plans))),
     }
     form.check()
-    await change_user(
-        visit.env,
-        visit.request.caller,
-        user_id,
-        values,
-        lambda _user: None,
-        visit.request.by,
-    )
+
+    def check(user: User) -> None:
+        require_version(form, _stored(user))
+
+    try:
+        await change_user(visit.env, visit.request.caller, user_id, values, check, visit.request.by)
+    except PreconditionFailed:
+        return await _page(visit, await read_user(visit.env, user_id), _told(**values))
     return visit.go(f"/users/{user_id}", done="user-changed")
 
 

@@ -1,8 +1,10 @@
 """Webhooks, for admins: where events are sent, and what became of each delivery."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from portico.domain.errors import PreconditionFailed
 from portico.domain.ids import parse_id
 from portico.domain.published import EVENT_TYPES
 from portico.domain.webhooks import (
@@ -20,6 +22,7 @@ from portico.pages.event_types import by_noun
 from portico.pages.sent_once import ONCE, fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
+from portico.pages.versions import VERSION, Told, differences, require_version, version_of
 from portico.services.webhooks import (
     Signing,
     change_webhook,
@@ -76,10 +79,28 @@ def _groups(webhook: Webhook | None) -> list[tuple[str, list[str]]]:
     return [*groups, ("Others", others)] if others else groups
 
 
-def _form(visit: Visit, title: str, webhook: Webhook | None) -> Reply:
-    groups = _groups(webhook)
+def _told(url: str, types: Iterable[str], description: str) -> dict[str, str]:
+    return {"URL": url, "Types": "\n".join(sorted(types)), "Description": description}
+
+
+def _stored(webhook: Webhook) -> dict[str, str]:
+    return _told(webhook.url, webhook.types, webhook.description)
+
+
+def _form(visit: Visit, title: str, webhook: Webhook | None, mine: Told | None = None) -> Reply:
+    """The form of a webhook; with the changes of another admin beside those that are `mine`."""
+    stored = _stored(webhook) if webhook else {}
+    version = version_of(stored)
     return visit.page(
-        "webhook_form.html", title, webhook=webhook, groups=groups, once=fresh_key(visit)
+        "webhook_form.html",
+        title,
+        status=412 if mine else 200,
+        version=version if mine else visit.form.shown(VERSION, version),
+        meanwhile=bool(mine),
+        differences=differences(stored, mine or {}),
+        webhook=webhook,
+        groups=_groups(webhook),
+        once=fresh_key(visit),
     )
 
 
@@ -153,7 +174,16 @@ async def show_edit(visit: Visit) -> Reply:
 async def edit(visit: Visit) -> Reply:
     """POST /webhooks/{id}/edit."""
     webhook = await read_webhook(visit.env, visit.request.resource_id)
-    await change_webhook(visit.env, webhook.id, _wanted(visit, webhook), await visit.by())
+    wanted = _wanted(visit, webhook)
+
+    def check(webhook: Webhook) -> None:
+        require_version(visit.form, _stored(webhook))
+
+    try:
+        await change_webhook(visit.env, webhook.id, wanted, await visit.by(), check)
+    except PreconditionFailed:
+        webhook = await read_webhook(visit.env, webhook.id)
+        return _form(visit, "Edit the webhook", webhook, _told(**wanted))
     return visit.go(f"/webhooks/{webhook.id}", done="webhook-changed")
 
 

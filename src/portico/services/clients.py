@@ -1,6 +1,6 @@
 """Use cases of OAuth clients: register one, change it, tell which one calls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hmac import compare_digest
 from typing import NamedTuple
@@ -31,6 +31,9 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.storage.clients import CLIENTS
+
+Check = Callable[[Client], None]
+"""Raises `PreconditionFailed` where the caller expected the client to be another."""
 
 _UNKNOWN = "The client is unknown or its secret is wrong."
 
@@ -87,12 +90,16 @@ async def register_client(
     return await env.change(by, work)
 
 
-async def change_client(env: Environment, row_id: int, wanted: Registration, *, by: By) -> Client:
-    """Changes what a client is registered with. Raises `NotFound` and `Invalid`."""
+async def change_client(
+    env: Environment, row_id: int, wanted: Registration, check: Check, *, by: By
+) -> Client:
+    """Changes what a client is registered with. Raises `NotFound`, `Invalid` and what `check`
+    does."""
     name, uris, scopes = _checked(wanted)
 
     async def work(change: Change) -> Client:
         client = _found(await change.lock(env.clients, row_id))
+        check(client)
         client = msgspec.structs.replace(client, name=name, redirect_uris=uris, scopes=scopes)
         await env.clients.update(change.tx, client)
         change.note(ClientChanged(client))

@@ -1,5 +1,6 @@
 """Use cases of webhooks."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +31,9 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.webhook_mail import tell_admins
 from portico.storage.deliveries import Attempt
+
+Check = Callable[[Webhook], None]
+"""Raises `PreconditionFailed` where the caller expected the webhook to be another."""
 
 
 class Signing(NamedTuple):
@@ -82,17 +86,22 @@ async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Si
 
 
 async def change_webhook(
-    env: Environment, webhook_id: int, values: dict[str, Any], by: By
+    env: Environment,
+    webhook_id: int,
+    values: dict[str, Any],
+    by: By,
+    check: Check = lambda _: None,
 ) -> Webhook:
     """Changes a webhook's values. `enabled` says whether anything is sent to it: disabling drops
-    what is pending, and enabled again it is told what happens from then on. Raises `NotFound` and
-    `Invalid`."""
+    what is pending, and enabled again it is told what happens from then on. Raises `NotFound`,
+    `Invalid` and what `check` does."""
     _check_url(env, values)
     changes = dict(values)
     enabled = changes.pop("enabled", None)
 
     async def work(change: Change) -> Webhook:
         before = await _locked(env, change, webhook_id)
+        check(before)
         after = msgspec.structs.replace(before, **changes)
         if after != before:
             change.note(WebhookChanged(after, before))
