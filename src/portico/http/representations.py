@@ -27,8 +27,9 @@ _SHORT, _LONG = (CACHE,), (CACHE, BY_CODING)
 _OVERHEAD = 470
 """Bytes that keeping one takes beside its body and its address."""
 
-REMEMBERED = 1 << 15
-"""Of how many answers it is known at most that somebody has asked for them."""
+REMEMBERED = 1 << 12
+"""Of how many answers it is known at most that somebody has asked for them: fewer than there is
+room for, so that what comes in is asked for more than what goes."""
 
 
 class Representation(msgspec.Struct, gc=False):
