@@ -9,6 +9,7 @@ from joserfc.jwk import KeySet
 
 from driving import BASE, NOON, Api, refused
 from portico.domain.audit import OPERATOR
+from portico.domain.users import mailbox
 from portico.services.sign_out import end_grant
 from signing_in import AUTH, PASSWORD, Visitor, client_of, decoded, read, tokens_of
 
@@ -61,6 +62,19 @@ async def test_the_e_mail_is_read_in_any_case_and_unicode_form(api: Api, visitor
     await api.account(password=PASSWORD, email="zoë@example.com")
     for spelled in ("ZOË@EXAMPLE.COM", "zoe\u0308@example.com"):
         assert (await visitor.log_in(spelled)).status_code == 200
+
+
+@pytest.mark.parametrize("email", ["ada@münchen.de", "zoë@straße.example"])
+async def test_a_domain_beyond_ascii_is_read_as_browsers_send_it(
+    api: Api, visitor: Visitor, email: str
+) -> None:
+    """Chromium sends the domain of a field for e-mails in ASCII."""
+    await api.account(password=PASSWORD, email=email)
+    local, _, host = mailbox(email).rpartition("@")
+    for spelled in (email, f"{local}@{host}", f"{local.upper()}@{host.upper()}"):
+        body = {"email": spelled, "password": PASSWORD}
+        assert (await visitor.log_in(spelled)).status_code == 200
+        assert (await visitor.send("POST", f"{BASE['live']}/sessions", body)).status_code == 201
 
 
 async def test_the_published_keys_verify_it(api: Api, visitor: Visitor) -> None:

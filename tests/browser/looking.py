@@ -132,10 +132,12 @@ class Desk:
             base_url=self.origin, verify=context, timeout=PATIENCE_SECONDS, **options
         )
 
-    def person(self, role: str = "viewer", name: str = "Grace Hopper") -> Person:
+    def person(
+        self, role: str = "viewer", name: str = "Grace Hopper", domain: str = "example.com"
+    ) -> Person:
         """A new account."""
         mark = secrets.token_hex(4)
-        person = {"name": name, "email": f"{mark}@example.com", "password": f"Aa1-{mark}"}
+        person = {"name": name, "email": f"{mark}@{domain}", "password": f"Aa1-{mark}"}
         with self.client(headers={"authorization": f"Bearer {self.installation.key}"}) as client:
             answer = client.post("/v1/users", json={**person, "role": role})
         assert answer.status_code == 201, answer.text

@@ -26,6 +26,16 @@ async def test_signing_in_leads_where_one_wanted_to_go(
         await expect(page.get_by_text(newcomer.email)).to_be_visible()
 
 
+async def test_an_e_mail_whose_domain_is_beyond_ascii_signs_in(desk: Desk) -> None:
+    person = desk.person(domain="münchen.de")
+    async with desk.looking() as page:
+        await page.goto("sign-in?next=/dashboard/keys")
+        await page.get_by_label("E-mail").fill(person.email)
+        await page.get_by_label("Password").fill(person.password)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page).to_have_url(f"{desk.dashboard}/keys")
+
+
 async def test_a_browser_that_keeps_no_cookies_is_told_so(desk: Desk, newcomer: Person) -> None:
     async def keep_none(route: Route) -> None:
         await route.fulfill(status=303, headers={"location": "/dashboard/keys"})

@@ -196,6 +196,16 @@ def test_users_are_listed_shown_and_given_roles(on_each: Running) -> None:
     assert on_each.get("/webhooks", key=key).status == 200
 
 
+def test_a_user_is_found_in_either_form_of_their_domain(installation: Installation) -> None:
+    address = "ada@xn--mnchen-3ya.de"
+    told = installation.told("users", "create", "--email", address, "--name", "Ada Lovelace")
+
+    assert told["email"] == "ada@münchen.de"
+    for spelled in (told["email"], address):
+        assert installation.told("users", "show", spelled)["id"] == told["id"]
+        assert installation.told("users", "suspend", spelled)["id"] == told["id"]
+
+
 def test_lists_for_people_are_tables(installation: Installation) -> None:
     lines = installation.run("users", "list").stdout.splitlines()
     heads = "ID E-MAIL NAME ROLE PLAN CREATED LAST SIGN-IN STATE"

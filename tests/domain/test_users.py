@@ -50,6 +50,15 @@ def test_an_email_has_at_most_254_characters_however_long_the_input() -> None:
             users.email(long)
 
 
+@given(any_text)
+def test_whatever_is_typed_to_be_found_by_is_an_email_or_stays_as_it_is(text: str) -> None:
+    for typed in (text, f"{text}@example.org", f"ada@{text}.org"):
+        try:
+            assert users.typed_email(typed) == users.email(typed)
+        except BrokenRule:
+            assert users.typed_email(typed) == typed
+
+
 @given(any_text, any_text)
 def test_an_email_that_passes_passes_again_unchanged(local: str, domain: str) -> None:
     try:

@@ -62,6 +62,13 @@ async def test_filters_find_what_somebody_did_and_what_was_done_to_them(api: Api
     assert told(await admin.get("/audit?user=nobody@example.com")) == []
 
 
+async def test_an_e_mail_finds_whose_it_is_in_either_form_of_its_domain(api: Api) -> None:
+    await signed_in(api, email="ada@münchen.de")
+    _, admin = await signed_in(api, "admin")
+    for typed in ("Ada@MÜNCHEN.de", "ada@xn--mnchen-3ya.de"):
+        assert told(await admin.get(f"/audit?user={typed}")) == ["sign_in"]
+
+
 async def test_days_bound_what_is_shown_and_both_are_among_it(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     begins = NOON - NOON % DAY

@@ -133,6 +133,15 @@ def email(text: str) -> str:
     return measured(address.normalized, 0, MAX_EMAIL_LENGTH)
 
 
+def typed_email(text: str) -> str:
+    """Normalise what was typed to find an account by, as `email` does; what is no e-mail address
+    stays as it is. Browsers send the domain in ASCII, whatever was typed."""
+    try:
+        return email(text)
+    except BrokenRule:
+        return text
+
+
 def email_key(email: str) -> str:
     """Give the form in which an e-mail address is unique: Unicode NFC, case folded."""
     return case_key(email)

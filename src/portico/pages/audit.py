@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from portico.contract.audit import header, rows
 from portico.domain.errors import BrokenRule, Unreadable
 from portico.domain.times import DAY, day
+from portico.domain.users import typed_email
 from portico.domain.words import FORMATS, Format
 from portico.http.messages import Reply
 from portico.pages.audit_links import IN_DETAILS, pages_of
@@ -38,7 +39,7 @@ async def named_user(visit: Visit, who: str) -> int | None:
     e-mail."""
     if who.isascii() and who.isdigit() and len(who) < 19:
         return int(who)
-    user = await visit.env.users.by_email(who)
+    user = await visit.env.users.by_email(typed_email(who))
     return user.id if user else None
 
 

@@ -9,7 +9,7 @@ from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.new_keys import NewKey
 from portico.domain.secrets import Random
-from portico.domain.users import User
+from portico.domain.users import User, typed_email
 from portico.services.api_keys import Made, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
@@ -27,8 +27,8 @@ def random_password(random: Random) -> str:
 
 
 async def account(env: Environment, email: str) -> User:
-    """The user with this e-mail. Raises `NotFound`."""
-    user = await env.users.by_email(email)
+    """The user with this e-mail, as it was typed. Raises `NotFound`."""
+    user = await env.users.by_email(typed_email(email))
     if user is None:
         raise NotFound(f"There is no user with the e-mail {email}.")
     return user

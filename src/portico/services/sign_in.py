@@ -12,7 +12,7 @@ from portico.domain.errors import AuthenticationRequired, Fault
 from portico.domain.events.signing_in import SignedIn, SignInRefused
 from portico.domain.factors import Factors
 from portico.domain.proofs import BY_CODE, BY_PASSWORD, Methods
-from portico.domain.users import PASSWORD_LENGTH, User
+from portico.domain.users import PASSWORD_LENGTH, User, typed_email
 from portico.services.change import Change
 from portico.services.devices import meet_device
 from portico.services.environment import Environment
@@ -90,10 +90,11 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     knows the password of a suspended account; `RateLimited` for too many attempts, and
     `Unavailable` where too many wait to be hashed.
     """
-    user = await env.users.by_email(attempt.email)
+    email = typed_email(attempt.email)
+    user = await env.users.by_email(email)
     password_hash = user.password_hash if user and user.password_hash else env.passwords.nobodys
     fits = len(attempt.password) <= PASSWORD_LENGTH[1]
-    claim = Claim(attempt.email, user.id if user else 0, attempt.address)
+    claim = Claim(email, user.id if user else 0, attempt.address)
     right = await password_is_right(env, claim, attempt.password if fits else "", password_hash)
     if user is None or user.password_hash is None or not (fits and right):
         await _note_refusal(env, attempt, user)
