@@ -596,6 +596,7 @@ def test_a_provider_needs_three_lines(tmp_path: Path) -> None:
         (f"{PROVIDER}domains = 'example.com'", "sign_in.corp.domains must be a list"),
         (f"{PROVIDER}domains = []", "sign_in.corp.domains must be a list"),
         (f"{PROVIDER}domains = ['nowhere']", "sign_in.corp.domains must be a domain name"),
+        (f"{PROVIDER}domains = ['münchen.de']", "in its ASCII form, such as xn--mnchen-3ya.de"),
         (f"{PROVIDER}label = ' '", "sign_in.corp.label must be text"),
         (PROVIDER.replace('"hush"', "5"), "sign_in.corp.client_secret must be text"),
         (PROVIDER + PROVIDER.replace("corp", "other"), "is another provider's too"),

@@ -262,6 +262,21 @@ async def test_only_those_of_the_domains_come_in(api: Api, provider: OpenIdProvi
     assert "may not sign in" in said(await Traveller(api, provider).arrive()), "linked before"
 
 
+@pytest.mark.parametrize(
+    "table", ['create_users = true\ndomains = ["strasse.example", "XN--mnchen-3ya.example"]']
+)
+async def test_a_domain_beyond_ascii_is_its_ascii_form_and_no_other(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    for other in ("ada@straße.example", "ada@xn--strae-oqa.example", "ada@munchen.example"):
+        provider.claims = dict(ADA, email=other)
+        async with api.unchanged(but="provider_visits"):
+            assert "may not sign in" in said(await Traveller(api, provider).arrive())
+    for own in ("ada@xn--mnchen-3ya.example", "Ada@MÜNCHEN.example", "ada@strasse.example"):
+        provider.claims = dict(ADA, email=own)
+        assert session_in(await Traveller(api, provider).arrive()), own
+
+
 async def test_it_is_a_first_factor_like_the_password(api: Api, provider: OpenIdProvider) -> None:
     user = await factored(api, email=ADA["email"])
     await join(api, user)

@@ -5,15 +5,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from portico.domain.users import email_key
+from portico.domain.users import mail_domain
 
 VISIT_SECONDS = 600
 """How long somebody may be away at a provider, or wait to be linked."""
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider as it is configured. Without `domains` those of all may use it; where
-    `create_users` is on, whoever is unknown gets an account with `role`."""
+    """A provider as it is configured. Without `domains`, which `mail_domain` spells, those of all
+    may use it; where `create_users` is on, whoever is unknown gets an account with `role`."""
 
     name: str
     issuer: str
@@ -65,9 +65,8 @@ class ProviderVisit(msgspec.Struct, frozen=True):
 def permits(provider: Provider, person: Person) -> bool:
     """Whether somebody is of the domains that may use a provider. An e-mail that it has not
     verified proves no domain."""
-    domain = person.email.rpartition("@")[2]
     return not provider.domains or (
-        person.email_verified and email_key(domain) in map(email_key, provider.domains)
+        person.email_verified and mail_domain(person.email) in provider.domains
     )
 
 

@@ -156,6 +156,12 @@ def mailbox(email: str) -> str:
     return f"{address.local_part}@{address.ascii_domain}"
 
 
+def mail_domain(email: str) -> str:
+    """Give the domain of an e-mail address as mail servers and settings spell it: in ASCII, lower
+    case."""
+    return mailbox(email).rpartition("@")[2].lower()
+
+
 def password(text: str) -> str:
     """Accept 8 to 128 characters with an uppercase letter, a lowercase letter and a digit."""
     measured(text, *PASSWORD_LENGTH)

@@ -5,7 +5,7 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 
-from portico.domain.users import mailbox
+from portico.domain.users import mail_domain, mailbox
 from portico.mail.protocol import Letter
 
 _LONGEST_LINE = 998
@@ -20,7 +20,7 @@ def compose(letter: Letter, sender: str) -> EmailMessage:
     message["To"] = _address(letter.to)
     message["Subject"] = letter.subject
     message["Date"] = datetime.fromtimestamp(letter.at / 1000, UTC)
-    message["Message-ID"] = f"<{letter.id}@{domain(sender)}>"
+    message["Message-ID"] = f"<{letter.id}@{mail_domain(sender)}>"
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday note comes back
     message.set_content(letter.text, cte=_encoding(letter.text))
     message.add_alternative(letter.html, subtype="html", cte=_encoding(letter.html))
@@ -40,8 +40,3 @@ def _address(address: str, name: str = "") -> Address:
     # Not by the library's parser, which takes no letters beyond ASCII (RFC 6532).
     local, _, host = mailbox(address).rpartition("@")
     return Address(name, local, host)
-
-
-def domain(address: str) -> str:
-    """The domain of an address, in ASCII."""
-    return mailbox(address).rpartition("@")[2]

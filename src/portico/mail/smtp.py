@@ -19,8 +19,8 @@ from aiosmtplib import (
     SMTPResponseException,
 )
 
-from portico.domain.users import mailbox
-from portico.mail.message import compose, domain
+from portico.domain.users import mail_domain, mailbox
+from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
 
 SECONDS = 20.0
@@ -52,7 +52,7 @@ class SmtpOutlet:
             username=unquote(parts.username or "") or None,
             password=unquote(parts.password or "") or None,
             # By default the library asks the resolver for this host's name, which may take long.
-            local_hostname=domain(sender),
+            local_hostname=mail_domain(sender),
             use_tls=parts.scheme == "smtps",
             start_tls=parts.scheme == "smtp" and not _is_loopback(host),
             tls_context=ssl.create_default_context(),

@@ -9,7 +9,7 @@ from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import Fault, Invalid, NotFound
 from portico.domain.events.invitations import SignedUp
 from portico.domain.invitations import SIGN_UP_HOLDS, Invitation
-from portico.domain.users import email_key, mailbox
+from portico.domain.users import email_key, mail_domain
 from portico.mail.protocol import Letter
 from portico.services.allowances import SIGN_UPS, mails_to, take_hourly
 from portico.services.change import Change
@@ -32,7 +32,7 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
     if not env.sign_up:
         raise NotFound("Accounts are made by invitation here: ask an administrator.")
     domains = env.sign_up_domains
-    if domains and mailbox(email).rpartition("@")[2].lower() not in domains:
+    if domains and mail_domain(email) not in domains:
         message = f"must be an address at {' or '.join(domains)}"
         raise Invalid(f"The e-mail {message}.", [Fault("email", message)])
     where = network_of(by.address) or by.address

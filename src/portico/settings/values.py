@@ -200,6 +200,8 @@ def redacted(url: str) -> str:
 def domain(text: str) -> str:
     """A domain of at least two labels, without the dot that cookies once began with."""
     name = text.lower().removeprefix(".")
+    if not name.isascii():
+        raise BrokenRule("must be in its ASCII form, such as xn--mnchen-3ya.de for münchen.de")
     if not re.fullmatch(r"(?:[a-z0-9-]+\.)+[a-z0-9-]*[a-z][a-z0-9-]*", name):
         raise BrokenRule("must be a domain name, such as example.com")
     return name
