@@ -121,3 +121,23 @@ async def test_a_verified_address_is_so_no_more_once_it_is_another(api: Api, pos
     assert await verified_at(api, user.id) is not None
     await admin.patch(f"/users/{user.id}", json={"email": "new@example.com"})
     assert await verified_at(api, user.id) is None
+
+
+async def test_an_address_that_only_folds_alike_is_another(api: Api, post: Post) -> None:
+    """The domain `straße.example` is not that of whoever has `strasse.example`."""
+    user = await api.account(email="ada@straße.example")
+    await ask_verification(api.live, user, BY)
+    token = await post.token()
+    await verify_email(api.live, token, BY)
+    await ask_verification(api.live, user, BY)
+    token = await post.token()
+    admin = await api.caller("admin")
+    answer = await admin.patch(f"/users/{user.id}", json={"email": "ada@strasse.example"})
+    assert answer.status_code == 200
+    assert await verified_at(api, user.id) is None
+    with pytest.raises(Invalid):
+        await verify_email(api.live, token, BY)
+    assert {message["To"] for message in await post.new()} == {
+        "ada@xn--strae-oqa.example",
+        "ada@strasse.example",
+    }

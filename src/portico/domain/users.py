@@ -147,6 +147,12 @@ def email_key(email: str) -> str:
     return case_key(email)
 
 
+def same_mailbox(one: str, other: str) -> bool:
+    """Whether two e-mail addresses, each normalised, differ in case at most. Others of one
+    `email_key` may be of two owners: `straße.example` is not the domain `strasse.example`."""
+    return one.lower() == other.lower()
+
+
 def mailbox(email: str) -> str:
     """Spell an e-mail address for mail servers: the domain in ASCII (RFC 5891), which all of them
     understand."""

@@ -23,7 +23,7 @@ from portico.domain.providers import (
 )
 from portico.domain.secrets import digest, mint
 from portico.domain.times import SECOND
-from portico.domain.users import User, email_key, new_user
+from portico.domain.users import User, new_user, same_mailbox
 from portico.domain.users import name as user_name
 from portico.services.change import Change
 from portico.services.environment import Environment
@@ -137,7 +137,7 @@ async def link_awaited(env: Environment, user: User, secret: str | None, by: By)
     """Links the account that has just signed in to what waits for it, if its e-mail is the same. A
     subject that is another account's by now stays there; it keeps nobody from signing in."""
     waits = await awaited_link(env, secret)
-    if waits is None or secret is None or email_key(waits.email) != email_key(user.email):
+    if waits is None or secret is None or not same_mailbox(waits.email, user.email):
         return
     visit = await _take_visit(env, secret, by)
     if visit is not None and visit.subject is not None:

@@ -13,7 +13,7 @@ from portico.domain.errors import BrokenRule, Conflict, Fault, Invalid, Permissi
 from portico.domain.events.users import EmailVerified, LinkAsked, LinkGiven, PasswordReset
 from portico.domain.secrets import RANDOM_BYTES, digest, mint
 from portico.domain.times import HOUR
-from portico.domain.users import User, email_key
+from portico.domain.users import User, same_mailbox
 from portico.domain.users import email as normalised
 from portico.services.allowances import mails_to
 from portico.services.change import Change
@@ -219,7 +219,7 @@ async def _use(env: Environment, change: Change, token: str, found: EmailToken) 
 
 
 def _still_theirs(user: User, token: EmailToken) -> bool:
-    return email_key(user.email) == email_key(token.email)
+    return same_mailbox(user.email, token.email)
 
 
 def _useless() -> Invalid:

@@ -22,7 +22,7 @@ from portico.domain.events.users import (
     UserCreated,
     UserDeleted,
 )
-from portico.domain.users import User, email_key, new_user
+from portico.domain.users import User, new_user, same_mailbox
 from portico.services.change import Change
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
@@ -154,7 +154,7 @@ async def change_user(
 async def tell_changed(env: Environment, change: Change, before: User, after: User, by: By) -> None:
     """Tells a user by mail that they have a new e-mail, at the old address and at the new one, a
     new password, or a new role."""
-    if email_key(before.email) != email_key(after.email):
+    if not same_mailbox(before.email, after.email):
         for address in (before.email, after.email):
             await tell(env, change, after, "email-changed", to=address, by=by, email=after.email)
     if before.password_hash != after.password_hash:
@@ -181,7 +181,7 @@ async def store_change(
     taken.
     """
     after = msgspec.structs.replace(after, updated_at=change.now)
-    if email_key(after.email) != email_key(before.email):
+    if not same_mailbox(after.email, before.email):
         after = msgspec.structs.replace(after, email_verified_at=email_verified_at)
         await env.email_tokens.delete_of_user(change.tx, after.id)
     await env.users.update(change.tx, after)
