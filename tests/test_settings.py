@@ -135,6 +135,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert "No such file" in refusal(tmp_path, config="missing.toml")
     assert "PORTICO_CONFIG" in refusal(tmp_path, config="")
     assert "not TOML" in refused_file(tmp_path, "port 8443")
+    assert "not TOML" in refused_file(tmp_path, f"port = {'[' * 9_000}")
     (tmp_path / "portico.toml").write_bytes(b'host = "\xff"')
     assert "not UTF-8" in refusal(tmp_path)
 

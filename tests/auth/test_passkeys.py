@@ -247,7 +247,12 @@ async def test_what_is_not_quite_right_opens_nothing(api: Api, change: dict[str,
     assert not session_in(answer)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "é", '{"id": 1}', '{"id": "é"}', "[" * 9])
+DEEP = '{"x":' + "[" * 3_000
+JUNK = ["", "{}", "[]", "null", "é", '{"id": 1}', '{"id": "é"}', "[" * 9, DEEP]
+JUNK.append(json.dumps({"id": "x", "response": {"clientDataJSON": b64(DEEP.encode())}}))
+
+
+@pytest.mark.parametrize("text", JUNK, ids=range(len(JUNK)))
 async def test_junk_is_refused(api: Api, text: str) -> None:
     async with api.unchanged():
         answer = await Person(api, DASHBOARD).post("/sign-in/passkey", credential=text)

@@ -108,7 +108,8 @@ def test_fields_of_a_newer_server_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"<html>", b"[]", b"\xff", b'{"data": {}}', b'{"data": 1}', b"null"]
+    "content",
+    [b"", b"<html>", b"[]", b"\xff", b'{"data": {}}', b'{"data": 1}', b"null", b"[" * 9_000],
 )
 def test_a_success_that_cannot_be_understood_is_an_error(content: bytes) -> None:
     script = Scripted(Response(200, {"x-request-id": "req_1"}, content))
@@ -126,6 +127,10 @@ def test_any_refusal_is_an_error_of_the_tree(status: int, content: bytes) -> Non
     assert isinstance(error, APIError)
     assert error.status == status
     assert str(status) in str(error)
+
+
+def test_a_refusal_that_is_nested_too_deeply_is_an_error_of_the_tree() -> None:
+    assert error_of(Response(502, {}, b"[" * 9_000)).status == 502
 
 
 def test_a_redirect_is_not_followed() -> None:

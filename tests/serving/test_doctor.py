@@ -6,7 +6,9 @@ import shutil
 import signal
 import socket
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -270,6 +272,29 @@ def test_another_program_on_the_port_is_found(installation: Installation) -> Non
         other.bind(("127.0.0.1", installation.port))
         other.listen()
         problems = examined(installation)
+    assert set(problems) == {"server"}
+    assert "another program" in problems["server"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"hello", b'{"stores":{"database":"\xff"}}', b'{"x":' + b"[" * 4_000]
+)
+def test_another_program_that_answers_is_found(installation: Installation, body: bytes) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        """Answers everything alike."""
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+    plain = installation.having(tls="off", trusted_proxies="127.0.0.1")
+    with HTTPServer(("127.0.0.1", plain.port), Handler) as other:
+        thread = Thread(target=other.serve_forever, daemon=True)
+        thread.start()
+        problems = examined(plain)
+        other.shutdown()
+        thread.join()
     assert set(problems) == {"server"}
     assert "another program" in problems["server"]["message"]
 

@@ -328,7 +328,7 @@ def server(settings: Settings) -> Iterator[Finding]:
         return
     try:
         told = msgspec.json.decode(body, type=_Readiness)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
         return
     behind = told.stores.get("database") == BEHIND

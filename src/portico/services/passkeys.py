@@ -266,7 +266,7 @@ def _answered(env: Environment, answer: str, purpose: str) -> str | None:
         data = _decoded(sent.response.clientDataJSON)
         text = msgspec.json.decode(data, type=_ClientData).challenge
         challenge = _decoded(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     stamp = challenge[: _TIME_BYTES + _RANDOM_BYTES]
     if not compare_digest(challenge[len(stamp) :], _code(env, purpose, stamp)):
@@ -282,7 +282,7 @@ async def _use(env: Environment, change: Change, challenge: str) -> bool:
 async def _known(env: Environment, answer: str) -> Passkey | None:
     try:
         credential_id = _decoded(msgspec.json.decode(answer, type=_Id).id)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return await env.factors.passkey(credential_id)
 

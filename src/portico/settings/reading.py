@@ -70,6 +70,8 @@ def _document(environ: Mapping[str, str], cwd: Path) -> tuple[Path, dict[str, ob
         raise SettingError(f"{named} is not UTF-8: save it as UTF-8") from None
     except ValueError as error:
         raise SettingError(f"{named} is not TOML: {error}") from None
+    except RecursionError:
+        raise SettingError(f"{named} is not TOML: it is nested too deeply") from None
 
 
 def _from_file(document: Mapping[str, object], file: Path) -> Iterator[_Given]:

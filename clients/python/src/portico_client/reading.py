@@ -29,7 +29,10 @@ _BY_STATUS = {429: RateLimited, 503: ServiceUnavailable}
 
 def decode(content: bytes) -> Any:
     """The value of a JSON text. Raises ValueError."""
-    return json.loads(content, parse_float=Decimal)
+    try:
+        return json.loads(content, parse_float=Decimal)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def encode(value: Any) -> str:
