@@ -146,6 +146,25 @@ async def test_a_link_that_an_admin_hands_over_holds_a_day_and_verifies_nothing(
     assert (await fresh(api.live, user)).email_verified_at is None
 
 
+@pytest.mark.parametrize("used", ["handed over", "mailed"])
+async def test_a_mail_that_anybody_asks_for_ends_no_link_that_was_handed_over(
+    api: Api, post: Post, used: str
+) -> None:
+    user = await api.account(password=PASSWORD)
+    await ask_reset(api.live, user.email, STRANGER)
+    before = await post.token()
+    handed = (await give_reset(api.live, user.id, OPERATOR)).link.partition("=")[2]
+    await refused(api.live, before)
+    await ask_reset(api.live, user.email, STRANGER)
+    replaced = await post.token()
+    await ask_reset(api.live, user.email, STRANGER)
+    links = {"handed over": handed, "mailed": await post.token()}
+    await refused(api.live, replaced)
+    await reset_password(api.live, links[used], NEW, STRANGER)
+    for token in links.values():
+        await refused(api.live, token)
+
+
 async def test_there_is_no_link_for_whom_it_would_not_open_anything(api: Api) -> None:
     account = await api.account()
     mirror = await mirror_of(api.live, account, STRANGER)
@@ -291,8 +310,12 @@ async def test_a_change_of_e_mail_or_password_ends_the_link(
     admin, user = await api.caller("admin"), await api.account()
     await ask_reset(api.live, user.email, STRANGER)
     token = await post.token()
+    handed = (await give_reset(api.live, user.id, OPERATOR)).link.partition("=")[2]
+    await ask_reset(api.live, user.email, STRANGER)
+    later = await post.token()
     assert (await admin.patch(f"/users/{user.id}", json=change)).status_code == 200
-    await refused(api.live, token)
+    for ended in (token, handed, later):
+        await refused(api.live, ended)
 
 
 async def test_the_link_of_a_deleted_account_is_refused(api: Api, post: Post) -> None:

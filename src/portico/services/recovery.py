@@ -172,7 +172,8 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         )
         await env.users.update(change.tx, changed)
         await end_sign_ins(env, change, user.id)
-        await env.email_tokens.delete_of_user(change.tx, user.id, purpose=NEW_EMAIL.purpose)
+        for link in (RESET, NEW_EMAIL):
+            await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
         change.note(PasswordReset(changed))
         await tell_changed(env, change, user, changed, whoever(by))
         return changed
@@ -244,9 +245,10 @@ async def _write(
     to: str | None = None,
     place: Mail | None = None,
 ) -> None:
-    """Makes a token, instead of those before it, and the letter that brings it, `to` another
-    address than the account's where one is given: neither where the account is not what it was.
-    Raises as `admit` and `post` do of what was asked for, by an ask in this `place` if any."""
+    """Makes a token, instead of those that were sent before it, and the letter that brings it, `to`
+    another address than the account's where one is given: neither where the account is not what it
+    was. What an admin has handed over stays, since anybody may ask for a mail. Raises as `admit`
+    and `post` do of what was asked for, by an ask in this `place` if any."""
     to = to or user.email
     token = mint("", env.random(RANDOM_BYTES))
     # Nothing in it was chosen by whoever asked, but for where from.
@@ -261,7 +263,7 @@ async def _write(
         # The password that proved whose the account is may be another by now.
         if link is NEW_EMAIL and present.password_hash != user.password_hash:
             return
-        await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
+        await env.email_tokens.delete_sent(change.tx, user.id, link.purpose)
         stored = EmailToken(user.id, link.purpose, to, until)
         await env.email_tokens.insert(change.tx, digest(token), stored)
         change.note(LinkAsked(user, link.purpose))

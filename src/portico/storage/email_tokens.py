@@ -29,6 +29,9 @@ RETURNING {EMAIL_TOKENS.columns}"""
 _DELETE_OF_USER = """
 DELETE FROM email_tokens
 WHERE user_id = :user_id AND (:purpose = '' OR purpose = :purpose)"""
+_DELETE_SENT = f"""
+DELETE FROM email_tokens
+WHERE user_id = :user_id AND purpose = :purpose AND email <> '{NOWHERE}'"""
 
 
 class EmailTokens:
@@ -56,3 +59,7 @@ class EmailTokens:
     async def delete_of_user(self, tx: Transaction, user_id: int, *, purpose: str = "") -> None:
         """Makes a user's tokens of one purpose, or of all, useless."""
         await tx.run(_DELETE_OF_USER, {"user_id": user_id, "purpose": purpose})
+
+    async def delete_sent(self, tx: Transaction, user_id: int, purpose: str) -> None:
+        """Makes a user's tokens of one purpose useless, but for what was handed over."""
+        await tx.run(_DELETE_SENT, {"user_id": user_id, "purpose": purpose})
