@@ -30,6 +30,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict
 from portico.services.passkeys import remove_passkey
 from portico.services.second_factor import reset_factors
+from portico.services.suspension import suspend
 from signing_in import PASSWORD
 
 PRESENT, VERIFIED, ATTESTED = 0x01, 0x04, 0x40
@@ -257,6 +258,23 @@ async def test_junk_is_refused(api: Api, text: str) -> None:
     async with api.unchanged():
         answer = await Person(api, DASHBOARD).post("/sign-in/passkey", credential=text)
     assert answer.status_code == 422
+
+
+async def test_a_suspended_accounts_passkey_is_refused_and_noted(api: Api) -> None:
+    device = Authenticator()
+    user, _, _ = await owner(api, device)
+    await suspend(api.live, user.id, OPERATOR)
+    async with api.unchanged(but="audit"):
+        answer = await sign_in_by(api, device)
+    assert answer.status_code == 422
+    assert "suspended" in answer.text
+    (entry,) = await api.live.audit.page(limit=1)
+    assert (entry.action, entry.target_id) == ("sign_in.refused", str(user.id))
+    assert (entry.credential, entry.details) == ("passkey", '{"suspended":true}')
+    assert (entry.user_id, entry.address) == (None, "127.0.0.1")
+    device.sign = lambda _data: b"x" * 70
+    async with api.unchanged():
+        assert "suspended" not in (await sign_in_by(api, device)).text
 
 
 async def test_a_count_that_went_back_is_refused_and_noted(api: Api) -> None:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Conflict, NotFound
 from portico.domain.events.providers import ProviderLinked, ProviderUnlinked
-from portico.domain.events.signing_in import SignInRefused
 from portico.domain.events.users import UserCreated
 from portico.domain.providers import (
     VISIT_SECONDS,
@@ -29,7 +28,7 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.letters import Kind, tell
 from portico.services.openid import Answer, NotAccepted, Trip
-from portico.services.sign_in import SUSPENDED
+from portico.services.sign_in import SUSPENDED, note_refusal
 from portico.services.users import missing_user
 from portico.services.ways_in import keep_a_way_in
 from portico.storage.database import UniqueViolation
@@ -105,7 +104,7 @@ async def end_visit(
     if user is None and provider.create_users:
         user = await _create(env, provider, person, by)
     if user is not None and user.suspended_at is not None:
-        await _note_refusal(env, user, by)
+        await note_refusal(env, user, "provider", by)
         raise NotAccepted(SUSPENDED)
     return Known(person, user, visit, again)
 
@@ -254,13 +253,6 @@ async def _take_visit(env: Environment, secret: str, by: By) -> ProviderVisit | 
         return await env.providers.take_visit(change.tx, digest(secret), change.now)
 
     return await env.change(by.alone, work)
-
-
-async def _note_refusal(env: Environment, user: User, by: By) -> None:
-    async def work(change: Change) -> None:
-        change.note(SignInRefused(user))
-
-    await env.change(by.alone.named(credential="provider"), work)
 
 
 async def _locked(env: Environment, change: Change, user_id: int) -> User:

@@ -8,6 +8,7 @@ Whatever ends an account's sessions ends it too.
 from typing import NamedTuple
 
 from portico.domain.audit import By
+from portico.domain.errors import AuthenticationRequired
 from portico.domain.factors import Factors
 from portico.domain.proofs import BY_CODE, BY_PASSKEY, BY_PROVIDER_AND_CODE, Methods
 from portico.domain.secrets import digest, mint
@@ -17,10 +18,17 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.guard import forgive
-from portico.services.passkeys import check_assertion
+from portico.services.passkeys import KIND, check_assertion
 from portico.services.second_factor import Enrolment, check_code
 from portico.services.sessions import Browser, Opened, open_session
-from portico.services.sign_in import Proven, StepGone, lock_user, must_enrol
+from portico.services.sign_in import (
+    SUSPENDED,
+    Proven,
+    StepGone,
+    lock_user,
+    must_enrol,
+    note_refusal,
+)
 from portico.storage.factors import PendingSignIn
 
 
@@ -90,6 +98,9 @@ async def sign_in_by_passkey(env: Environment, answer: str, by: By, browser: Bro
     """Signs in by a passkey alone, which clears the account's failures. Raises as `check_assertion`
     and `open_session` do."""
     user, assertion = await check_assertion(env, answer, by)
+    if user.suspended_at is not None:
+        await note_refusal(env, user, KIND, by)
+        raise AuthenticationRequired(SUSPENDED)
     opened = await open_session(env, Proven(user, BY_PASSKEY, assertion), by, browser)
     await forgive(env, user.email, by.address)
     return opened

@@ -97,10 +97,10 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     claim = Claim(email, user.id if user else 0, attempt.address)
     right = await password_is_right(env, claim, attempt.password if fits else "", password_hash)
     if user is None or user.password_hash is None or not (fits and right):
-        await _note_refusal(env, attempt, user)
+        await note_refusal(env, user, "password", attempt.by)
         raise AuthenticationRequired(WRONG)
     if user.suspended_at is not None:
-        await _note_refusal(env, attempt, user)
+        await note_refusal(env, user, "password", attempt.by)
         raise AuthenticationRequired(SUSPENDED)
     return user
 
@@ -200,11 +200,11 @@ async def note_sign_in(
     return Entered(user, is_new_device)
 
 
-async def _note_refusal(env: Environment, attempt: Attempt, user: User | None) -> None:
+async def note_refusal(env: Environment, user: User | None, credential: str, by: By) -> None:
     """Writes the audit log, also for an unknown e-mail: what is no e-mail of ours may well be a
     password that was typed into the wrong field, so it is left out."""
 
     async def work(change: Change) -> None:
         change.note(SignInRefused(user))
 
-    await env.change(attempt.by.alone.named(credential="password"), work)
+    await env.change(by.alone.named(credential=credential), work)

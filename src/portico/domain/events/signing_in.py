@@ -20,7 +20,7 @@ class SignedIn(OfUser, frozen=True):
 
 
 class SignInRefused(Event, frozen=True):
-    """Somebody gave a wrong password, or an e-mail that nobody has, or that of a suspended
+    """Somebody gave a wrong password, or an e-mail that nobody has, or proved to own a suspended
     account."""
 
     action = "sign_in.refused"
