@@ -27,6 +27,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397  # the most that browsers accept of a new certificate is 398
 RENEWAL_DAYS = 30
+NAMES = ("ca.pem", "ca.key", "server.pem", "server.key")
+"""Of the files in a directory of a local authority."""
+
 _BACKDATED = timedelta(hours=1)  # clients' clocks differ
 _ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1")
 

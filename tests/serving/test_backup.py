@@ -120,6 +120,21 @@ def test_a_backup_taken_among_writes_holds_all_that_came_before_it(
     assert restored.run("doctor").returncode == 0
 
 
+def test_files_of_the_operators_own_beside_the_local_authority_are_left_out(
+    installation: Installation,
+) -> None:
+    tls = installation.data / "tls"
+    for name in ("example.com.pem", "fullchain1.pem", "privkey1.key", "server.pem.new"):
+        shutil.copy(tls / "server.key", tls / name)
+    archive = installation.directory / "backup.tar"
+    installation.told("backup", str(archive))
+    restored = installation.directory / "restored"
+    installation.having(data=str(restored)).told("restore", str(archive))
+    assert {path.name for path in (restored / "tls").iterdir()} == {
+        *("ca.pem", "ca.key", "server.pem", "server.key")
+    }
+
+
 @pytest.fixture
 def archive(installation: Installation) -> Path:
     """A backup of an installation on SQLite."""

@@ -77,6 +77,18 @@ def test_the_archive_as_it_was_made_is_taken(restoring: Restoring, archive: Path
     assert restoring.restore(packed(archive, contents(archive).items()))[0] == 0
 
 
+def test_an_archive_with_others_certificates_as_they_were_taken_along_before_is_taken(
+    restoring: Restoring, archive: Path
+) -> None:
+    files = contents(archive)
+    names = ["example.com.pem", "fullchain1.pem", "Ä b.key", *(f"{n}.pem" for n in range(200))]
+    known = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    del known[MANIFEST]
+    known |= {f"tls/{name}": hashlib.sha256(b"x").hexdigest() for name in names}
+    members = listing(archive, files=known) | {f"tls/{name}": b"x" for name in names}
+    assert restoring.restore(packed(archive, members.items())) == (0, "")
+
+
 def contents(archive: Path) -> dict[str, bytes]:
     """The files of an archive by name, in order."""
     with tarfile.open(archive) as tar:
@@ -168,6 +180,10 @@ def test_what_is_not_a_whole_backup_is_refused_and_nothing_is_made(
         {"files": {f"{number}.db": "" for number in range(1000)}},
         {"files": {"live.db": "", "sandbox.db": "", "../evil.pem": ""}},
         {"files": {"live.db": "", "sandbox.db": "", "/evil.pem": ""}},
+        {"files": {"live.db": "", "sandbox.db": "", "tls/../evil.pem": ""}},
+        {"files": {"live.db": "", "sandbox.db": "", "tls/deeper/evil.pem": ""}},
+        {"files": {"live.db": "", "sandbox.db": "", "tls/evil\0.pem": ""}},
+        {"files": {"live.db": "", "sandbox.db": "", "tls/evil.sh": ""}},
         {"files": {"live.db": "", "sandbox.db": "", "database.dump": ""}},
         {"engine": "oracle"},
         {"engine": "postgres"},

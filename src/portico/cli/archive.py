@@ -16,7 +16,10 @@ from portico.cli.output import CommandError
 MANIFEST = "manifest.json"
 CHUNK = 2**20
 
-_NAMES = re.compile(r"(?:live|sandbox)\.db|database\.dump|secret\.key|tls/[a-z]{1,20}\.(?:pem|key)")
+# Archives of earlier releases hold whatever else lay in tls/, under its operator's names.
+_NAMES = re.compile(
+    r"(?:live|sandbox)\.db|database\.dump|secret\.key|tls/[^/\0]{1,251}\.(?:pem|key)"
+)
 _DATABASES: dict[str, frozenset[str]] = {
     "sqlite": frozenset({"live.db", "sandbox.db"}),
     "postgres": frozenset({"database.dump"}),
@@ -34,12 +37,12 @@ _UNREADABLE = (
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup is of. `files` are SHA-256 digests by name."""
+    """What a backup is of. `files` are SHA-256 digests by name, which `CHUNK` bounds."""
 
     portico: Annotated[str, msgspec.Meta(max_length=100)]
     engine: Literal["sqlite", "postgres"]
     created_at: Annotated[str, msgspec.Meta(pattern=r"^[0-9T:.-]{1,40}Z$")]
-    files: Annotated[dict[str, str], msgspec.Meta(max_length=100)]
+    files: dict[str, str]
 
 
 def pack(manifest: Manifest, directory: Path, archive: Path) -> None:

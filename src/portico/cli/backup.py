@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from portico.app import system_clock
-from portico.certificates import CertificateError, check_pair
+from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
 from portico.cli.output import CommandError, answer, plain
@@ -108,8 +108,9 @@ def _new_directory(data: Path) -> Iterator[Path]:
 
 def _gather(settings: Settings, work: Path) -> Manifest:
     (work / "tls").mkdir()
-    for path in (*(settings.data / "tls").glob("*.pem"), *(settings.data / "tls").glob("*.key")):
-        shutil.copy2(path, work / "tls" / path.name)
+    for path in (settings.data / "tls" / name for name in NAMES):
+        if path.exists():
+            shutil.copy2(path, work / "tls" / path.name)
     if settings.database_url is not None:
         _check_program(settings, "pg_dump")
     secret = found_secret(settings)
