@@ -1,6 +1,7 @@
 """Files of deploy/ for many hosts: what they name exists, and nothing is set that nobody reads."""
 
 import re
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ def test_every_variable_of_portico_that_is_named_exists(directory: Path) -> None
     known = {setting.variable for setting in SETTINGS} | {"PORTICO_PASSWORD"}  # the role's
     assert named <= known
     assert "PORTICO_SECRET_KEY" in named
+
+
+def test_the_unit_of_systemd_goes_on_trying_but_for_misuse() -> None:
+    unit = ConfigParser(strict=False, interpolation=None)
+    unit.read_string((DEPLOY / "portico.service").read_text("utf-8"))
+    assert unit["Service"]["Restart"] == "always"
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"  # else it is for good after five starts
+    assert unit["Service"]["RestartPreventExitStatus"] == "2"
 
 
 def test_the_variables_of_compose_are_those_of_its_example() -> None:
