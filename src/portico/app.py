@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from portico import logs
 from portico.contract.audit import rows as audit_rows
 from portico.contract.events import delivered, published
 from portico.domain.errors import Unavailable
@@ -215,7 +215,7 @@ class Server:
         `telemetry` is None where none is exported; `at_once` is how many deliveries go to one
         webhook."""
         settings = portico.settings
-        self._log = RequestLog(sys.stderr) if settings.log_requests else None
+        self._log = RequestLog(logs.write) if settings.log_requests else None
         self._telemetry = telemetry
         measure = Measure(self._log, telemetry.spans if telemetry else None)
         environments = portico.environments

@@ -1,6 +1,8 @@
 """The process's own log: one JSON object a line on standard error, secrets redacted."""
 
 import logging
+import os
+import select
 import sys
 from typing import Any
 
@@ -9,6 +11,30 @@ import msgspec
 from portico.contract.envelope import timestamp
 from portico.http.redact import redact
 from portico.storage.database import traceparent
+
+
+def write(lines: bytes) -> None:
+    """Writes whole lines to standard error, in pieces that a pipe keeps together, so that those of
+    several processes are not torn into each other (pipe(7)). A line that is longer goes in one
+    piece too, which a pipe keeps together while it has room. Raises `OSError`."""
+    descriptor = sys.stderr.fileno()
+    begin = 0
+    while begin < len(lines):
+        end = begin + select.PIPE_BUF
+        if end < len(lines):
+            end = lines.rfind(b"\n", begin, end) + 1 or lines.index(b"\n", end) + 1
+        _write_all(descriptor, lines[begin:end])
+        begin = end
+
+
+def _write_all(descriptor: int, piece: bytes) -> None:
+    """Writes less at once only where the system does, and waits for a full pipe, whether or not
+    that blocks."""
+    while piece:
+        try:
+            piece = piece[os.write(descriptor, piece) :]
+        except BlockingIOError:
+            select.select((), (descriptor,), ())
 
 
 class JsonLines(logging.Formatter):
@@ -31,8 +57,19 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
+class _Lines(logging.Handler):
+    """Writes each record by itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler.emit`."""
+        try:
+            write(self.format(record).encode() + b"\n")
+        except Exception:  # noqa: BLE001 - as the handlers of `logging` do
+            self.handleError(record)
+
+
 def configure(level: str) -> None:
     """Sends every logger's records of `level` and above to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Lines()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,6 +1,7 @@
 """The log: JSON lines that tell each request and its caller, and never a secret."""
 
 import json
+from select import PIPE_BUF
 
 from operating import Installation, until
 
@@ -16,6 +17,19 @@ def test_every_request_has_a_line_with_its_id_and_caller(installation: Installat
         line = service.line_of(unknown)
         assert (line["status"], line["user_id"], line["credential"]) == (401, None, None)
         assert line["address"] == "127.0.0.1"
+
+
+def test_no_request_makes_a_line_that_a_pipe_does_not_keep_together(
+    installation: Installation,
+) -> None:
+    with installation.serving() as service:
+        path = "/v1/" + "%01" * 5_000
+        answer = service.ask(path, key=installation.key, method="M" * 5_000)
+        line = service.line_of(answer)
+        assert service.stop()[0] == 0
+        assert line["path"] == "/v1/" + "\x01" * 508 + "…"
+        assert line["method"] == "M" * 32 + "…"
+        assert max(len(text.encode()) + 1 for text in service.text.splitlines()) <= PIPE_BUF
 
 
 def test_no_secret_reaches_the_log_wherever_it_was_put(installation: Installation) -> None:

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -30,10 +29,8 @@ async def got(collector: Collector, name: str) -> Span:
 
 
 async def test_a_request_is_a_span_of_its_callers_trace(
-    api: Api, collector: Collector, monkeypatch: pytest.MonkeyPatch
+    api: Api, collector: Collector, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    logged = StringIO()
-    monkeypatch.setattr(sys, "stderr", logged)
     await trace(api, collector.url)
     admin = await api.caller("admin")
     headers = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
@@ -57,7 +54,7 @@ async def test_a_request_is_a_span_of_its_callers_trace(
     assert resource["service.instance.id"] == "process-1"
     async with asyncio.timeout(20):
         while True:
-            if text := logged.getvalue():
+            if text := capfd.readouterr().err:
                 break
             await asyncio.sleep(0)  # for the job
     line = json.loads(text)
@@ -117,18 +114,19 @@ async def test_a_disabled_sdk_exports_nothing_and_keeps_no_trace_of_a_change(
 
 
 async def test_spans_that_are_not_to_be_exported_are_passed_on_all_the_same(
-    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
-    logged = StringIO()
-    monkeypatch.setattr(sys, "stderr", logged)
     api = Api(replace(settings_for(tmp_path, {}), log_requests=True))
     await api.start()
     await trace(api, collector.url)
     await InProcess(api).exchange("GET", "/v1/users/1", [HOST, ("traceparent", TRACEPARENT)])
     await api.stop()
     assert (collector.spans, bool(collector.metrics)) == ([], True)
-    assert TRACE in logged.getvalue()
+    assert TRACE in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Counts, latencies and one log line for every request."""
 
 from bisect import bisect_left
+from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -20,6 +21,11 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 LOG_PERIOD = 0.05
 """Seconds between two batches of lines."""
+
+METHOD_LENGTH = 32
+PATH_LENGTH = 512
+"""How much of each a line has, in characters: it stays below what a pipe keeps together, 4 KiB,
+whatever JSON makes of them."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -66,8 +72,8 @@ def _line(
     return _Line(
         timestamp(now),
         request_id,
-        redact(method),
-        redact(path),
+        _start(redact(method), METHOD_LENGTH),
+        _start(redact(path), PATH_LENGTH),
         status,
         int(seconds * 1e6) / 1000,
         address,
@@ -78,11 +84,16 @@ def _line(
     )
 
 
+def _start(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
 class RequestLog:
     """One JSON line a request, gathered and written in batches."""
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        """`write` takes whole lines. It may raise `OSError`."""
+        self._write = write
         self._entries: list[_Entry] = []
 
     def add(self, request: Request, status: int, seconds: float, trace_id: str) -> None:
@@ -109,8 +120,7 @@ class RequestLog:
             # Written out a batch in one go, not each between two requests.
             lines = [_line(*entry) for entry in entries]
             with suppress(OSError):
-                self._stream.write(_encode_lines(lines).decode())
-                self._stream.flush()
+                self._write(_encode_lines(lines))
 
 
 class Spans(Protocol):
