@@ -215,7 +215,8 @@ class Server:
         `telemetry` is None where none is exported; `at_once` is how many deliveries go to one
         webhook."""
         settings = portico.settings
-        self._log = RequestLog(logs.write) if settings.log_requests else None
+        logged = settings.log_requests and settings.log_level in ("debug", "info")
+        self._log = RequestLog(logs.write) if logged else None
         self._telemetry = telemetry
         measure = Measure(self._log, telemetry.spans if telemetry else None)
         environments = portico.environments

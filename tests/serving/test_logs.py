@@ -69,6 +69,15 @@ def test_requests_are_not_logged_where_the_operator_says_so(installation: Instal
         assert service.text == ""
 
 
+def test_requests_are_not_logged_where_less_than_warnings_is_not(
+    installation: Installation,
+) -> None:
+    with installation.having(log_level="warning").serving() as service:
+        assert service.ask("/v1/users/me", key=installation.key).status == 200
+        assert service.stop()[0] == 0
+        assert service.text == ""
+
+
 def test_every_line_is_json_with_time_level_and_event(installation: Installation) -> None:
     away = installation.having(valkey_url="redis://127.0.0.1:1/0", log_level="debug")
     with away.serving() as service:

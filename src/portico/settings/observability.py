@@ -50,7 +50,13 @@ class Observability(Group):
         ),
     ]
     log_requests: Annotated[
-        bool, declared("on", switch, "`on` or `off`: one line for each request", kind=bool)
+        bool,
+        declared(
+            "on",
+            switch,
+            "`on` or `off`: one line for each request, of level `info`",
+            kind=bool,
+        ),
     ]
 
     otlp_endpoint: Annotated[
