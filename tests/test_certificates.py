@@ -13,13 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtensionOID
 
-from portico.certificates import (
-    CertificateError,
-    Certificates,
-    check_pair,
-    ensure,
-    inspect,
-)
+from portico.certificates import CertificateError, Certificates, check_pair, ensure, inspect
 
 DAY = 86_400_000
 NOW = int(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()) * 1000
@@ -210,11 +204,36 @@ def test_no_server_certificate_outlives_its_authority(tmp_path: Path) -> None:
     assert files.ca_certificate.read_bytes() == authority
 
 
-def test_an_authority_is_replaced_once_it_has_expired(tmp_path: Path) -> None:
+def test_in_the_authoritys_last_days_its_last_certificate_stays(tmp_path: Path) -> None:
+    ensure(tmp_path, (), NOW)
+    ensure(tmp_path, (), NOW + 3640 * DAY)
+    before = contents(tmp_path)
+    ensure(tmp_path, (), NOW + 3650 * DAY - 1000)
+    assert contents(tmp_path) == before
+
+
+def test_the_end_of_an_authority_is_told_once_a_day_in_its_last_90(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     files = ensure(tmp_path, (), NOW)
-    authority = files.ca_certificate.read_bytes()
-    later = NOW + 3650 * DAY
+    ensure(tmp_path, (), NOW + 3559 * DAY)
+    assert not caplog.records
+    for late in (3560 * DAY + 1000, 3560 * DAY + 2000, 3649 * DAY):
+        ensure(tmp_path, (), NOW + late)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The local authority ends in {days} days and is replaced then: clients must trust the new"
+        f" {files.ca_certificate}, which is made sooner where you remove the present one."
+        for days in (89, 1)
+    ]
+
+
+def test_an_authority_is_replaced_once_it_has_expired_and_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = ensure(tmp_path, (), NOW)
+    authority, later = files.ca_certificate.read_bytes(), NOW + 3650 * DAY
     ensure(tmp_path, (), later)
+    assert f"has expired and is replaced: clients must trust {files.ca_certificate}" in caplog.text
     assert files.ca_certificate.read_bytes() != authority
     assert inspect(files.ca_certificate).expires_at == later + 3650 * DAY
     assert inspect(files.certificate).expires_at == later + 397 * DAY

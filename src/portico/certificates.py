@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
@@ -27,6 +28,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397  # the most that browsers accept of a new certificate is 398
 RENEWAL_DAYS = 30
+AUTHORITY_NOTICE_DAYS = 90
+"""How long before its end that of an authority is told: all clients must come to trust another."""
+
 NAMES = ("ca.pem", "ca.key", "server.pem", "server.key")
 """Of the files in a directory of a local authority."""
 
@@ -66,8 +70,8 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
 
     The authority may sign for these names alone, so that whoever gets hold of its key can pose as
     no other host before those who trust it. It is replaced once it has expired, and when a host is
-    added that it may not sign: clients must then trust the new one, which the log tells. A host
-    below one that it knows needs no other.
+    added that it may not sign: clients must then trust the new one, which the log tells, of its end
+    once a day in the 90 before. A host below one that it knows needs no other.
 
     Several processes may do this at once. Raises `CertificateError` where only the operator can
     help, `OSError` where files cannot be written.
@@ -90,7 +94,7 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
                 ", ".join(foreign),
                 files.ca_certificate,
             )
-        if foreign or not files.ca_certificate.exists() or _expired(files.ca_certificate, now):
+        if foreign or not files.ca_certificate.exists() or _ends(files.ca_certificate, now):
             _make_authority(files.ca_certificate, directory / "ca.key", names, now)
         if not _serves(files, names, now):
             _make_server(files, directory / "ca.key", names, now)
@@ -201,8 +205,28 @@ def _spelled(host: str) -> str:
         return host.lower()
 
 
-def _expired(path: Path, now: datetime) -> bool:
-    return _certificate(path).not_valid_after_utc <= now
+def _ends(authority: Path, now: datetime) -> bool:
+    """Whether an authority has expired. That, and that it soon will, is told."""
+    left = _certificate(authority).not_valid_after_utc - now
+    if left <= timedelta(0):
+        log.warning(
+            "The local authority has expired and is replaced: clients must trust %s.", authority
+        )
+        return True
+    if left < timedelta(days=AUTHORITY_NOTICE_DAYS):
+        _tell_of_end(authority, left.days)
+    return False
+
+
+@cache
+def _tell_of_end(authority: Path, days: int) -> None:
+    """Once for each number of days."""
+    log.warning(
+        "The local authority ends in %d days and is replaced then: clients must trust the new %s,"
+        " which is made sooner where you remove the present one.",
+        days,
+        authority,
+    )
 
 
 def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
@@ -213,11 +237,13 @@ def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
     try:
         check_pair(files.certificate, files.key)
         certificate = _certificate(files.certificate)
-        certificate.verify_directly_issued_by(_certificate(files.ca_certificate))
+        authority = _certificate(files.ca_certificate)
+        certificate.verify_directly_issued_by(authority)
     except (CertificateError, ValueError, TypeError, InvalidSignature):
         return False
-    remaining = certificate.not_valid_after_utc - now
-    return remaining >= timedelta(days=RENEWAL_DAYS) and _names(certificate).issuperset(names)
+    # A new one would last no longer than the authority.
+    needed = min(now + timedelta(days=RENEWAL_DAYS), authority.not_valid_after_utc)
+    return certificate.not_valid_after_utc >= needed and _names(certificate).issuperset(names)
 
 
 def _forbidden(authority: Path, names: Collection[str]) -> list[str]:
