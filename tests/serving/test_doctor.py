@@ -250,7 +250,35 @@ def test_a_local_certificate_that_is_broken_is_found(installation: Installation)
     (installation.data / "tls" / "server.pem").write_text("no certificate")
     problems = examined(installation)
     assert set(problems) == {"certificate"}
-    assert "restart the server" in problems["certificate"]["advice"]
+    assert problems["certificate"]["advice"] == "start the server, which renews it"
+
+
+@pytest.mark.parametrize("content", [b"", b"no certificate"])
+def test_a_certificate_that_is_broken_while_it_is_served_is_found(
+    installation: Installation, content: bytes
+) -> None:
+    given = given_certificate(installation)
+    file = Path(given.variables["tls_cert"])
+    with given.serving():
+        file.write_bytes(content)
+        problems = examined(given)
+    assert set(problems) == {"certificate"}
+    assert str(file) in problems["certificate"]["message"]
+    assert "without a restart" in problems["certificate"]["advice"]
+
+
+@pytest.mark.parametrize("days", [80, 20])
+def test_an_authority_in_its_last_months_is_found(installation: Installation, days: int) -> None:
+    tls = installation.data / "tls"
+    shutil.rmtree(tls)
+    now = int(time.time() * 1000)
+    ensure(tls, ["localhost"], now - (3650 - days) * 86_400_000 + 60_000)
+    ensure(tls, ["localhost"], now)
+    problems = examined(installation)
+    assert set(problems) == {"certificate"}
+    authority = tls / "ca.pem"
+    assert problems["certificate"]["message"] == f"the authority {authority} ends in {days} days"
+    assert f"remove {authority} " in problems["certificate"]["advice"]
 
 
 def test_a_server_that_serves_an_older_certificate_is_found(installation: Installation) -> None:

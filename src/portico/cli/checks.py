@@ -14,10 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from portico.app import system_clock
-from portico.certificates import RENEWAL_DAYS, CertificateError, check_pair, inspect
 from portico.cli.lock import holder
 from portico.domain.errors import Unavailable
-from portico.domain.times import DAY
 from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.http.readiness import BEHIND
 from portico.secret_file import NAME as SECRET
@@ -137,44 +135,6 @@ def secret_files(settings: Settings) -> Iterator[Finding]:
         yield wrong("secret files", f"{path} can be read by others", f"chmod 600 {path}")
     if keys and not exposed:
         yield well("secret files", "private keys can be read by their owner alone")
-
-
-def certificate(settings: Settings) -> Iterator[Finding]:
-    """Whether the certificate that is served serves, and for how long."""
-    if not settings.tls:
-        yield well("certificate", "none is needed: a trusted proxy terminates TLS")
-        return
-    local = settings.tls_cert is None or settings.tls_key is None
-    tls = settings.data / "tls"
-    if local and not (tls / "server.pem").exists():
-        return  # the database's finding says that nothing is prepared
-    path = settings.tls_cert or tls / "server.pem"
-    renew = "restart the server, which renews it" if local else "renew it and restart the server"
-    try:
-        check_pair(path, settings.tls_key or tls / "server.key")
-        found = inspect(path)
-        authority = inspect(tls / "ca.pem") if local else found
-    except CertificateError as error:
-        yield wrong("certificate", str(error), renew)
-        return
-    now, names = system_clock(), sorted(settings.host_names)
-    missing = [name for name in names if not _names(found.names, name)]
-    days = (min(found.expires_at, authority.expires_at) - now) // DAY
-    if found.starts_at > now:
-        yield wrong("certificate", f"{path} is not valid yet", "set this machine's clock")
-    elif days < 0:
-        yield wrong("certificate", f"{path} has expired", renew)
-    elif days < RENEWAL_DAYS:
-        yield wrong("certificate", f"{path} expires in {days} days", renew)
-    elif missing:
-        yield wrong("certificate", f"{path} does not name {', '.join(missing)}", renew)
-    else:
-        yield well("certificate", f"names {', '.join(names)}; expires in {days} days")
-
-
-def _names(patterns: frozenset[str], host: str) -> bool:
-    """Whether a certificate's names cover a host: one label may be a wildcard (RFC 6125 §6.4.3)."""
-    return host in patterns or f"*.{host.partition('.')[2]}" in patterns
 
 
 async def databases(settings: Settings) -> AsyncIterator[Finding]:
@@ -343,7 +303,7 @@ def server(settings: Settings) -> Iterator[Finding]:
     else:
         yield well("server", f"answers on {where}" + (f", process {process}" if process else ""))
     path = settings.tls_cert or settings.data / "tls" / "server.pem"
-    if served and served != _first(path):
+    if served and (stored := _first(path)) and served != stored:
         advice = "it looks every 15 seconds; if this stays, its log says why"
         yield wrong("certificate", "the server serves an older one", advice)
 
@@ -381,5 +341,9 @@ def _ask(settings: Settings, path: str) -> tuple[int, bytes | None, bytes]:
         connection.close()
 
 
-def _first(path: Path) -> bytes:
-    return x509.load_pem_x509_certificates(path.read_bytes())[0].public_bytes(Encoding.DER)
+def _first(path: Path) -> bytes | None:
+    """DER; None where there is none that can be read, which the check of the certificate tells."""
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())[0].public_bytes(Encoding.DER)
+    except (OSError, ValueError):
+        return None

@@ -4,6 +4,7 @@ import asyncio
 from argparse import Namespace
 
 from portico.cli import checks
+from portico.cli.certificate_checks import certificate
 from portico.cli.checks import Finding
 from portico.cli.outlet_checks import collector, mail
 from portico.cli.output import answer
@@ -28,7 +29,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         *checks.data_directory(settings),
         *checks.secret_files(settings),
         *checks.audit_archive(settings),
-        *checks.certificate(settings),
+        *certificate(settings),
         *[finding async for finding in checks.databases(settings)],
         *[finding async for finding in replicas(settings)],
         *[finding async for finding in checks.valkey(settings)],

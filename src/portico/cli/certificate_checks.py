@@ -1,0 +1,68 @@
+"""Whether the certificate serves, for `portico doctor`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from portico.app import system_clock
+from portico.certificates import (
+    AUTHORITY_NOTICE_DAYS,
+    RENEWAL_DAYS,
+    CertificateError,
+    check_pair,
+    inspect,
+)
+from portico.cli.checks import Finding, well, wrong
+from portico.domain.times import DAY
+from portico.settings import Settings
+
+
+def certificate(settings: Settings) -> Iterator[Finding]:
+    """Whether the certificate that is served serves, and for how long."""
+    if not settings.tls:
+        yield well("certificate", "none is needed: a trusted proxy terminates TLS")
+        return
+    local = settings.tls_cert is None or settings.tls_key is None
+    tls = settings.data / "tls"
+    if local and not (tls / "server.pem").exists():
+        return  # the database's finding says that nothing is prepared
+    path = settings.tls_cert or tls / "server.pem"
+    renew = (
+        "start the server, which renews it"
+        if local
+        else "renew it: a server takes it up without a restart"
+    )
+    try:
+        check_pair(path, settings.tls_key or tls / "server.key")
+        found = inspect(path)
+        authority = inspect(tls / "ca.pem") if local else None
+    except CertificateError as error:
+        yield wrong("certificate", str(error), renew)
+        return
+    now, names = system_clock(), sorted(settings.host_names)
+    missing = [name for name in names if not _names(found.names, name)]
+    days = (found.expires_at - now) // DAY
+    if authority and (left := (authority.expires_at - now) // DAY) < AUTHORITY_NOTICE_DAYS:
+        yield _ends(tls / "ca.pem", left)
+    elif found.starts_at > now:
+        yield wrong("certificate", f"{path} is not valid yet", "set this machine's clock")
+    elif days < 0:
+        yield wrong("certificate", f"{path} has expired", renew)
+    elif days < RENEWAL_DAYS:
+        yield wrong("certificate", f"{path} expires in {days} days", renew)
+    elif missing:
+        yield wrong("certificate", f"{path} does not name {', '.join(missing)}", renew)
+    else:
+        yield well("certificate", f"names {', '.join(names)}; expires in {days} days")
+
+
+def _ends(authority: Path, days: int) -> Finding:
+    advice = (
+        f"remove {authority} when all clients can come to trust the one that the server then makes"
+    )
+    said = f"ends in {days} days" if days >= 0 else "has expired"
+    return wrong("certificate", f"the authority {authority} {said}", advice)
+
+
+def _names(patterns: frozenset[str], host: str) -> bool:
+    """Whether a certificate's names cover a host: one label may be a wildcard (RFC 6125 §6.4.3)."""
+    return host in patterns or f"*.{host.partition('.')[2]}" in patterns
