@@ -53,8 +53,10 @@ class Certificates(msgspec.Struct, frozen=True):
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """What a certificate says. `names` are hosts and addresses, times are epoch milliseconds."""
+    """What a certificate says. `common_name` is its subject's, `names` are hosts and addresses,
+    times are epoch milliseconds."""
 
+    common_name: str
     names: frozenset[str]
     starts_at: int
     expires_at: int
@@ -104,7 +106,9 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
 def inspect(certificate: Path) -> Inspection:
     """Read the first certificate of a PEM file. Raises `CertificateError`."""
     found = _certificate(certificate)
+    common_names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Inspection(
+        common_name=str(common_names[0].value) if common_names else "",
         names=frozenset(_names(found)),
         starts_at=int(found.not_valid_before_utc.timestamp() * 1000),
         expires_at=int(found.not_valid_after_utc.timestamp() * 1000),

@@ -1,6 +1,7 @@
 """How a machine comes to trust the local authority."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -30,6 +31,8 @@ def test_browsers_trust_the_authority_once_it_is_installed(tmp_path: Path) -> No
     profile.mkdir(parents=True)
     making = ["certutil", "-N", "--empty-password", "-d", f"sql:{profile}"]
     subprocess.run(making, check=True)
+    before = ["certutil", "-A", "-d", f"sql:{profile}", "-n", "Portico local authority"]
+    subprocess.run([*before, "-t", "C,,", "-i", str(authority)], check=True)  # as it was named once
     for _ in range(2):  # again, it changes nothing
         here = [store for store in stores(authority, tmp_path, nss_alone) if store.here]
         assert [store.name for store in here] == [
@@ -43,6 +46,25 @@ def test_browsers_trust_the_authority_once_it_is_installed(tmp_path: Path) -> No
         listed = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
         assert listed.count("Portico local authority") == 1
         assert "C,," in listed
+
+
+def test_browsers_trust_an_authority_that_took_anothers_place(tmp_path: Path) -> None:
+    store = tmp_path / ".pki" / "nssdb"
+    trusted = []
+    for hosts in (["localhost"], ["portico.example.com"]):
+        authority = ensure(tmp_path / "tls", hosts, NOON).ca_certificate
+        for known in stores(authority, tmp_path, nss_alone):
+            if known.name == "Chrome and Chromium on Linux":
+                install(known)
+        trusted.append(authority.read_text().strip())
+    listing = ["certutil", "-L", "-d", f"sql:{store}"]
+    listed = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+    names = re.findall(r"^(Portico local authority \w+) +C,,", listed, re.MULTILINE)
+    found = [
+        subprocess.run([*listing, "-a", "-n", name], check=True, capture_output=True, text=True)
+        for name in names
+    ]
+    assert sorted(one.stdout.replace("\r", "").strip() for one in found) == sorted(trusted)
 
 
 def test_a_command_that_fails_is_named() -> None:

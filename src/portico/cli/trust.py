@@ -7,16 +7,16 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from portico.certificates import inspect
 from portico.cli.output import CommandError, answer, say
 from portico.settings import Settings
 
 Find = Callable[[str], str | None]
 """Where a program is, None where there is none."""
-
-_NAME = "Portico local authority"
 
 
 class Store(NamedTuple):
@@ -61,6 +61,8 @@ def run(settings: Settings, chosen: Namespace) -> None:
 def stores(authority: Path, home: Path, find: Find) -> Iterator[Store]:
     """Every store that is known, those of this machine by where their programs and profiles are."""
     file = str(authority)
+    # Of its own, as a store of NSS takes no two authorities by one name.
+    added = partial(_added, file, inspect(authority).common_name)
     root = () if os.geteuid() == 0 else ("sudo",)
     placed = "/usr/local/share/ca-certificates/portico.crt"
     debian, fedora = find("update-ca-certificates"), find("trust")
@@ -82,14 +84,13 @@ def stores(authority: Path, home: Path, find: Find) -> Iterator[Store]:
     )
     yield Store(
         "Chrome and Chromium on Linux",
-        (*(() if (shared / "cert9.db").exists() else make), _added(shared, file)),
+        (*(() if (shared / "cert9.db").exists() else make), added(shared)),
         here=nss,
     )
     profiles = sorted(path.parent for path in home.glob(".mozilla/firefox/*/cert9.db"))
     yield Store(
         "Firefox on Linux",
-        tuple(_added(profile, file) for profile in profiles)
-        or (_added(home / ".mozilla" / "firefox" / "PROFILE", file),),
+        tuple(map(added, profiles)) or (added(home / ".mozilla" / "firefox" / "PROFILE"),),
         here=nss and bool(profiles),
     )
     keychain = "/Library/Keychains/System.keychain"
@@ -117,8 +118,8 @@ def install(store: Store) -> None:
             raise CommandError(f"{store.name}: `{shlex.join(command)}` failed.")
 
 
-def _added(store: Path, file: str) -> tuple[str, ...]:
-    return ("certutil", "-A", "-d", f"sql:{store}", "-n", _NAME, "-t", "C,,", "-i", file)
+def _added(file: str, name: str, store: Path) -> tuple[str, ...]:
+    return ("certutil", "-A", "-d", f"sql:{store}", "-n", name, "-t", "C,,", "-i", file)
 
 
 def _text(authority: Path, known: list[Store]) -> str:
