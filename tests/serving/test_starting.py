@@ -149,6 +149,27 @@ def test_a_key_that_is_not_the_certificates_is_misuse(installation: Installation
     assert f"{key} is not the private key of {certificate}" in line
 
 
+@pytest.mark.parametrize("lost", ["ca.key", "ca.pem", "server.pem"])
+def test_where_an_own_certificate_serves_the_local_authority_is_left_as_it_is(
+    installation: Installation, lost: str
+) -> None:
+    tls = installation.data / "tls"
+    own = [installation.directory / name for name in ("own.pem", "own.key")]
+    for name, file in zip(("server.pem", "server.key"), own, strict=True):
+        file.write_bytes((tls / name).read_bytes())
+    (tls / lost).unlink()
+    before = {path.name: path.read_bytes() for path in tls.iterdir()}
+    given = installation.having(
+        tls_cert=str(own[0]),
+        tls_key=str(own[1]),
+        dashboard_url="https://dash.example.org/dashboard",  # which the authority may not sign
+    )
+    with given.serving() as service:
+        assert service.stop()[0] == 0
+        assert service.text == ""
+    assert {path.name: path.read_bytes() for path in tls.iterdir()} == before
+
+
 def test_a_directory_within_a_file_is_misuse(installation: Installation) -> None:
     (installation.directory / "file").write_text("")
     code, line = installation.having(data=str(installation.directory / "file" / "in")).refused(

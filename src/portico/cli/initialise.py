@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from portico.app import Portico, system_clock
-from portico.certificates import Certificates, ensure
+from portico.certificates import NAMES, Certificates, ensure
 from portico.cli.output import CommandError, answer
 from portico.domain import users as rules
 from portico.domain.api_keys import KeyType
@@ -43,7 +43,7 @@ async def prepare(
         raise CommandError(f"--admin-email {error}", 2) from error
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(settings):
-        certificates = local_certificates(settings)
+        authority = _authority(settings)
         portico = Portico(settings)
         await portico.connect()
         try:
@@ -53,12 +53,21 @@ async def prepare(
             if await portico.live.users.first_admin() is not None:
                 return None
             try:
-                return await _first_admin(portico, email, certificates)
+                return await _first_admin(portico, email, authority)
             except Duplicate:
                 # Another host prepared the same database a moment before.
                 return None
         finally:
             await portico.close()
+
+
+def _authority(settings: Settings) -> str:
+    """The file of the data directory that clients trust, made where missing. Where the local
+    authority is not used, what there is of it stays as it is."""
+    tls = settings.data / "tls"
+    if settings.local_authority is None and any((tls / name).exists() for name in NAMES):
+        return str((tls / "ca.pem").resolve())
+    return str(local_certificates(settings).ca_certificate.resolve())
 
 
 def local_certificates(settings: Settings) -> Certificates:
@@ -76,7 +85,7 @@ def local_certificates(settings: Settings) -> Certificates:
     return ensure(settings.data / "tls", hosts, system_clock())
 
 
-async def _first_admin(portico: Portico, email: str, certificates: Certificates) -> dict[str, Any]:
+async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str, Any]:
     password = random_password(portico.random)
     admin = await create_user(
         portico.live,
@@ -103,7 +112,7 @@ async def _first_admin(portico: Portico, email: str, certificates: Certificates)
     return {
         "admin": {"id": admin.id, "email": admin.email, "password": password},
         "keys": keys,
-        "ca_certificate": str(certificates.ca_certificate.resolve()),
+        "ca_certificate": authority,
         "urls": {
             "base": settings.base_url,
             "sandbox": settings.sandbox_url,
