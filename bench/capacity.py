@@ -74,13 +74,16 @@ class Need:
 def needs(plan: Plan, figures: Figures) -> list[Need]:
     """All that the plan needs."""
     workers = ceil(_cores(plan, figures, "Portico"))
+    enough = ceil(workers / plan.cores)
+    # One host more, with as many workers as each of the others.
+    hosts, serving = enough + 1, ceil(workers / max(enough, 1))
     return [
         Need("Portico", workers, "cores, a worker each"),
-        Need("Portico, one host more than needed", ceil(workers / plan.cores) + 1, "hosts"),
+        Need("Portico, one host more than needed", hosts, "hosts"),
         *_of_the_database(plan, figures),
         Need(
             "PostgreSQL's connections",
-            workers * CONNECTIONS,
+            hosts * serving * CONNECTIONS,
             "",
             plan.database_connections,
             "PgBouncer by transactions, with database_listen_url past it",
