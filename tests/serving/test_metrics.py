@@ -6,6 +6,7 @@ import time
 import pytest
 
 from operating import Installation, Service, at_once, until
+from portico.http.shared_metrics import Snapshot, total
 from servers import PostgresServer, RedisServer
 
 
@@ -62,6 +63,11 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
     assert {label for label, _ in succeeded} | waiting == set(labels)
     assert all(abs(float(at) - time.time()) < 60 for _, at in succeeded)
     assert installation.key not in text
+
+
+def test_the_queue_of_passwords_is_that_of_the_fullest_worker() -> None:
+    workers = [Snapshot([], {}, {}, {}, {}, waiting, [], {}) for waiting in (13, 49, 0, 13)]
+    assert total(workers).hashing == 49, "each has its own bound"
 
 
 def test_metrics_names_follow_the_conventions(installation: Installation) -> None:

@@ -117,7 +117,9 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
         mails.add_metric((name,), count)
     yield mails
     yield GaugeMetricFamily(
-        "portico_password_queue", "Passwords being hashed or waiting.", everyone.hashing
+        "portico_password_queue",
+        "Passwords being hashed or waiting, in the fullest worker.",
+        everyone.hashing,
     )
     yield from _kept(everyone.kept)
     yield from _known(everyone)

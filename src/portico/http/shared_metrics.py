@@ -75,7 +75,8 @@ class Snapshot(msgspec.Struct):
     replicas: dict[str, dict[str, ReplicaState]]
     """How replicas are that answer reads, by environment and address."""
     hashing: int
-    """Passwords that are hashed or wait for it."""
+    """Passwords that are hashed or wait for it: the most that one worker has, as each has a bound
+    of its own."""
     jobs: list[Runs]
     mails: dict[str, int]
     """Mails that wait, by environment: those of all processes, as this one has last seen them."""
@@ -116,7 +117,7 @@ def snapshot(
 
 
 def total(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """The sum of snapshots."""
+    """What the snapshots tell together."""
     result = Snapshot([], {}, {}, {}, {}, 0, [], {})
     requests: dict[tuple[str, ...], Requests] = {}
     jobs: dict[tuple[str, str], Runs] = {}
@@ -143,7 +144,7 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
             result.mails[name] = max(result.mails.get(name, 0), count)
         for name, known_ones in one.credentials.items():
             result.credentials[name] = result.credentials.get(name, Known()).beside(known_ones)
-        result.hashing += one.hashing
+        result.hashing = max(result.hashing, one.hashing)
         result.kept = result.kept.beside(one.kept)
     result.requests = list(requests.values())
     result.jobs = list(jobs.values())
