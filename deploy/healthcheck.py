@@ -10,7 +10,7 @@ from pathlib import Path
 from portico.settings import load
 
 settings = load({}, os.environ, Path.cwd())
-host = settings.host.replace("0.0.0.0", "127.0.0.1") if ":" not in settings.host else "::1"  # noqa: S104 - replaced, not bound
+host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - replaced, not bound
 connection: http.client.HTTPConnection
 if settings.tls:
     # The certificate names the public hosts, and this connection does not leave the container.

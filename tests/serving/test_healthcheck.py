@@ -1,0 +1,31 @@
+"""What the image asks its server, at whichever address that listens."""
+
+import subprocess
+import sys
+
+import pytest
+
+from documents import ROOT
+from operating import Installation
+
+
+def healthy(installation: Installation) -> bool:
+    """Whether the image's question is answered."""
+    asking = [sys.executable, str(ROOT / "deploy" / "healthcheck.py")]
+    done = subprocess.run(
+        asking, env=installation.environment, cwd=installation.directory, check=False
+    )
+    return done.returncode == 0
+
+
+ALL = ("0.0.0.0", "::")  # noqa: S104 - a machine of tests
+
+
+@pytest.mark.parametrize("host", [*ALL, "127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.9"])
+def test_a_server_is_found_healthy_at_the_address_where_it_listens(
+    installation: Installation, host: str
+) -> None:
+    given = installation.having(host=host)
+    assert not healthy(given)
+    with given.serving():
+        assert healthy(given)
