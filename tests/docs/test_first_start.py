@@ -158,6 +158,15 @@ def test_every_metric_is_in_the_table_with_its_type_and_labels(start: Start) -> 
     assert documented == exported
 
 
+def test_every_job_is_named_beside_its_metric(start: Start) -> None:
+    text = fetched(start, "/metrics")
+    run = set(re.findall(r'^portico_job_failures_total.*\bjob="(\w+)"', text, re.MULTILINE))
+    meanings = {row[0]: row[-1] for row in OPERATIONS.rows("metrics")}
+    meaning = meanings["portico_job_last_success_timestamp_seconds"]
+    named = meaning.partition("Jobs are ")[2].partition(".")[0].split(", ")
+    assert named == sorted(run | {"telemetry"}), "that runs with otlp_endpoint alone"
+
+
 @pytest.mark.usefixtures("made")
 def test_every_field_of_a_request_in_the_log_is_in_the_table(start: Start) -> None:
     def requests() -> list[dict[str, Any]]:
