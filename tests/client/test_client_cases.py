@@ -293,15 +293,19 @@ def token_of(facts: Any) -> str:
 
 @pytest.mark.parametrize("case", TOKENS["cases"], ids=lambda case: case["name"])
 def test_tokens(case: Any) -> None:
-    now, away, fetched = [float(TOKENS["now"])], False, 0
+    now, fetched = [float(TOKENS["now"])], 0
+    facts: Any = {}
     keys = case.get("published", [{"kid": "one"}, {"kid": "two"}])
 
     def published(request: httpx.Request) -> httpx.Response:
         nonlocal fetched
         fetched += 1
         assert request.url == f"{TOKENS['issuer']}/.well-known/jwks.json"
-        if away:
+        now[0] += facts.get("takes", 0)
+        if "away" in facts:
             raise httpx.ConnectError("away")
+        if "page" in facts:
+            return httpx.Response(200, text=facts["page"])
         return httpx.Response(
             200, json={"keys": [public(**{**one, "name": one["kid"]}) for one in keys]}
         )
@@ -315,7 +319,7 @@ def test_tokens(case: Any) -> None:
     )
     for facts in case["verifies"]:
         now[0] += facts.get("after", 0)
-        away, fetched, keys = facts.get("away", False), 0, facts.get("published", keys)
+        fetched, keys = 0, facts.get("published", keys)
         outcome = "done" if "believed" in facts else {"error": facts.get("error", "InvalidToken")}
         token = token_of(facts)
         claims = keeps(partial(verifier.verify, token), outcome)

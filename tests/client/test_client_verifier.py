@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import httpx
 import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
@@ -16,6 +17,7 @@ from client.scripted import Scripted, answer, refusal
 from client.test_client_sign_in import PASSWORD, Watched
 from driving import Api
 from oauth.authority import Authority
+from operating import PATIENCE_SECONDS
 from portico.domain.audit import OPERATOR
 from portico_client import (
     APIError,
@@ -206,6 +208,38 @@ async def test_many_tasks_fetch_the_keys_once() -> None:
     async with AsyncTokenVerifier(AUTH, BASE, transport=script, clock=Clock()) as mine:
         await asyncio.gather(*(mine.verify(signed()) for _ in range(20)))
     assert len(script.requests) == 1
+
+
+class Answering(httpx.AsyncBaseTransport):
+    """Publishes the keys, each time once it may."""
+
+    def __init__(self) -> None:
+        self.may = asyncio.Event()
+        self.asked = asyncio.Semaphore(0)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.AsyncBaseTransport`."""
+        self.asked.release()
+        await self.may.wait()
+        return httpx.Response(200, content=published("one").content, request=request)
+
+
+async def test_who_has_a_key_that_holds_does_not_wait_for_who_fetches() -> None:
+    issuer, clock = Answering(), Clock()
+    issuer.may.set()
+    async with AsyncTokenVerifier(AUTH, BASE, transport=issuer, clock=clock) as mine:
+        token = signed(exp=NOW + 9999)
+        await mine.verify(token)
+        await issuer.asked.acquire()
+        issuer.may.clear()
+        clock.now += 1000
+        fetching = asyncio.ensure_future(mine.verify(token))
+        await issuer.asked.acquire()
+        claims = await asyncio.wait_for(mine.verify(token), PATIENCE_SECONDS)
+        assert (claims.user_id, fetching.done()) == (17, False)
+        issuer.may.set()
+        assert (await fetching).user_id == 17
+        assert issuer.asked.locked(), "nobody else fetched"
 
 
 async def test_rotated_keys_of_the_server_are_followed(api: Api) -> None:

@@ -1,6 +1,5 @@
-import { alone } from "./alone.js";
 import type { Claims } from "./claims.js";
-import { APIError, ConnectionFailed, InvalidToken, PorticoError } from "./errors.js";
+import { InvalidToken } from "./errors.js";
 import { keyId, publicKeys, verified } from "./jwt.js";
 import { decoded, errorOf, unexpected } from "./reading.js";
 import type { Requests } from "./retries.js";
@@ -12,17 +11,17 @@ const PAUSE_SECONDS = 10;
 /** The keys with which one issuer signs, fetched when they are needed and kept for a while.
  *
  * Keys are fetched again once they are a quarter of an hour old, so that a withdrawn one ends, and where a token names one that
- * is not known: a new one. Never twice within ten seconds, though, as anybody can name keys that do not exist. While the issuer
- * does not answer, known keys hold for an hour.
+ * is not known: a new one. Never within ten seconds of the last time, though, as anybody can name keys that do not exist. While
+ * the issuer does not answer, known keys hold for an hour: it is asked without repetitions then, and nobody else waits for that.
  */
 export class Keys {
   readonly #issuer: string;
   readonly #requests: Requests;
-  readonly #alone = alone();
   #keys = new Map<string, CryptoKey>();
   #fetchedAt = -Infinity;
-  #triedAt = -Infinity;
-  #failure: PorticoError | undefined;
+  /** From when on they may be fetched again: never while they are. */
+  #nextAt = -Infinity;
+  #last: Promise<void> | undefined;
 
   /** `issuer` is the authorization server's address. */
   constructor(issuer: string, requests: Requests) {
@@ -40,12 +39,14 @@ export class Keys {
   }
 
   async #key(kid: string): Promise<CryptoKey> {
-    if (!this.#knows(kid, FRESH_SECONDS)) {
+    const holds = this.#knows(kid, STALE_SECONDS);
+    const due = this.#requests.clock() >= this.#nextAt;
+    if (!this.#knows(kid, FRESH_SECONDS) && (due || !holds)) {
+      if (due) this.#last = this.#fetch(holds ? 0 : undefined);
       try {
-        await this.#alone(() => this.#fetched(kid));
+        await this.#last;
       } catch (error) {
-        const away = error instanceof APIError || error instanceof ConnectionFailed;
-        if (!away || !this.#knows(kid, STALE_SECONDS)) throw error;
+        if (!this.#knows(kid, STALE_SECONDS)) throw error;
       }
     }
     const key = this.#keys.get(kid);
@@ -57,29 +58,17 @@ export class Keys {
     return this.#keys.has(kid) && this.#requests.clock() - this.#fetchedAt <= seconds;
   }
 
-  /** Fetches the keys, unless somebody just did. */
-  async #fetched(kid: string): Promise<void> {
-    if (this.#knows(kid, FRESH_SECONDS)) return;
-    if (this.#requests.clock() - this.#triedAt < PAUSE_SECONDS) {
-      if (this.#failure) throw this.#failure;
-      return;
-    }
-    this.#triedAt = this.#requests.clock();
+  async #fetch(times: number | undefined): Promise<void> {
+    this.#nextAt = Infinity;
     try {
-      this.#keys = await this.#fetch();
-    } catch (failure) {
-      if (failure instanceof PorticoError) this.#failure = failure;
-      throw failure;
+      const answer = await this.#requests.send({ method: "GET", url: `${this.#issuer}/.well-known/jwks.json` }, times);
+      if (answer.status !== 200) throw errorOf(answer);
+      const { keys } = decoded<{ keys?: unknown } | null>(answer) ?? {};
+      if (!Array.isArray(keys)) throw unexpected(answer);
+      this.#keys = await publicKeys(keys);
+      this.#fetchedAt = this.#requests.clock();
+    } finally {
+      this.#nextAt = this.#requests.clock() + PAUSE_SECONDS;
     }
-    this.#failure = undefined;
-    this.#fetchedAt = this.#requests.clock();
-  }
-
-  async #fetch(): Promise<Map<string, CryptoKey>> {
-    const answer = await this.#requests.send({ method: "GET", url: `${this.#issuer}/.well-known/jwks.json` });
-    if (answer.status !== 200) throw errorOf(answer);
-    const { keys } = decoded<{ keys?: unknown } | null>(answer) ?? {};
-    if (!Array.isArray(keys)) throw unexpected(answer);
-    return publicKeys(keys);
   }
 }

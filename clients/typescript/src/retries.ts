@@ -55,14 +55,14 @@ export class Requests {
     }
   }
 
-  /** Sends a request until there is an answer that repeating does not mend.
+  /** Sends a request until there is an answer that repeating does not mend, or it was repeated so many times.
    *
    * Throws `ConnectionFailed` where none came. A repeated DELETE that finds nothing (404) has done its work at the first
    * attempt, and is answered as such (204).
    */
-  async send(request: Request): Promise<Answer> {
+  async send(request: Request, times = this.#times): Promise<Answer> {
     const guarded = isGuarded(request);
-    const delays = this.delays(this.#times);
+    const delays = this.delays(times);
     let perhapsDone = false;
     for (;;) {
       let wait = 0;

@@ -133,23 +133,25 @@ function tokenOf({ text, claims, header, key = "one", swap, unsigned, long }) {
 for (const { name, verifies, published: first = [{ kid: "one" }, { kid: "two" }] } of tokens.cases) {
   test(name, async () => {
     let keys = first;
-    let away = false;
+    let [away, takes, page] = [];
     let fetched = 0;
     const fetch = async (url) => {
       fetched += 1;
       assert.equal(String(url), `${tokens.issuer}/.well-known/jwks.json`);
+      options.clock.now += takes ?? 0;
       if (away) throw new TypeError("fetch failed", { cause: { code: "ECONNREFUSED" } });
+      if (page) return new Response(page);
       return Response.json({ keys: keys.map(published) });
     };
     const { waits, ...options } = still([], tokens.now);
     const verifier = new portico.TokenVerifier(tokens.issuer, tokens.audience, { fetch, ...options });
-    for (const { after = 0, away: gone = false, fetches = 0, published: news = keys, believed, error = "InvalidToken", ...token } of verifies) {
+    for (const facts of verifies) {
+      const { after = 0, fetches = 0, believed, error = "InvalidToken" } = facts;
       options.clock.now += after;
-      away = gone;
-      keys = news;
+      ({ away, takes, page, published: keys = keys } = facts);
       fetched = 0;
       const outcome = believed ? "done" : { error };
-      await keeps(verifier.verify(tokenOf(token)), outcome, ({ subject, userId }) => subject === "17" && userId === 17);
+      await keeps(verifier.verify(tokenOf(facts)), outcome, ({ subject, userId }) => subject === "17" && userId === 17);
       assert.equal(fetched, fetches);
     }
   });

@@ -1,17 +1,18 @@
 """The public keys of an issuer, fetched when they are needed and kept for a while.
 
 Keys are fetched again once they are a quarter of an hour old, so that a withdrawn one ends, and
-where a token names one that is not known: a new one. Never twice within ten seconds, though, as
-anybody can name keys that do not exist. While the issuer does not answer, known keys hold for an
-hour.
+where a token names one that is not known: a new one. Never within ten seconds of the last time,
+though, as anybody can name keys that do not exist. While the issuer does not answer, known keys
+hold for an hour: it is asked without repetitions then, and nobody else waits for that.
 """
 
 import copy
+import dataclasses
 import math
 from collections.abc import Callable
 
 from portico_client.claims import Claims
-from portico_client.errors import APIError, ConnectionFailed, InvalidToken, PorticoError
+from portico_client.errors import InvalidToken, PorticoError
 from portico_client.flow import Alone, Flow, Request, Response
 from portico_client.jwt import PublicKey, key_id, public_keys, verified
 from portico_client.reading import decode, error_of, unexpected
@@ -33,6 +34,7 @@ class Keys:
         self._clock = clock
         self._keys: dict[str, PublicKey] = {}
         self._fetched_at = self._tried_at = -math.inf
+        self._fetching = False
         self._failure: PorticoError | None = None
 
     def verify(self, token: str, audience: str) -> Flow[Claims]:
@@ -45,38 +47,44 @@ class Keys:
         return verified(token, key, issuer=self._issuer, audience=audience, now=self._clock())
 
     def _key(self, kid: str) -> Flow[PublicKey]:
-        if kid not in self._keys or self._age() > FRESH_SECONDS:
+        waits = not (self._fetching and self._knows(kid, STALE_SECONDS))
+        if waits and not self._knows(kid, FRESH_SECONDS):
             try:
                 yield Alone(self._fetched(kid))
-            except (APIError, ConnectionFailed):
-                if kid not in self._keys or self._age() > STALE_SECONDS:
+            except PorticoError:
+                if not self._knows(kid, STALE_SECONDS):
                     raise
-        if kid not in self._keys:
+        key = self._keys.get(kid)
+        if key is None:
             raise InvalidToken("it is signed with a key that the issuer does not have")
-        return self._keys[kid]
+        return key
 
-    def _age(self) -> float:
-        return self._clock() - self._fetched_at
+    def _knows(self, kid: str, seconds: float) -> bool:
+        return kid in self._keys and self._clock() - self._fetched_at <= seconds
 
     def _fetched(self, kid: str) -> Flow[None]:
         """Fetches the keys, unless somebody just did."""
-        if kid in self._keys and self._age() <= FRESH_SECONDS:
+        if self._knows(kid, FRESH_SECONDS):
             return
         if self._clock() - self._tried_at < PAUSE_SECONDS:
             if self._failure is not None:
                 raise copy.copy(self._failure)
             return
-        self._tried_at = self._clock()
+        holds = self._knows(kid, STALE_SECONDS)
+        self._fetching, self._failure = True, None
         try:
-            yield from self._fetch()
+            yield from self._fetch(
+                dataclasses.replace(self._retries, times=0) if holds else self._retries
+            )
         except PorticoError as failure:
             self._failure = failure
             raise
-        self._failure = None
+        finally:
+            self._fetching, self._tried_at = False, self._clock()
 
-    def _fetch(self) -> Flow[None]:
+    def _fetch(self, retries: Retries) -> Flow[None]:
         request = Request("GET", f"{self._issuer}/.well-known/jwks.json")
-        response: Response = yield from attempts(request, self._retries)
+        response: Response = yield from attempts(request, retries)
         if response.status != 200:
             raise error_of(response)
         try:
