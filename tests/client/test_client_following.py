@@ -4,11 +4,12 @@ import asyncio
 import secrets
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from client.conftest import ROOMY
 from oauth.authority import Authority
@@ -24,7 +25,7 @@ from portico_client import (
     SessionLogin,
     ValidationError,
 )
-from portico_client.streams import EventStream
+from portico_client.streams import AsyncEventStream, EventStream
 
 
 def lamp(client: Client) -> int:
@@ -98,6 +99,28 @@ async def test_tasks_follow_what_happens(async_client: AsyncClient) -> None:
     for stream in streams:
         await stream.close()
     assert await asyncio.wait_for(ending, PATIENCE_SECONDS) is None
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_closing_ends_a_stream_in_every_loop(
+    served: Authority, ca: str, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def follow(stream: AsyncEventStream) -> list[Event]:
+        return [event async for event in stream]
+
+    async def closed() -> list[Event]:
+        async with (
+            AsyncClient(served.installation.key, base_url=served.api, ca=ca) as client,
+            client.events.stream(type="sandbox.reset") as stream,
+        ):
+            following = asyncio.ensure_future(follow(stream))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(following), 0.2)
+            await stream.close()
+            return await asyncio.wait_for(following, 2)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(closed()) == []
 
 
 def test_restarts_and_kills_of_the_server_lose_no_event(tmp_path: Path) -> None:

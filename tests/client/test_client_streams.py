@@ -1,7 +1,9 @@
 """Streams of events: read as the standard has them, and gone on with, whatever breaks."""
 
+import asyncio
 import json
 import ssl
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.scripted import CASES, KEY, PLACE, Parts, Scripted, answer, refusal
+from operating import PATIENCE_SECONDS
 from portico_client import (
     AsyncClient,
     Client,
@@ -305,6 +308,84 @@ def test_a_closed_stream_has_no_more_events() -> None:
         unused.close()
         assert list(unused) == []
     assert len(stage.script.requests) == 1
+
+
+LONG = refusal(503, "SERVICE_UNAVAILABLE", retry_after="3600")
+EXPIRED = refusal(401, "AUTHENTICATION_REQUIRED")
+WAITING: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "for its first connection": ([LONG], {"api_key": KEY}),
+    "to repeat a later one": ([stream(told(1)), LONG], {"api_key": KEY}),
+    "to make a later one": ([stream(told(1)), LONG], {"api_key": KEY, "retries": 0}),
+    "to renew its token": (
+        [answer(200, TOKENS), stream(told(1)), EXPIRED, refusal(429, "ANY", retry_after="3600")],
+        {"auth": Login("ada@example.com", "p")},
+    ),
+}
+"""What comes of the requests, the last of which has a client wait for an hour."""
+waiting = pytest.mark.parametrize(("steps", "options"), WAITING.values(), ids=WAITING)
+
+
+class Last(Scripted):
+    """Tells when the last of its steps was taken."""
+
+    def __init__(self, *steps: Any) -> None:
+        super().__init__(*steps)
+        self._count = len(steps)
+        self.taken = threading.Event()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.BaseTransport`."""
+        answered = super().handle_request(request)
+        if len(self.requests) == self._count:
+            self.taken.set()
+        return answered
+
+
+@waiting
+def test_closing_ends_a_stream_that_waits(steps: list[Any], options: dict[str, Any]) -> None:
+    script = Last(*steps)
+    own: dict[str, Any] = {"random": lambda: 0, "patience": 3600, **options}
+    with Client(base_url=PLACE, transport=script, **own) as client:
+        events = client.events.stream(after=0)
+        thread = threading.Thread(target=list, args=(events,), daemon=True)
+        thread.start()
+        assert script.taken.wait(PATIENCE_SECONDS)
+        events.close()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+        assert list(events) == []
+
+
+@waiting
+async def test_closing_ends_an_asynchronous_stream_that_waits(
+    steps: list[Any], options: dict[str, Any]
+) -> None:
+    script = Last(*steps)
+    own: dict[str, Any] = {"random": lambda: 0, "patience": 3600, **options}
+    client = AsyncClient(base_url=PLACE, transport=script, **own)
+    events = client.events.stream(after=0)
+
+    async def follow() -> list[int]:
+        return [event.id async for event in events]
+
+    following = asyncio.ensure_future(follow())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await asyncio.to_thread(script.taken.wait)
+        await events.close()
+        assert await following == [1][: len(steps) - 1]
+        assert [one async for one in events] == []
+
+
+async def test_who_is_cancelled_while_a_stream_closes_is_cancelled() -> None:
+    script = Last(LONG)
+    client = AsyncClient(KEY, base_url=PLACE, transport=script, patience=3600)
+    events = client.events.stream(after=0)
+    following = asyncio.ensure_future(anext(events))
+    await asyncio.to_thread(script.taken.wait, PATIENCE_SECONDS)
+    following.cancel()
+    await events.close()
+    with pytest.raises(asyncio.CancelledError):
+        await following
 
 
 async def test_the_asynchronous_face_goes_on_likewise() -> None:

@@ -85,7 +85,7 @@ export class Requests {
       }
       const delay = delays.next().value;
       if (delay === undefined) return end();
-      await this.sleep(wait + delay);
+      await this.sleep(wait + delay, request.streamed);
     }
   }
 }
@@ -111,7 +111,7 @@ function pause(seconds: number, signal?: AbortSignal): Promise<void> {
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    const timer = setTimeout(done, seconds * 1000);
+    const timer = setTimeout(done, signal?.aborted ? 0 : seconds * 1000);
     signal?.addEventListener("abort", done);
   });
 }

@@ -111,3 +111,23 @@ test("closing ends it for whoever waits for its next event", async () => {
   assert.equal(requests.length, 1);
   assert.deepEqual(waits, []);
 });
+
+test("closing ends it for whoever waits for a server that is away", async () => {
+  const away = { status: 503, code: "SERVICE_UNAVAILABLE", headers: { "retry-after": "3600" } };
+  for (const retries of [3, 0]) {
+    for (const first of [[], [parts(message(1))]]) {
+      if (!retries && !first.length) continue; // thrown at once
+      let closed;
+      const last = () => {
+        closed = new Promise(setImmediate).then(() => stream.close());
+        return new Response(JSON.stringify({}), away);
+      };
+      const { fetch, left } = scripted(...first, last);
+      const options = { retries, patience: 3600, random: () => 0 };
+      const stream = new Client({ apiKey: KEY, baseUrl: PLACE, fetch, ...options }).events.stream({});
+      assert.deepEqual(await taken(stream, 2), first.map(() => 1));
+      await closed;
+      assert.deepEqual(left, []);
+    }
+  }
+});

@@ -22,6 +22,9 @@ from portico_client.flow import Flow, Part, Pause, Request, Response, Shut, Tell
 from portico_client.retries import MOST, Retries
 
 T = TypeVar("T")
+NEVER = threading.Event()
+"""Set by nobody."""
+
 Parts = TypeVar("Parts", Iterator[bytes], AsyncIterator[bytes])
 
 SILENCE_SECONDS = 45.0
@@ -71,12 +74,16 @@ class Body(Generic[Parts]):
     parts: Parts
 
     def wake(self) -> None:
-        """Has whoever waits for a part of it find the end."""
+        """Has the thread that waits for a part of it find the end."""
         stream = self.answer.extensions.get("network_stream")
         connection = stream and stream.get_extra_info("socket")
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+
+
+class Closed(Exception):
+    """Another thread has closed what this one waited for."""
 
 
 class Driver:
@@ -85,17 +92,18 @@ class Driver:
     def __init__(self, options: Options) -> None:
         self.clock = options.get("clock", time.time)
         self.retries = _retries(options)
-        self._sleep = options.get("sleep", time.sleep)
+        self._sleep = options.get("sleep")
         self._http = httpx.Client(transport=options.get("transport"), **_shared(options))
         self._lock = threading.Lock()
 
-    def run(self, flow: Flow[T]) -> T:
-        """What a flow returns; raises what it raises."""
+    def run(self, flow: Flow[T], closing: threading.Event = NEVER) -> T:
+        """What a flow returns; raises what it raises, and `Closed` where it pauses, so that no
+        answer is on its way, and `closing` is set meanwhile."""
         try:
             wanted = next(flow)
             while True:
                 try:
-                    result = self._do(wanted)
+                    result = self._do(wanted, closing)
                 except PorticoError as error:
                     wanted = flow.throw(error)
                 else:
@@ -108,7 +116,7 @@ class Driver:
         """Closes its connections."""
         self._http.close()
 
-    def _do(self, wanted: Wanted) -> Any:
+    def _do(self, wanted: Wanted, closing: threading.Event) -> Any:
         if isinstance(wanted, Request):
             return self._send(wanted)
         if isinstance(wanted, Part):
@@ -116,11 +124,19 @@ class Driver:
         if isinstance(wanted, Shut):
             return wanted.body.answer.close()
         if isinstance(wanted, Pause):
-            return self._sleep(wanted.seconds)
+            return self._pause(wanted.seconds, closing)
         if isinstance(wanted, Tell):
             return wanted.listener(wanted.value)
         with self._lock:
-            return self.run(wanted.flow)
+            return self.run(wanted.flow, closing)
+
+    def _pause(self, seconds: float, closing: threading.Event) -> None:
+        if self._sleep is None:
+            closing.wait(seconds)
+        else:
+            self._sleep(seconds)
+        if closing.is_set():
+            raise Closed
 
     def _send(self, request: Request) -> Response:
         try:

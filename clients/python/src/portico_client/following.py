@@ -102,8 +102,6 @@ class Following:
         asked = 0
         for delay in self._retries.endless_delays():
             yield Pause(asked + delay)
-            if self.closed:
-                return
             try:
                 return (yield from self._connect())
             except UntrustedCertificate:

@@ -3,11 +3,14 @@
 import asyncio
 import threading
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
-from portico_client.drivers import AsyncDriver, Driver
+from portico_client.drivers import AsyncDriver, Closed, Driver
+from portico_client.flow import Flow
 from portico_client.following import Following
 from portico_client.models import Event
+
+T = TypeVar("T")
 
 
 class EventStream:
@@ -21,12 +24,12 @@ class EventStream:
         self._driver = driver
         self._following = following
         self._lock = threading.Lock()
+        self._closing = threading.Event()
 
     def __enter__(self) -> Self:
         """Begins it. Raises `Gone` where events after `after` are no longer kept, any other
         `APIError` where the service refuses it, and `ConnectionFailed`."""
-        with self._lock:
-            self._driver.run(self._following.begin())
+        self._until_closed(self._following.begin())
         return self
 
     def __exit__(
@@ -42,8 +45,7 @@ class EventStream:
         return self
 
     def __next__(self) -> Event:
-        with self._lock:
-            event = self._driver.run(self._following.next())
+        event = self._until_closed(self._following.next())
         if event is None:
             raise StopIteration
         return event
@@ -51,6 +53,7 @@ class EventStream:
     def close(self) -> None:
         """Ends the stream, also for whoever waits for its next event."""
         self._following.closed = True
+        self._closing.set()
         if self._lock.acquire(blocking=False):
             try:
                 self._driver.run(self._following.next())
@@ -58,6 +61,13 @@ class EventStream:
                 self._lock.release()
         elif self._following.body is not None:
             self._following.body.wake()
+
+    def _until_closed(self, flow: Flow[T]) -> T | None:
+        with self._lock:
+            try:
+                return self._driver.run(flow, self._closing)
+            except Closed:
+                return None
 
 
 class AsyncEventStream:
@@ -71,12 +81,12 @@ class AsyncEventStream:
         self._driver = driver
         self._following = following
         self._lock = asyncio.Lock()
+        self._running: asyncio.Future[Any] | None = None
 
     async def __aenter__(self) -> Self:
         """Begins it. Raises `Gone` where events after `after` are no longer kept, any other
         `APIError` where the service refuses it, and `ConnectionFailed`."""
-        async with self._lock:
-            await self._driver.run(self._following.begin())
+        await self._until_closed(self._following.begin())
         return self
 
     async def __aexit__(
@@ -92,17 +102,27 @@ class AsyncEventStream:
         return self
 
     async def __anext__(self) -> Event:
-        async with self._lock:
-            event = await self._driver.run(self._following.next())
+        event = await self._until_closed(self._following.next())
         if event is None:
             raise StopAsyncIteration
         return event
 
     async def close(self) -> None:
         """Ends the stream, also for whoever waits for its next event."""
+        if self._running is not None and not self._following.closed:
+            self._running.cancel()
         self._following.closed = True
-        if not self._lock.locked():
-            async with self._lock:
-                await self._driver.run(self._following.next())
-        elif self._following.body is not None:
-            self._following.body.wake()
+        await self._until_closed(self._following.next())
+
+    async def _until_closed(self, flow: Flow[T]) -> T | None:
+        async with self._lock:
+            self._running = running = asyncio.ensure_future(self._driver.run(flow))
+            try:
+                return await running
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise  # whoever waits was cancelled, not this
+                return None
+            finally:
+                self._running = None
