@@ -1,7 +1,9 @@
 """The library's README does what it says, and its reference is current."""
 
+import json
 import re
 import runpy
+import socket
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from client.test_client_webhooks import BODY, signed
+from client.test_client_webhooks import BODY, PING, UNFINISHED, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
@@ -30,16 +32,21 @@ def browser(served: Authority) -> Iterator[Browser]:
 
 
 def receive(receiver: HTTPServer, secret: str) -> None:
-    """Has the receiver of webhooks take a delivery, and refuse another."""
-    with receiver:
+    """Has the receiver of webhooks take deliveries, refuse another, and wait for none."""
+    with receiver, socket.create_connection(("localhost", receiver.server_port)) as unfinished:
+        unfinished.sendall(UNFINISHED)
         serving = threading.Thread(target=receiver.serve_forever)
         serving.start()
         address = f"http://localhost:{receiver.server_port}/"
-        headers = signed(at=int(datetime.now(UTC).timestamp()), secrets=(secret,))
+        now, ping = int(datetime.now(UTC).timestamp()), json.dumps(PING).encode()
+        headers = signed(at=now, secrets=(secret,))
         try:
             assert httpx.post(address, content=BODY, headers=headers).status_code == 204
+            pinged = httpx.post(address, content=ping, headers=signed(ping, now, (secret,)))
+            assert pinged.status_code == 204
             assert httpx.post(address, content=b"{}", headers=headers).status_code == 400
         finally:
+            unfinished.close()
             receiver.shutdown()
             serving.join()
 
@@ -80,7 +87,7 @@ def test_readme_runs_from_top_to_bottom(
     assert "\npassword must " in said
     assert f"{browser.person.id} frozenset" in said
     assert f"{browser.person.id} editor\n" in said
-    assert "\n17 product.updated Désk lamp\n" in said
+    assert "\n17 product.updated {'id': 3, 'name': 'Désk lamp'," in said
     assert names["store"]["api_key"] == names["rotated"].key
     for name in ("client", "app", "verifier"):
         names[name].close()

@@ -1,6 +1,8 @@
 """Webhooks, and their deliveries: what the published library and the server sign is verified."""
 
+import contextlib
 import json
+import socket
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
 from client.scripted import CASES, KEY, PLACE, Scripted, answer
+from operating import PATIENCE_SECONDS
 from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
 from portico_client import (
     AsyncClient,
@@ -40,6 +43,7 @@ EVENT = {
     "previous": {"price": 24.5},
 }
 BODY = json.dumps(EVENT).encode()
+UNFINISHED = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nabc"
 
 
 def clock() -> float:
@@ -50,6 +54,21 @@ def clock() -> float:
 def signed(body: bytes = BODY, at: int = NOW, secrets: tuple[str, ...] = (SECRET,)) -> Any:
     """The headers with which the server sends a body."""
     return signed_headers(secrets, "evt_17", at, body)
+
+
+PING = {"id": 18, "type": "ping", "timestamp": EVENT["timestamp"], "data": {"webhook_id": 1}}
+"""What `webhooks.test` has the server send."""
+
+
+def left_unfinished(port: int) -> None:
+    """Sends a receiver the beginning of a delivery that nobody has signed, and waits for what it
+    makes of the end."""
+    with socket.create_connection(("localhost", port), PATIENCE_SECONDS) as sender:
+        sender.sendall(UNFINISHED)
+        sender.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            while sender.recv(4096):
+                pass
 
 
 def refused(headers: Any, body: bytes = BODY, **options: Any) -> str:

@@ -18,8 +18,9 @@ const server = createServer(async (request, response) => {
     seen.add(event.id);
     response.writeHead(204).end();
   } catch (error) {
-    if (!(error instanceof InvalidDelivery)) throw error;
-    response.writeHead(400).end(error.message);
+    const refused = error instanceof InvalidDelivery;
+    if (!refused) console.error(error); // such as one that was broken off: it comes again
+    response.writeHead(refused ? 400 : 500).end(refused ? error.message : "");
   }
 });
 const port = Number(process.argv[2] ?? 8002);
