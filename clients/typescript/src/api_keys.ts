@@ -33,8 +33,8 @@ export class ApiKeys {
   }
 
   /** Ends a key, from its next request on and for good. */
-  async revoke(id: number): Promise<void> {
-    await this.#calls.make("DELETE", at(PATH, id));
+  revoke(id: number): Promise<void> {
+    return this.#calls.done("DELETE", at(PATH, id));
   }
 
   /** Replaces the key: the new one is in the answer's `key`, the old one works for 24 hours more. With `switch`, this client

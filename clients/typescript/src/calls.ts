@@ -1,6 +1,6 @@
 import { JSON_BODY, type Access } from "./access.js";
 import { SecretLost } from "./errors.js";
-import { dataOf } from "./reading.js";
+import { dataOf, unexpected } from "./reading.js";
 import type { Answer } from "./transport.js";
 
 /** What a request carries. */
@@ -46,6 +46,12 @@ export class Calls {
     const data = dataOf<T>(answer);
     if (answer.headers.get("idempotent-replayed") === "true") throw new SecretLost(lost(data));
     return data;
+  }
+
+  /** A call whose answer says no more than that it is or will be done. */
+  async done(method: string, path: string, given?: Given): Promise<void> {
+    const answer = await this.make(method, path, given);
+    if (answer.status !== 204 && answer.status !== 202) throw unexpected(answer); // such as a page of a proxy
   }
 }
 

@@ -44,8 +44,8 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made, 
   }
 
   /** Deletes one; `ifMatch` as in `update`. */
-  async delete(id: number, { ifMatch }: Changing = {}): Promise<void> {
-    await this.calls.make("DELETE", at(this.path, id), { ifMatch });
+  delete(id: number, { ifMatch }: Changing = {}): Promise<void> {
+    return this.calls.done("DELETE", at(this.path, id), { ifMatch });
   }
 }
 

@@ -35,8 +35,8 @@ export class Webhooks {
   }
 
   /** Deletes a webhook: it is told of nothing any more. */
-  async delete(id: number): Promise<void> {
-    await this.#calls.make("DELETE", at(PATH, id));
+  delete(id: number): Promise<void> {
+    return this.#calls.done("DELETE", at(PATH, id));
   }
 
   /** Gives a webhook another secret; for 24 hours the one before signs too. Throws `SecretLost` where the answer was lost. */
@@ -45,8 +45,8 @@ export class Webhooks {
   }
 
   /** Sends a webhook an event of type `ping`, once. Throws `Conflict` where it is disabled. */
-  async test(id: number): Promise<void> {
-    await this.#calls.make("POST", `${at(PATH, id)}/test`);
+  test(id: number): Promise<void> {
+    return this.#calls.done("POST", `${at(PATH, id)}/test`);
   }
 
   /** What a webhook was and is to be sent, the newest first. */
@@ -56,8 +56,8 @@ export class Webhooks {
 
   /** Sends the event of a delivery once more, as a new one. Throws `Gone` where it is no longer kept, `Conflict` where the
    * webhook is disabled. */
-  async redeliver(id: number, deliveryId: number): Promise<void> {
-    await this.#calls.make("POST", `${at(`${at(PATH, id)}/deliveries`, deliveryId)}/redeliver`);
+  redeliver(id: number, deliveryId: number): Promise<void> {
+    return this.#calls.done("POST", `${at(`${at(PATH, id)}/deliveries`, deliveryId)}/redeliver`);
   }
 }
 

@@ -178,6 +178,8 @@ def _condition(if_match: str | None) -> dict[str, str]:
     return {} if if_match is None else {"if-match": if_match}
 
 
-def nothing(_response: Response) -> None:
-    """Reads a success that says no more."""
-    return
+def nothing(response: Response) -> None:
+    """Reads a success that says no more. Raises `UnexpectedAnswer` for another, such as a page that
+    a proxy gives in the service's place."""
+    if response.status not in (202, 204):
+        raise unexpected(response)
