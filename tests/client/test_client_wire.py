@@ -65,6 +65,27 @@ def test_what_is_no_id_is_not_sent(wrong: Any) -> None:
         PRODUCTS.get(wrong)
 
 
+@pytest.mark.parametrize("wrong", ["", "a\n", "a\nb", " a ", "ключ", "a\0"])
+def test_what_no_header_can_hold_is_not_sent(wrong: str) -> None:
+    script = Scripted()
+    with Client(KEY, base_url=PLACE, transport=script) as client:
+        with pytest.raises(ValueError, match="idempotency_key"):
+            client.products.create(name="Lamp", category="light", price=1, idempotency_key=wrong)
+        with pytest.raises(ValueError, match="if_match"):
+            client.products.update(1, price=2, if_match=wrong)
+    assert script.requests == []
+
+
+def test_what_no_address_can_hold_is_not_sent() -> None:
+    script = Scripted()
+    with (
+        Client(KEY, base_url=PLACE, transport=script) as client,
+        pytest.raises(ValueError, match="too long"),
+    ):
+        client.products.list(search="lamp " * 14_000).page(1)
+    assert script.requests == []
+
+
 @CASES
 @given(json_values)
 def test_a_body_is_the_same_value_once_it_is_read(value: Any) -> None:

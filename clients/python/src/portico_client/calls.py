@@ -171,11 +171,19 @@ def is_replayed(response: Response) -> bool:
 
 def key_header(idempotency_key: str | None) -> dict[str, str]:
     """The header by which the service tells a repeated request; a new key unless one is given."""
-    return {"idempotency-key": idempotency_key or str(uuid.uuid4())}
+    if idempotency_key is None:
+        return {"idempotency-key": str(uuid.uuid4())}
+    return {"idempotency-key": _sendable("idempotency_key", idempotency_key)}
 
 
 def _condition(if_match: str | None) -> dict[str, str]:
-    return {} if if_match is None else {"if-match": if_match}
+    return {} if if_match is None else {"if-match": _sendable("if_match", if_match)}
+
+
+def _sendable(name: str, value: str) -> str:
+    if not value.isascii() or not value.isprintable() or not value or value != value.strip():
+        raise ValueError(f"{name} must be ASCII characters, without spaces around them")
+    return value
 
 
 def nothing(response: Response) -> None:

@@ -251,9 +251,12 @@ def _shared(options: _Options) -> dict[str, Any]:
 
 
 def _built(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
-    built = http.build_request(
-        request.method, request.url, headers=request.headers, content=request.content
-    )
+    try:
+        built = http.build_request(
+            request.method, request.url, headers=request.headers, content=request.content
+        )
+    except httpx.InvalidURL as error:
+        raise ValueError(str(error)) from error  # "URL too long"
     if request.streamed:
         built.extensions["timeout"]["read"] = SILENCE_SECONDS
     return built
