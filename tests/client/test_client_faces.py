@@ -94,6 +94,9 @@ sys.modules["joserfc"] = None
 import portico_client
 app = portico_client.OAuthApp("id", redirect_uri="https://shop.example/cb")
 assert app.begin("read:products").url
+everything = {}
+exec("from portico_client import *", everything)
+assert everything["OAuthApp"] and "TokenVerifier" not in everything
 for use in (lambda: app.begin("openid"), lambda: portico_client.TokenVerifier):
     try:
         use()

@@ -7,6 +7,7 @@ with Client() as client:  # the key is in PORTICO_API_KEY
         print(product.name, product.price)
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from portico_client.apps import AsyncOAuthApp, OAuthApp
@@ -158,6 +159,8 @@ __all__ = [
     "WebhookWithSecret",
     "verify_webhook",
 ]
+if not TYPE_CHECKING and find_spec("joserfc") is None:
+    __all__ = [name for name in __all__ if not name.endswith("TokenVerifier")]
 
 
 def __getattr__(name: str) -> Any:
