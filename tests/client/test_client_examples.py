@@ -2,13 +2,17 @@
 
 import os
 import re
+import runpy
 import secrets
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -20,7 +24,7 @@ from documents import ROOT
 from oauth.authority import Authority
 from oauth.visiting import Browser
 from operating import PATIENCE_SECONDS, free_port, until
-from portico_client import Client, Delivery
+from portico_client import Client, Delivery, OAuthTokens
 
 EXAMPLES = ROOT / "clients/python/examples"
 
@@ -142,6 +146,44 @@ def test_a_web_application_signs_users_in(
         began = visitor.get(link[1])
         refused = visitor.get(browser.decide(began.headers["location"], "deny"))
         assert refused.status_code == 403
+
+
+def test_a_web_application_renews_tokens_once_and_forgets_who_was_signed_out(
+    served: Authority, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered = served.register("http://127.0.0.1/callback", scope="read:products read:users")
+    own = {"CLIENT_ID": registered.client_id, "CLIENT_SECRET": registered.client_secret}
+    for name, value in {**environment(served), **own}.items():
+        monkeypatch.setenv(name, value)
+    port = free_port()
+    monkeypatch.setattr(sys, "argv", ["web_login.py", str(port)])
+    example = runpy.run_path(str(EXAMPLES / "web_login.py"))
+    app, clients = example["app"], example["clients"]
+    begun = app.begin("openid read:products read:users")
+    tokens = app.complete(browser.decide(begun.url), begun)
+    clients["hers"] = Client(
+        auth=replace(tokens, expires_at=datetime.now(UTC), on_change=lambda new: kept.append(new))
+    )
+    kept: list[OAuthTokens] = []
+
+    def visit(_: int) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{port}/", cookies={"demo": "hers"}, timeout=30)
+
+    with (
+        ThreadingHTTPServer(("127.0.0.1", port), example["Pages"]) as server,
+        ThreadPoolExecutor(5) as pool,
+    ):
+        pool.submit(server.serve_forever)
+        try:
+            for page in pool.map(visit, range(4)):
+                assert page.text.startswith("Hello Grace Hopper, there are ")
+            (renewed,) = kept
+            app.revoke(renewed)
+            for page in pool.map(visit, range(4)):
+                assert "href='/login'" in page.text
+            assert clients == {}
+        finally:
+            server.shutdown()
 
 
 def test_a_service_lets_in_who_brings_a_token(served: Authority, tmp_path: Path) -> None:

@@ -16,33 +16,29 @@ from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from portico_client import (
+    APIError,
     Authorization,
     CallbackRejected,
     Client,
     OAuthApp,
     OAuthError,
-    OAuthTokens,
+    PorticoError,
 )
 
 PORT = int(sys.argv[1])
 COOKIE = "demo"
+SIGN_IN = "<a href='/login'>Sign in with Portico</a>"
+SILENCE = "Portico does not answer just now. Try again later."
 
 begun: dict[str, Authorization] = {}  # by cookie, while the browser is away
-users: dict[str, int] = {}  # who is signed in, by cookie
-tokens: dict[int, OAuthTokens] = {}  # by user
-
-
-def store(new: OAuthTokens) -> None:
-    """Keeps a user's tokens: the first, and each time that they were renewed."""
-    assert new.identity is not None  # the scope openid was asked for
-    tokens[new.identity.user_id] = new
-
+clients: dict[str, Client] = {}
+"""Who is signed in, by cookie. A refresh token is good for one use, so all requests of a browser
+share the client that has it, which renews the tokens once for all."""
 
 app = OAuthApp(
     os.environ["CLIENT_ID"],
     os.environ.get("CLIENT_SECRET"),
     redirect_uri=f"http://127.0.0.1:{PORT}/callback",
-    on_change=store,
 )
 
 
@@ -58,10 +54,10 @@ class Pages(BaseHTTPRequestHandler):
             self.begin()
         elif page == "/callback":
             self.complete(browser)
-        elif browser in users:
-            self.welcome(tokens[users[browser]])
+        elif client := clients.get(browser):
+            self.welcome(client, browser)
         else:
-            self.show("<a href='/login'>Sign in with Portico</a>")
+            self.show(SIGN_IN)
 
     def begin(self) -> None:
         """Sends the browser to Portico."""
@@ -72,24 +68,31 @@ class Pages(BaseHTTPRequestHandler):
     def complete(self, browser: str) -> None:
         """Signs the user in whose browser comes back from Portico."""
         try:
-            new = app.complete(self.path, begun.pop(browser))
+            tokens = app.complete(self.path, begun.pop(browser))
         except (KeyError, CallbackRejected):
             self.show("This did not begin here. <a href='/login'>Try again</a>", 400)
         except OAuthError as refused:
             self.show(f"You are not signed in: {escape(refused.message)}", 403)
+        except PorticoError:
+            self.show(SILENCE, 503)
         else:
-            store(new)
             signed_in = secrets.token_urlsafe()  # a new cookie, which nobody can have set before
-            assert new.identity is not None  # the scope openid was asked for
-            users[signed_in] = new.identity.user_id
+            clients[signed_in] = Client(auth=tokens)
             self.redirect("/", signed_in)
 
-    def welcome(self, mine: OAuthTokens) -> None:
+    def welcome(self, client: Client, browser: str) -> None:
         """What only who is signed in sees."""
-        with Client(auth=mine) as client:
+        try:
             name = client.me().name
             total = client.products.list().page(1).pagination.total_items
-        self.show(f"Hello {escape(name)}, there are {total} products.")
+        except PorticoError as failure:
+            if isinstance(failure, APIError) and failure.status in (400, 401):
+                clients.pop(browser, None)  # the tokens have ended
+                self.show(SIGN_IN)
+            else:
+                self.show(SILENCE, 503)
+        else:
+            self.show(f"Hello {escape(name)}, there are {total} products.")
 
     def show(self, html: str, status: int = 200) -> None:
         """Answers with a page."""
