@@ -103,9 +103,10 @@ def test_a_closed_standard_input_is_an_empty_one(tmp_path: Path) -> None:
 
 def test_every_system_is_told_and_nothing_is_done_unasked(tmp_path: Path) -> None:
     installation = Installation(tmp_path)
+    missing = f"{installation.data / 'tls' / 'ca.pem'} is not there yet"
     assert installation.refused("trust") == (
         1,
-        f"{installation.data / 'tls' / 'ca.pem'} is not there yet: `portico init` makes it.",
+        f"{missing}: portico init or portico serve makes it.",
     )
     authority = ensure(installation.data / "tls", ["localhost"], NOON).ca_certificate
     told = installation.told("trust")

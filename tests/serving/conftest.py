@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from operating import Installation, copy_of
+from servers import PostgresServer
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +19,12 @@ def first_installation(tmp_path_factory: pytest.TempPathFactory) -> Installation
 def installation(first_installation: Installation, tmp_path: Path) -> Installation:
     """A prepared installation on SQLite, whose first admin's keys are known."""
     return copy_of(first_installation, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty(request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path) -> Installation:
+    """An installation that nothing has prepared, on each engine."""
+    installation = Installation(tmp_path)
+    if request.param == "sqlite":
+        return installation
+    return installation.having(database_url=postgres.fresh_database())

@@ -4,19 +4,8 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from operating import COMMAND, Installation, in_database, until
 from servers import PostgresServer
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def empty(request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path) -> Installation:
-    """An installation that nothing has prepared, on each engine."""
-    installation = Installation(tmp_path)
-    if request.param == "sqlite":
-        return installation
-    return installation.having(database_url=postgres.fresh_database())
 
 
 def test_several_at_once_apply_each_migration_once(empty: Installation) -> None:

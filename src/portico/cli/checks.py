@@ -41,6 +41,7 @@ READINESS_BYTES = 4096
 """More than `/readyz` answers."""
 
 ANOTHER_PORT = "stop it, or choose another port"
+_UNPREPARED = "run portico init or portico serve, or restore a backup"
 
 NO_COUNTS = {
     "read_only": "name the primary, by Sentinels where that changes, and see to its replicas",
@@ -143,7 +144,7 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
         check = f"{environment} database"
         file = None if settings.database_url else database_file(settings, environment)
         if file is not None and not file.exists():
-            yield wrong(check, f"there is no {file}", "run portico init, or restore a backup")
+            yield wrong(check, f"there is no {file}", _UNPREPARED)
             continue
         db = database(settings, environment)
         try:
@@ -173,7 +174,7 @@ async def _database(
         yield wrong(check, str(error).rstrip("."), "start the Portico that wrote it")
         return
     if len(due) == len(shipped(db.engine)):
-        yield wrong(check, f"{engine} is empty", "run portico init, or restore a backup")
+        yield wrong(check, f"{engine} is empty", _UNPREPARED)
         return
     if due:
         names = ", ".join(f"{one.number:04d} {one.name}" for one in due)

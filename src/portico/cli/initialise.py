@@ -13,34 +13,48 @@ from urllib.parse import urlsplit
 from portico.app import Portico, system_clock
 from portico.certificates import NAMES, Certificates, ensure
 from portico.cli.output import CommandError, answer
-from portico.domain import users as rules
 from portico.domain.api_keys import KeyType
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import BrokenRule, Duplicate
+from portico.domain.errors import Duplicate
+from portico.engines import LIVE, database, database_file
 from portico.services.accounts import give_key, random_password
 from portico.services.users import create_user
 from portico.settings import Settings
+from portico.storage.migrate import pending, shipped
+from portico.storage.users import Users
 
 DEFAULT_EMAIL = "admin@example.com"
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
     """Prepares a data directory that is not prepared yet, and prints what was made."""
-    facts = asyncio.run(prepare(settings, chosen.admin_email))
+    facts = asyncio.run(_prepare_first(settings, chosen.admin_email or DEFAULT_EMAIL))
     if facts is None:
-        raise CommandError("This data directory is prepared already; nothing was changed.")
+        place = "database" if settings.database_url else "data directory"
+        raise CommandError(f"This {place} is prepared already; nothing was changed.")
     answer(facts, welcome(facts, settings), as_json=chosen.json)
 
 
+async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | None:
+    """`prepare`, but where there is an admin, of whichever release, nothing is made, migrated or
+    renewed."""
+    if settings.database_url or database_file(settings, LIVE).exists():
+        db = database(settings, LIVE)
+        await db.open()
+        try:
+            is_empty = len(await pending(db)) == len(shipped(db.engine))
+            if not is_empty and await Users(db).has_admin():
+                return None
+        finally:
+            await db.close()
+    return await prepare(settings, email)
+
+
 async def prepare(
-    settings: Settings, email: str | None = None, *, migrates: bool = True
+    settings: Settings, email: str = DEFAULT_EMAIL, *, migrates: bool = True
 ) -> dict[str, Any] | None:
     """Makes what is missing and returns it with its secrets, or None where an admin exists. Unless
     it `migrates`, databases that wait for that are left as they are."""
-    try:
-        email = rules.email(email or DEFAULT_EMAIL)
-    except BrokenRule as error:
-        raise CommandError(f"--admin-email {error}", 2) from error
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(settings):
         authority = _authority(settings)

@@ -34,7 +34,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
     if authority is None:
         raise CommandError("The local authority is not used: the certificate is the operator's.")
     if not authority.exists():
-        raise CommandError(f"{authority} is not there yet: `portico init` makes it.")
+        raise CommandError(f"{authority} is not there yet: portico init or portico serve makes it.")
     known = list(stores(authority, _home(), shutil.which))
     if chosen.install:
         known = [store for store in known if store.here]

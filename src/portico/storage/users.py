@@ -49,6 +49,7 @@ _ADMIN = "role = 'admin' AND suspended_at IS NULL"
 _COUNT_ADMINS = f"SELECT count(*) FROM users WHERE {_ADMIN} AND id <> :id"
 _ADMINS = f"SELECT {USERS.columns} FROM users WHERE {_ADMIN} ORDER BY id"
 _FIRST_ADMIN = f"{_ADMINS} LIMIT 1"
+_ANY_ADMIN = "SELECT 1 FROM users WHERE role = 'admin' LIMIT 1"
 # Reads every name and e-mail: for people who look for somebody, not for programs.
 _SEARCH = f"""
 SELECT count(*) OVER () AS total, {USERS.columns} FROM users
@@ -88,6 +89,10 @@ class Users:
     async def first_admin(self) -> User | None:
         """The oldest admin who is not suspended."""
         return await self._one(_FIRST_ADMIN, NOTHING, None)
+
+    async def has_admin(self) -> bool:
+        """Whether there is an admin, in a database that any release has made."""
+        return await self._db.one(_ANY_ADMIN) is not None
 
     async def mirrors(self) -> list[User]:
         """Every sandbox mirror of a live account."""

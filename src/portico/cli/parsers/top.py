@@ -6,7 +6,7 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
-from portico.cli.arguments import Commands
+from portico.cli.arguments import Commands, ruled
 from portico.cli.parsers import (
     audit,
     backup,
@@ -43,7 +43,12 @@ def parser() -> ArgumentParser:
     init = commands.verb(
         "init", "portico.cli.initialise:run", "prepare the data directory and the first admin"
     )
-    init.add_argument("--admin-email", metavar="E", help="e-mail of the first admin")
+    init.add_argument(
+        "--admin-email",
+        metavar="E",
+        type=ruled("portico.domain.users:email"),
+        help="e-mail of the first admin",
+    )
 
     serving = commands.verb("serve", "portico.cli.serve:run", "serve the API", json=False)
     serving.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
