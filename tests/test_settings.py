@@ -119,6 +119,12 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) ->
     assert "did you mean" not in refusal(tmp_path, zzzz="1")
 
 
+def test_what_the_clients_read_beside_a_server_is_no_setting_of_it(tmp_path: Path) -> None:
+    theirs = {"PORTICO_API_KEY": "sk_live_1", "PORTICO_CA": "portico-data/tls/ca.pem"}
+    assert load({}, theirs, tmp_path) == load({}, {}, tmp_path)
+    assert "did you mean PORTICO_API_KEY?" in refusal(tmp_path, api_kye="sk_live_1")
+
+
 def test_an_unknown_key_is_refused_at_every_level(tmp_path: Path) -> None:
     assert "did you mean base_url?" in refused_file(tmp_path, 'bse_url = "https://a.test/v1"')
     assert "'server'" in refused_file(tmp_path, "[server]\nport = 1")

@@ -13,7 +13,7 @@ from portico.cli.parsers.top import parser
 from portico.domain.limits import DEFAULT_PLANS
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.http.problems import STATUS
-from portico.settings import CONFIG_VARIABLE, SETTINGS, load, markdown_table
+from portico.settings import CLIENTS_VARIABLES, CONFIG_VARIABLE, SETTINGS, load, markdown_table
 
 OPERATIONS = document("docs/operations.md")
 API = document("docs/api.md")
@@ -76,7 +76,7 @@ def variables(text: str) -> set[str]:
 
 
 def test_every_variable_that_is_named_exists() -> None:
-    known = {CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS)}
+    known = {CONFIG_VARIABLE, *CLIENTS_VARIABLES, *(setting.variable for setting in SETTINGS)}
     texts = {doc.name: doc.text for doc in DOCUMENTS}
     texts |= {
         str(path.relative_to(ROOT)): path.read_text("utf-8")

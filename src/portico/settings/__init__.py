@@ -2,6 +2,14 @@
 
 from portico.settings.composed import SETTINGS, Settings, markdown_table
 from portico.settings.declaring import SettingError
-from portico.settings.reading import CONFIG_VARIABLE, load
+from portico.settings.reading import CLIENTS_VARIABLES, CONFIG_VARIABLE, load
 
-__all__ = ["CONFIG_VARIABLE", "SETTINGS", "SettingError", "Settings", "load", "markdown_table"]
+__all__ = [
+    "CLIENTS_VARIABLES",
+    "CONFIG_VARIABLE",
+    "SETTINGS",
+    "SettingError",
+    "Settings",
+    "load",
+    "markdown_table",
+]

@@ -17,6 +17,8 @@ from portico.settings.providers import providers
 from portico.settings.values import plans, redacted, suggestion
 
 CONFIG_VARIABLE = "PORTICO_CONFIG"
+CLIENTS_VARIABLES = ("PORTICO_API_KEY", "PORTICO_CA")
+"""Those of the clients, which stand in the same shell and mean nothing here."""
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
@@ -83,7 +85,7 @@ def _from_file(document: Mapping[str, object], file: Path) -> Iterator[_Given]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
-    known = {*_BY_VARIABLE, CONFIG_VARIABLE}
+    known = {*_BY_VARIABLE, CONFIG_VARIABLE, *CLIENTS_VARIABLES}
     for variable in sorted(environ):
         if not variable.startswith("PORTICO_") or variable in known:
             continue
