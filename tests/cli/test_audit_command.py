@@ -108,7 +108,7 @@ def test_json_is_one_value_and_holds_no_key(installation: Installation) -> None:
 def test_wrong_numbers_are_misuse(installation: Installation, words: list[str]) -> None:
     done = installation.run("audit", *words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "must be a number above 0" in done.stderr
+    assert "must be a number from " in done.stderr
 
 
 def test_an_account_that_is_not_there_is_told(installation: Installation) -> None:

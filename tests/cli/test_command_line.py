@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from beside import Running
 from operating import COMMAND, Installation
 
 COMMANDS = [
@@ -127,6 +128,56 @@ def test_without_a_prepared_directory_nothing_is_made(tmp_path: Path, words: lis
     assert str(installation.data) in line
     assert "portico init" in line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "events list --limit {}",
+        "events list --after {}",
+        "events listen --after {}",
+        "audit --limit {}",
+        "audit --before {}",
+        "keys revoke {}",
+        "sessions revoke session-{}",
+        "webhooks deliveries {}",
+        "webhooks deliveries 1 --limit {}",
+        "webhooks redeliver 1 {}",
+    ],
+)
+def test_a_number_that_no_database_holds_is_misuse(tmp_path: Path, words: str) -> None:
+    done = Installation(tmp_path).run(*words.format(2**63).split())
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert ": must be " in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", ["events list", "audit", "webhooks deliveries 1"])
+def test_a_limit_is_as_far_as_anybody_reads(tmp_path: Path, words: str) -> None:
+    done = Installation(tmp_path).run(*words.split(), "--limit", str(10**9 + 1))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(": must be a number from 1 to 1000000000\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("events list --limit 1000000000 --after {}", 0),
+        ("audit --limit 1000000000 --before {}", 0),
+        ("keys revoke {}", 1),
+        ("sessions revoke session-{}", 1),
+        ("sessions revoke login-{}", 1),
+        ("webhooks deliveries {} --limit 1000000000", 1),
+        ("webhooks redeliver {0} {0}", 1),
+        ("webhooks delete {}", 1),
+    ],
+)
+def test_the_farthest_numbers_are_looked_for(on_each: Running, words: str, code: int) -> None:
+    done = on_each.installation.run(*words.format(2**63 - 1).split())
+
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])

@@ -106,7 +106,7 @@ def test_where_nothing_has_happened_it_says_so(installation: Installation) -> No
         ("--after", "-1", "must be the id of an event, or 0"),
         ("--after", "9" * 20, "must be the id of an event, or 0"),
         ("--type", "product.painted", "must be some of user.created"),
-        ("--limit", "0", "must be a number above 0"),
+        ("--limit", "0", "must be a number from 1 to 1000000000"),
     ],
 )
 def test_wrong_words_are_misuse(

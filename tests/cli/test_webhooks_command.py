@@ -99,6 +99,12 @@ def test_a_webhook_of_the_sandbox_is_unknown_to_live(running: Running) -> None:
     assert running.installation.told("webhooks", "delete", str(told["id"]), "--sandbox")
 
 
+def test_the_deliveries_of_a_webhook_may_be_asked_for_up_to_the_bound(on_each: Running) -> None:
+    told = make(on_each.installation)
+    words = ("webhooks", "deliveries", str(told["id"]), "--limit", "1000000000")
+    assert on_each.installation.told(*words) == []
+
+
 def test_all_that_is_done_to_a_webhook_holds_and_is_noted(on_each: Running) -> None:
     told = make(on_each.installation)
     number = str(told["id"])

@@ -10,6 +10,8 @@ from portico.domain.networks import ANYWHERE
 from portico.domain.text import text_fault
 
 SESSION, LOGIN = "session", "login"
+MAX_LIMIT = 1_000_000_000
+"""The longest list that may be asked for: databases can count one more."""
 
 
 def kept(rule: Callable[[str], Any], text: str) -> Any:
@@ -22,9 +24,13 @@ def kept(rule: Callable[[str], Any], text: str) -> Any:
         raise ArgumentTypeError(str(error)) from None
 
 
-def number(text: str) -> int:
-    """A whole number above 0."""
-    return _number(text, "must be a number above 0")
+def limit(text: str) -> int:
+    """How many entries of a list are shown at most."""
+    message = f"must be a number from 1 to {MAX_LIMIT}"
+    number = _number(text, message)
+    if number > MAX_LIMIT:
+        raise ArgumentTypeError(message)
+    return number
 
 
 def key_id(text: str) -> int:

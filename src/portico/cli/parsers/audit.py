@@ -17,7 +17,7 @@ def add_to(commands: Commands) -> None:
     audit.add_argument(
         "--limit",
         metavar="N",
-        type=read_by("portico.cli.values:number"),
+        type=read_by("portico.cli.values:limit"),
         default=DEFAULT_LIMIT,
         help="how many entries (default %(default)s)",
     )
@@ -31,7 +31,7 @@ def add_to(commands: Commands) -> None:
     audit.add_argument(
         "--before",
         metavar="ID",
-        type=read_by("portico.cli.values:number"),
+        type=read_by("portico.cli.values:row_id"),
         help="only entries older than this one",
     )
     take_sandbox(audit)

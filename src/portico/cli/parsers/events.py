@@ -30,7 +30,7 @@ def add_to(commands: Commands) -> None:
     listing.add_argument(
         "--limit",
         metavar="N",
-        type=read_by("portico.cli.values:number"),
+        type=read_by("portico.cli.values:limit"),
         default=DEFAULT_LIMIT,
         help="how many events (default %(default)s)",
     )

@@ -64,7 +64,7 @@ def _add_deliveries(webhooks: Commands) -> None:
     deliveries.add_argument(
         "--limit",
         metavar="N",
-        type=read_by("portico.cli.values:number"),
+        type=read_by("portico.cli.values:limit"),
         default=DEFAULT_LIMIT,
         help="how many deliveries (default %(default)s)",
     )
