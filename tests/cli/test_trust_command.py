@@ -1,5 +1,6 @@
 """How a machine comes to trust the local authority."""
 
+import json
 import os
 import re
 import shlex
@@ -78,6 +79,45 @@ def test_who_has_no_home_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)  # of whom the system has no entry
     with pytest.raises(CommandError, match="set HOME"):
         run(settings_for(tmp_path, {}), Namespace(install=False, json=False))
+
+
+def test_what_was_installed_is_one_json_value_whatever_its_commands_print(tmp_path: Path) -> None:
+    installation = replace(Installation(tmp_path), path=tmp_path / "bin")
+    authority = ensure(installation.data / "tls", ["localhost"], NOON).ca_certificate
+    (tmp_path / "bin").mkdir()
+    for program in ("sudo", "install", "update-ca-certificates"):
+        file = tmp_path / "bin" / program
+        file.write_text(f"#!/bin/sh\necho {program} runs\n")
+        file.chmod(0o755)
+
+    done = subprocess.run(
+        [*COMMAND, "trust", "--install", "--json"],
+        env=installation.environment | {"HOME": str(tmp_path)},
+        input="y\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    told = json.loads(done.stdout)
+    assert told["ca_certificate"] == str(authority)
+    assert [(one["here"], len(one["commands"])) for one in told["stores"]] == [(True, 2)]
+    assert "update-ca-certificates" in told["stores"][0]["commands"][1]
+    assert " runs\n" in done.stderr
+
+
+def test_an_answer_that_is_no_text_is_no_yes(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    ensure(installation.data / "tls", ["localhost"], NOON)
+    done = subprocess.run(
+        [*COMMAND, "trust", "--install"],
+        env=installation.environment | {"PYTHONIOENCODING": "utf-8:strict"},
+        input=b"\xff\n",
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_closed_standard_input_is_an_empty_one(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from portico.certificates import inspect
-from portico.cli.output import CommandError, answer, say
+from portico.cli.output import CommandError, answer
 from portico.settings import Settings
 
 Find = Callable[[str], str | None]
@@ -29,7 +29,7 @@ class Store(NamedTuple):
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    """Prints what to do; with --install, does what can be done here."""
+    """Prints what to do; with --install, does what can be done here and tells that."""
     authority = settings.local_authority
     if authority is None:
         raise CommandError("The local authority is not used: the certificate is the operator's.")
@@ -42,12 +42,10 @@ def run(settings: Settings, chosen: Namespace) -> None:
             raise CommandError("No store of this machine is known; `portico trust` tells of all.")
         sys.stderr.write(f"{_text(authority, known)}\nRun these commands? [y/N] ")
         sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if sys.stdin.buffer.readline().strip().lower() not in (b"y", b"yes"):
             raise CommandError("Nothing was changed.")
         for store in known:
             install(store)
-        say("Restart your browser.")
-        return
     facts: dict[str, Any] = {
         "ca_certificate": str(authority),
         "stores": [
@@ -55,7 +53,8 @@ def run(settings: Settings, chosen: Namespace) -> None:
             for one in known
         ],
     }
-    answer(facts, _text(authority, known), as_json=chosen.json)
+    text = "Restart your browser." if chosen.install else _text(authority, known)
+    answer(facts, text, as_json=chosen.json)
 
 
 def stores(authority: Path, home: Path, find: Find) -> Iterator[Store]:
@@ -108,10 +107,12 @@ def _home() -> Path:
 
 
 def install(store: Store) -> None:
-    """Runs a store's commands. Raises `CommandError` for the first that fails."""
+    """Runs a store's commands, which speak on standard error. Raises `CommandError` for the first
+    that fails."""
     for command in store.commands:
         try:
-            failed = subprocess.run(command, check=False).returncode  # noqa: S603 - shown and asked for
+            done = subprocess.run(command, stdout=sys.stderr, check=False)  # noqa: S603 - shown and asked for
+            failed = done.returncode
         except OSError:
             failed = 1
         if failed:
