@@ -1,13 +1,14 @@
 """`portico users`."""
 
 import json
+import os
 import subprocess
 
 import apsw
 import pytest
 
 from beside import Running
-from operating import COMMAND, Installation, in_database
+from operating import COMMAND, PATIENCE_SECONDS, Installation, in_database
 
 
 def create(running: Running, email: str, *more: str) -> dict[str, object]:
@@ -76,6 +77,34 @@ def test_plain_words_show_the_password_once(installation: Installation) -> None:
     assert done.returncode == 0
     assert "User 2 is created: c@example.com, viewer, plan free." in done.stdout
     assert "not shown again" in done.stdout
+
+
+@pytest.mark.parametrize("typed", [b"\x04", b"\xff\n"], ids=["Ctrl-D", "not UTF-8"])
+def test_a_prompt_that_gets_no_password_makes_no_user(
+    installation: Installation, typed: bytes
+) -> None:
+    words = ["users", "create", "--email", "b@example.com", "--name", "Bo", "--password-stdin"]
+    keyboard, terminal = os.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=installation.directory,
+        env=installation.environment | {"PYTHONIOENCODING": "utf-8:strict"},
+        start_new_session=True,  # without a terminal beside the one on standard input
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.read(len("Password: ")) == b"Password: "
+        os.write(keyboard, typed)
+        said, complaint = process.communicate(timeout=PATIENCE_SECONDS)
+    os.close(keyboard)
+    os.close(terminal)
+
+    assert (process.returncode, said) == (2, b"")
+    assert complaint.startswith(b"\nportico: "), complaint
+    assert complaint.count(b"\n") == 2, complaint
+    assert in_database(installation.data / "live.db", "SELECT count(*) FROM users") == 1
 
 
 @pytest.mark.parametrize(

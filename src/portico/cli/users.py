@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from getpass import getpass
 from typing import Any
 
-from portico.cli.output import CommandError, answer, minute, plain, table
+from portico.cli.output import CommandError, answer, mention, minute, plain, table
 from portico.cli.prepared import environment, prepared
 from portico.contract.envelope import timestamp
 from portico.contract.reading import Faults, read_object
@@ -62,12 +62,20 @@ async def _store(settings: Settings, values: dict[str, str], chosen: Namespace) 
 
 def _given_password() -> str:
     if sys.stdin.isatty():
-        return getpass("Password: ")
+        return _typed_password()
     raw = sys.stdin.buffer.read(MAX_PASSWORD_BYTES)
     try:
         return raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         raise CommandError("the password on standard input must be UTF-8", 2) from None
+
+
+def _typed_password() -> str:
+    try:
+        return getpass("Password: ")
+    except (EOFError, UnicodeDecodeError):
+        mention("")  # the prompt's line ends
+        raise CommandError("a password must be typed, as text", 2) from None
 
 
 def _checked(values: dict[str, str]) -> dict[str, str]:
