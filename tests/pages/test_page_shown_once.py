@@ -78,6 +78,11 @@ def once_of(page: httpx.Response, action: str) -> str:
     return found[1]
 
 
+def page_of(answer: httpx.Response) -> str:
+    """The token of the page that an answer leads to."""
+    return str(answer.headers["location"]).partition("page=")[2]
+
+
 async def one_secret(somebody: Visitor, answers: list[httpx.Response]) -> str:
     """The secret that all these answers lead to, which is shown to one of them."""
     (where,) = {answer.headers.get("location", answer.text) for answer in answers}
@@ -116,10 +121,38 @@ async def test_a_form_that_waited_for_a_proof_leads_to_its_page_however_often_it
     asked = await somebody.post("/keys", **KEY, once=once)
     (token,) = re.findall(r'name="step_up" value="([^"]+)"', asked.text)
     sent = {**KEY, "once": once, "step_up": token, "current_password": PASSWORD}
+    other = await somebody.post("/keys", **KEY, once=once)  # in another tab
+    (second,) = re.findall(r'name="step_up" value="([^"]+)"', other.text)
     answers = [await somebody.post("/keys", **sent) for _ in range(2)]
+    answers.append(await somebody.post("/keys", **sent | {"step_up": second}))
+    answers.append(await somebody.post("/keys", **KEY, once=once))
     await one_secret(somebody, answers)
     stolen = await somebody.post("/keys", **sent | {"once": ""})
     assert stolen.status_code == 409
+
+
+async def test_the_key_of_a_form_is_no_other_forms(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    _, other = await signed_in(api)
+    for path, fields, _ in MADE[:3:2]:
+        assert (await admin.post(path, **fields)).status_code == 303
+    again = {"id": 1, "once": "a key that somebody has chosen"}
+    made = [await admin.post(path, **again) for path in ("/keys/rotate", "/clients/secret")]
+    made += [await who.post("/keys", **KEY, once="another") for who in (admin, other)]
+    assert [answer.status_code for answer in made] == [303] * 4
+    assert len({answer.headers["location"] for answer in made}) == 4
+
+
+async def test_a_form_that_comes_again_after_a_day_is_another(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    once = once_of(await somebody.get("/keys"), "/keys")
+    made = [await somebody.post("/keys", **KEY, once=once)]
+    api.clock.advance(days=1, seconds=1)
+    later = await visitor(api, user)
+    await later.get("/keys")
+    made.append(await later.post("/keys", **KEY, once=once))
+    assert [answer.status_code for answer in made] == [303, 303]
+    assert len(SECRET.findall((await later.get(f"/once?page={page_of(made[1])}")).text)) == 1
 
 
 async def test_recovery_codes_of_a_form_that_is_sent_twice_are_those_that_were_kept(

@@ -221,6 +221,7 @@ def refused_unread(service: Service) -> Iterator[None]:
     ("framing", "come"),
     [
         (f"content-length: {len(SOMEBODY) + 1}", SOMEBODY),
+        (f"content-length: {len(SOMEBODY) + 1}\r\ntrailer: x-sum", SOMEBODY),
         (CHUNKED, chunk(SOMEBODY)),
         (CHUNKED, chunk(SOMEBODY) + b"5\r\nab"),
         (CHUNKED, chunk(SOMEBODY) + b"no length\r\n"),
@@ -255,11 +256,13 @@ def test_a_body_over_http_2_is_whole_with_its_last_frame(
         assert connection.answers([number])[0].status == 422
 
 
-@pytest.mark.parametrize("trailers", [b"", b"x-sum: 1\r\n"])
-def test_chunks_are_whole_with_the_last_and_its_trailers(service: Service, trailers: bytes) -> None:
+@pytest.mark.parametrize(("trailers", "status"), [(b"", 422), (b"x-sum: 1\r\n", 400)])
+def test_chunks_are_whole_with_the_last_and_have_no_trailers(
+    service: Service, trailers: bytes, status: int
+) -> None:
     begun = head(service, JSON, CHUNKED, "trailer: x-sum")
     chunks = chunk(PRICED[:9]) + chunk(PRICED[9:]) + b"0\r\n" + trailers + b"\r\n"
-    assert sent(service, begun, chunks) == (422, "VALIDATION_ERROR")
+    assert sent(service, begun, chunks) == (status, "VALIDATION_ERROR")
 
 
 def test_slow_heads_and_slow_bodies_hold_up_nobody(service: Service) -> None:

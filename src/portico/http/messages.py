@@ -278,8 +278,7 @@ class TypedRequest(Generic[Q_co, B_co]):
 
     def _begun(self) -> AsyncIterator[bytes]:
         """The body as it comes, which can be left and taken up again."""
-        may_end_twice = self._scope.http_version == "2" or "trailer" in self.headers
-        self._parts = parts = _parts(self._proto, 2 if may_end_twice else 1)
+        self._parts = parts = _parts(self._proto, 2 if self._scope.http_version == "2" else 1)
         return parts
 
 
@@ -297,13 +296,13 @@ async def _parts(proto: Any, ends: int) -> AsyncIterator[bytes]:
 
     The server does not tell that. It gives an empty part for the end, one for trailers or an empty
     last frame, and one for a failure: over HTTP/1.1 before that for the end, over HTTP/2 on and on.
-    So with more than `ends` of them something has failed.
+    So with more than `ends` of them something has failed, or over HTTP/1.1 it had trailers.
     """
     async for part in proto:
         if part:
             yield part
         elif not ends:
-            raise Unreadable("The body broke off; send it again.")
+            raise Unreadable("The body broke off, or has trailers, which are not taken.")
         else:
             ends -= 1
 

@@ -14,8 +14,8 @@ from portico.http.conditions import entity_tag, require_match
 from portico.http.messages import Reply
 from portico.pages.forms import Form
 from portico.pages.products import MAX_CATEGORIES, images_of, metadata_of, product_of
-from portico.pages.sent_once import ONCE, fresh_key, sent_once
-from portico.pages.site import PageRoute, Visit
+from portico.pages.sent_once import fresh_key, sent_once
+from portico.pages.site import ONCE, PageRoute, Visit
 from portico.pages.versions import VERSION, differences
 from portico.services.products import change_product, create_product
 

@@ -12,14 +12,12 @@ from portico.domain.errors import Conflict, PorticoError
 from portico.domain.idempotency import Answer, Kept, KeyedRequest, keyed
 from portico.domain.secrets import mint
 from portico.http.messages import Reply
-from portico.pages.site import ONCE_PATH, Visit
+from portico.pages.site import ONCE, ONCE_PATH, Visit
+from portico.pages.step_up import PASSKEY, PASSWORD, TOKEN
 from portico.services.change import AnsweredBefore
 from portico.services.shown_once import await_page, keep_page
 
 T = TypeVar("T")
-
-ONCE = "once"
-"""The field with the key that each form gets anew."""
 
 _AGAIN = "This form is sent already; look in the list for what it has made."
 
@@ -67,7 +65,8 @@ async def shown_once(
     accounts = visit.site.accounts.environment
     # Made of the form's key, so that no kept answer holds it.
     key = visit.form.text(ONCE) or fresh_key(visit)
-    token = mint("", digest(key.encode(), _sent(visit), "sha256"))
+    place = f"{visit.user.id} {visit.request.path}\n".encode()
+    token = mint("", digest(key.encode(), place + _sent(visit), "sha256"))
     made: list[T] = []
 
     async def making(by: By) -> T:
@@ -84,7 +83,8 @@ async def shown_once(
 
 
 def _sent(visit: Visit) -> bytes:
-    return msgspec.json.encode(visit.form.pairs(but=("csrf",)))
+    # It is the same form with a proof of who sends it.
+    return msgspec.json.encode(visit.form.pairs(but=("csrf", TOKEN, PASSWORD, PASSKEY)))
 
 
 def _known(visit: Visit, user_id: int) -> KeyedRequest:

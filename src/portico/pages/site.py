@@ -29,6 +29,8 @@ _POLICY = (
     " form-action 'self' {}; base-uri 'none'; frame-ancestors 'none'"
 )
 
+ONCE = "once"
+"""The field with the key of a form that does once what it does."""
 ONCE_PATH = "/once"
 """Where what is shown once is seen."""
 

@@ -12,8 +12,7 @@ from portico.domain.errors import (
 )
 from portico.http.messages import Reply
 from portico.http.problems import problem
-from portico.pages.sent_once import ONCE
-from portico.pages.site import Handler, Visit
+from portico.pages.site import ONCE, Handler, Visit
 from portico.services.passkeys import request_options
 from portico.services.step_up import ask_proof, is_fresh, prove_by_passkey, prove_by_password
 

@@ -19,8 +19,8 @@ from portico.domain.webhooks import (
 )
 from portico.http.messages import Reply
 from portico.pages.event_types import by_noun
-from portico.pages.sent_once import ONCE, fresh_key, shown_once
-from portico.pages.site import PageRoute, Visit
+from portico.pages.sent_once import fresh_key, shown_once
+from portico.pages.site import ONCE, PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.pages.versions import VERSION, Told, differences, require_version, version_of
 from portico.services.webhooks import (

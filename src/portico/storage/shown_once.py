@@ -4,7 +4,8 @@ from portico.storage.database import Database, Transaction
 
 _INSERT = """
 INSERT INTO shown_once (token_hash, user_id, page, expires_at)
-VALUES (:hash, :user_id, :page, :expires_at)"""
+VALUES (:hash, :user_id, :page, :expires_at)
+ON CONFLICT (token_hash) DO UPDATE SET page = excluded.page, expires_at = excluded.expires_at"""
 # Single use: of concurrent visits, whatever process serves them, exactly one finds the row.
 _TAKE = """
 DELETE FROM shown_once WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now
@@ -31,7 +32,7 @@ class ShownOnce:
     async def insert(
         self, tx: Transaction, token_hash: bytes, *, user_id: int, page: bytes, expires_at: int
     ) -> None:
-        """Stores an encrypted page for a user."""
+        """Stores an encrypted page for a user, instead of what nobody has seen under this token."""
         values = {"hash": token_hash, "user_id": user_id, "page": page, "expires_at": expires_at}
         await tx.run(_INSERT, values)
 
