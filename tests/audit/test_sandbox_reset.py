@@ -28,7 +28,12 @@ async def give(api: Api, user_id: int, client_id: int) -> None:
     where: Any = {"user_id": user_id, "address": "192.0.2.1", "user_agent": "", "now": now}
     async with env.db.transaction() as tx:
         await env.sessions.insert(
-            tx, token_hash=digest(name), amr=BY_PASSWORD, expires_at=now + DAY, **where
+            tx,
+            token_hash=digest(name),
+            amr=BY_PASSWORD,
+            expires_at=now + DAY,
+            proved_at=now,
+            **where,
         )
         await env.sessions.know_address(tx, user_id, "192.0.2.1", now)
         for client in (None, client_id):

@@ -80,7 +80,8 @@ async def decide(visit: Visit) -> Reply:
         if not await signed_in_for(visit.env, asked, parameters, session):
             return _sign_in(visit, asked, parameters, again="yes")
         scopes = _grantable(visit, asked.wanted)
-        if not scopes <= implied(frozenset(visit.form.text(SHOWN).split())):
+        shown = visit.form.text(SHOWN)  # every browser sends it
+        if shown and not scopes <= implied(frozenset(shown.split())):
             return _question(visit, asked.wanted, meanwhile=True)
         wanted = asked.wanted._replace(scopes=scopes)
         code = await grant_code(visit.env, wanted, session.proof, visit.request.by)
