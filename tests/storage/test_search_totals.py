@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from portico.domain.search import tokens
 from portico.storage.database import NOTHING, Database, Params, Reader, Row, T
 from portico.storage.products import ProductFilter, Products
 from storage.lamp import LAMP
+from storage.recording import recorded
 
 Pause = Callable[[int], Awaitable[object]]
 """Waits before the read with this number, from one on."""
@@ -84,3 +87,31 @@ async def test_a_search_that_began_before_a_change_counts_for_none_that_begins_a
     second.add_done_callback(lambda _: over.set())
     assert (await second, await first) == (2, 1)
     assert await total() == 2
+
+
+@pytest.mark.parametrize("another", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ProductFilter("active", min_price=0),
+        ProductFilter("active", category="light", max_price=9),
+        ProductFilter(None, min_price=1, in_stock=False),
+    ],
+)
+async def test_a_search_looks_for_its_words_before_anything_else(
+    database: Database, chosen: ProductFilter
+) -> None:
+    products = Products(database)
+    for _ in range(5):
+        await add(database, products)
+    asked = recorded(database)
+    assert len([batch async for batch in products.batches(chosen, ["lamp"])]) == 1
+    page = await products.page(chosen, words=["lamp"], offset=0, limit=5)
+    assert page.total == 5
+    joined = [n for n, (sql, _) in enumerate(asked.asked) if "MATCH" in sql]
+    assert len(joined) > 2, "the batch, what was counted, and the rows"
+    for number in joined:
+        steps = (await asked.plan(number)).splitlines()
+        read = [line for line in steps if line.startswith(("SCAN product", "SEARCH product"))]
+        assert read[0].startswith("SCAN product_words")
+        assert "INTEGER PRIMARY KEY" in read[1]

@@ -32,9 +32,11 @@ _MATCH = {
     "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
 }
 _ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
+# SQLite keeps the order of a CROSS JOIN: by itself it goes through all products of a price and
+# asks the index of words about each.
 _JOINED = {
-    engine: f"product_words JOIN products ON products.id = {identity}"
-    for engine, identity in _ID.items()
+    "sqlite": f"product_words CROSS JOIN products ON products.id = {_ID['sqlite']}",
+    "postgres": f"product_words JOIN products ON products.id = {_ID['postgres']}",
 }
 _ADD = {
     "sqlite": "INSERT INTO product_words (rowid, name, description)"
