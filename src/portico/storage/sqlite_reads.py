@@ -14,6 +14,10 @@ from portico.storage.database import NOTHING, Params, PoolUse, Row
 from portico.storage.sqlite_connection import OUTAGES, connect, translated
 
 READER_THREADS = 2
+READ_SECONDS = 10.0
+"""How long one read may take, as on PostgreSQL: others wait for its thread."""
+STEPS = 100_000
+"""Instructions of SQLite's machine between two looks at the time: a millisecond or two."""
 
 _Read = Callable[[str, Params], list[Row]]
 
@@ -21,8 +25,9 @@ _Read = Callable[[str, Params], list[Row]]
 class SlowReads:
     """Reads in a few threads, on connections of their own."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seconds: float = READ_SECONDS) -> None:
         self._path = path
+        self._seconds = seconds
         self._idle: list[apsw.Connection] = []
         self._connections: list[apsw.Connection] = []
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="sqlite-read")
@@ -76,9 +81,16 @@ class SlowReads:
     def _read(self, sql: str, params: Params) -> list[Row]:
         connection = self.borrow()
         try:
-            return list(connection.execute(sql, params).fetchall())
+            return self.rows(connection, sql, params)
         finally:
             self.give_back(connection)
+
+    def rows(self, connection: apsw.Connection, sql: str, params: Params) -> list[Row]:
+        """What a statement gives; runs in a thread. Raises `apsw.InterruptError` when it takes too
+        long."""
+        end = time.monotonic() + self._seconds
+        connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
+        return list(connection.execute(sql, params).fetchall())
 
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
         return await self.run(self.submit(self._read, sql, params))
@@ -114,7 +126,7 @@ class _Snapshot:
         if self._connection is None:
             self._connection = self._reads.borrow()
             self._connection.execute("BEGIN")
-        return list(self._connection.execute(sql, params).fetchall())
+        return self._reads.rows(self._connection, sql, params)
 
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
         self._job = self._reads.submit(self._read, sql, params)
