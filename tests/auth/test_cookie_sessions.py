@@ -305,6 +305,18 @@ async def test_it_is_found_in_any_of_several_lines(api: Api) -> None:
     assert (await InProcess(api).exchange("GET", "/v1/users/me", lines)).status_code == 200
 
 
+async def test_beside_a_cookie_that_is_not_ascii_it_is_said_what_to_remove(
+    api: Api, visitor: Visitor
+) -> None:
+    """The server gives a header that is not ASCII as a whole or not at all."""
+    session = await session_of(api.live, await api.account())
+    url = f"{BASE['live']}/users/me"
+    answer = await visitor.send("GET", url, Cookie=f"name=Jos\xe9; {COOKIE}={session}")
+    refused(answer, 401, "AUTHENTICATION_REQUIRED")
+    assert "is not ASCII" in answer.json()["error"]["message"]
+    assert "is not ASCII" not in (await visitor.me(cookie="none")).text
+
+
 async def test_a_user_lists_and_ends_their_sessions(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
     kept, gone = [await session_of(api.live, ada) for _ in range(2)]

@@ -54,6 +54,21 @@ async def test_whoever_comes_to_sign_in_for_the_first_time_is_told_of_no_cookies
     assert "You are signed out." in page.text
 
 
+async def test_whose_cookies_cannot_be_read_is_told_which_to_remove(api: Api) -> None:
+    _, one = await signed_in(api)
+    cookies = "; ".join(f"{name}={value}" for name, value in one.client.cookies.items())
+    one.client.cookies.clear()
+    sent = {
+        b"cookie": f"name=José; {cookies}".encode(),
+        b"referer": f"{DASHBOARD}/sign-in".encode(),
+    }
+    answer = await one.client.get(DASHBOARD, headers=sent)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/dashboard/sign-in")
+    page = await one.client.get(f"{DASHBOARD}/sign-in", headers=sent)
+    assert "is not ASCII" in said(page)
+
+
 async def half_signed_in(api: Api, user: User) -> Visitor:
     """Somebody who has typed their password."""
     one = await visitor(api)

@@ -5,7 +5,7 @@ from typing import Any
 
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired
-from portico.http.cookies import SAFE_METHODS, Origins, SecretCookie
+from portico.http.cookies import SAFE_METHODS, Origins, SecretCookie, are_unreadable
 from portico.http.messages import Request
 from portico.services.credentials import Credentials
 
@@ -57,6 +57,10 @@ class Authenticators:
     async def _of_cookie(self, request: Request) -> Principal:
         cookie = self._cookie.read(request.headers)
         if cookie is None:
+            if are_unreadable(request.headers):
+                raise AuthenticationRequired(
+                    "A cookie that was sent is not ASCII, so that none could be read: remove it."
+                )
             raise AuthenticationRequired(
                 "Authenticate with the header 'Authorization: Bearer TOKEN', TOKEN being an API key"
                 " or an access token, or with a session cookie."

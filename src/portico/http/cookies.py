@@ -53,6 +53,12 @@ class SecretCookie:
         return ("set-cookie", f"{self._start}{self._attributes}; Max-Age=0")
 
 
+def are_unreadable(headers: Any) -> bool:
+    """Whether cookies were sent and the server gives none of them: one that is not ASCII takes its
+    whole line along."""
+    return "cookie" in headers and not headers.get_all("cookie")
+
+
 @cache
 def session_cookie(domain: str | None) -> SecretCookie:
     """The session's cookie for this domain."""

@@ -8,7 +8,7 @@ from portico.domain.factors import factor_name
 from portico.domain.proofs import BY_PASSWORD, BY_PROVIDER
 from portico.domain.secrets import RANDOM_BYTES, mint
 from portico.domain.users import User
-from portico.http.cookies import DEVICE, PROVIDER, SECOND_STEP
+from portico.http.cookies import DEVICE, PROVIDER, SECOND_STEP, are_unreadable
 from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
@@ -58,6 +58,7 @@ async def show(visit: Visit) -> Reply:
         providers=env.sign_in_by.values(),
         waits=waits,
         awaited=env.sign_in_by[waits.provider].label if waits else "",
+        unreadable=are_unreadable(visit.request.headers),
         keeps_no_cookies=_keeps_no_cookies(visit),
     )
 
