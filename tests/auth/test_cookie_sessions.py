@@ -199,9 +199,18 @@ async def test_pages_of_other_sites_cannot_write_with_it(api: Api, visitor: Visi
                 "DELETE", f"{BASE['live']}/sessions", cookie=session, origin=origin
             )
             refused(ended, 403, "PERMISSION_DENIED")
-    for headers in ({}, {"origin": OWN_ORIGIN}):
+        for site in ("cross-site", "same-site"):
+            answer = await visitor.send("POST", url, LAMP, cookie=session, sec_fetch_site=site)
+            refused(answer, 403, "PERMISSION_DENIED")
+    own: list[dict[str, str]] = [
+        {},
+        {"origin": OWN_ORIGIN},
+        {"origin": OWN_ORIGIN, "sec_fetch_site": "same-site"},
+        {"sec_fetch_site": "same-origin"},
+    ]
+    for headers in own:
         made = await visitor.send("POST", url, LAMP, cookie=session, **headers)
-        assert made.status_code == 201
+        assert made.status_code == 201, headers
     # What only reads is kept from other sites by their browser.
     me = f"{BASE['live']}/users/me"
     read = await visitor.send("GET", me, cookie=session, origin="https://evil.example")
@@ -224,6 +233,9 @@ async def test_pages_of_other_sites_cannot_sign_anyone_in(api: Api, url: str) ->
         for number, origin in enumerate(FOREIGN):
             visitor = Visitor(api, f"192.0.2.{number}")
             refused(await visitor.send("POST", url, body, origin=origin), 403)
+        for number, site in enumerate(("cross-site", "same-site"), 100):
+            visitor = Visitor(api, f"192.0.2.{number}")
+            refused(await visitor.send("POST", url, body, sec_fetch_site=site), 403)
     visitor = Visitor(api, "198.51.100.1")
     for headers in ({}, {"origin": OWN_ORIGIN}):
         answer = await visitor.send("POST", url, body, **headers)

@@ -84,11 +84,15 @@ class Origins:
         self._own = frozenset(f"{part.scheme}://{part.netloc}" for part in parts)
 
     def check(self, headers: Any) -> None:
-        """Refuses what another site's page sends on a user's behalf; what is no browser sends no
-        `Origin`. Raises `PermissionDenied`."""
-        origin = headers.get("origin")
+        """Refuses what another site's page sends on a user's behalf; what is no browser sends
+        neither `Origin` nor `Sec-Fetch-Site`. Raises `PermissionDenied`."""
+        origin, from_site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin in self._own:
+            return
+        if origin == "null" and from_site == "same-origin":
+            return  # a page of ours that tells nobody its address
         # The server gives no value that is not ASCII.
-        if origin not in self._own and "origin" in headers:
+        if "origin" in headers or from_site in ("cross-site", "same-site"):
             raise PermissionDenied(
                 "This request comes from another site's page; send it from one of our own, or"
                 " from a program, which needs no Origin header."

@@ -13,7 +13,6 @@ from portico.domain.errors import (
     Duplicate,
     Gone,
     Invalid,
-    PermissionDenied,
     PorticoError,
     RateLimited,
     Unavailable,
@@ -109,7 +108,7 @@ class PageResponder:
                 return await endpoint.handler(request)
             except AuthenticationRequired:
                 return self._to_sign_in(request, place, cookie)
-        self._check_origin(request)
+        self._accounts.origins.check(request.headers)
         form = await _form(request, endpoint)
         if not endpoint.public:
             # While the form came in, the session may have ended, or the role have changed.
@@ -185,7 +184,7 @@ class PageResponder:
         """Sends the browser to sign in, and keeps the form that it has sent until it is back."""
         if request.method != "POST" or cookie_kept_back(request, cookie):
             return self._to_sign_in(request, place, cookie)
-        self._check_origin(request)
+        self._accounts.origins.check(request.headers)
         kept = await keep(self._site, request, place, endpoint, form)
         told = "form-kept" if kept else "form-lost"
         return self._to_sign_in(request, place, cookie, kept, told)
@@ -212,15 +211,6 @@ class PageResponder:
         if request.header("hx-request"):
             return Reply(204, b"", [("hx-redirect", where), ("cache-control", "no-store")])
         return see_other(where)
-
-    def _check_origin(self, request: Request) -> None:
-        """Raises `PermissionDenied` for a form on another site's page."""
-        origin, from_site = request.header("origin"), request.header("sec-fetch-site")
-        if origin == "null" and from_site == "same-origin":
-            return  # a page of ours that tells nobody its address
-        if origin is None and from_site in ("cross-site", "same-site"):
-            raise PermissionDenied("This form comes from another site's page.")
-        self._accounts.origins.check(request.headers)
 
     async def _submit(
         self, request: Request, place: Place, endpoint: Endpoint, form: Form
