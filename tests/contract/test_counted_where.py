@@ -1,5 +1,7 @@
 """Which requests count against whom where that is not plain: OAuth, authorizing, signing out."""
 
+from typing import Any
+
 import pytest
 
 from driving import BASE, TINY, Api, InProcess, refused
@@ -47,6 +49,45 @@ async def test_signing_out_works_when_the_quota_is_spent(api: Api) -> None:
     assert await api.live.limiter.used((ACCOUNT, user.id), api.clock.now) == (4, 4)  # counted
     refused(await visitor.me(cookie=secret), 401)
     refused(await visitor.me(cookie=other), 429)
+
+
+async def test_a_login_can_be_ended_when_the_address_has_nothing_left(api: Api) -> None:
+    user = await api.account()
+    ended, left, refreshed = [await login_of(api.live, user) for _ in range(3)]
+    visitor, url = await exhaust(api), f"{AUTH['live']}/logout"
+    before, _ = await api.live.limiter.used((ADDRESS, HERE), api.clock.now)
+    answer = await visitor.send("POST", url, bearer=ended.access_token)
+    assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (204, "0")
+    answer = await visitor.send("POST", url, {"refresh_token": refreshed.refresh_token})
+    assert answer.status_code == 204
+    used, _ = await api.live.limiter.used((ADDRESS, HERE), api.clock.now)
+    assert used == before + 2, "each is counted"
+    elsewhere = Visitor(api)
+    refused(await elsewhere.me(ended.access_token), 401)
+    refused(await elsewhere.refresh(refreshed.refresh_token), 401)
+    assert (await elsewhere.me(left.access_token)).status_code == 200
+
+
+async def test_nobody_guesses_logins_to_end_when_the_address_has_nothing_left(api: Api) -> None:
+    user = await api.account()
+    shop = await client_of(api.live)
+    consent, ended = await tokens_of(api.live, shop.client, user), await login_of(api.live, user)
+    visitor, url = await exhaust(api), f"{AUTH['live']}/logout"
+    await visitor.send("POST", url, bearer=ended.access_token)
+    before, _ = await api.live.limiter.used((ADDRESS, HERE), api.clock.now)
+    tries: list[dict[str, Any]] = [
+        {"body": {"refresh_token": "ort_guessed"}},
+        {"bearer": "guessed"},
+        {"bearer": ended.access_token},
+        {"bearer": consent.access_token},
+    ]
+    async with api.unchanged():
+        for sent in tries:
+            answer = await visitor.send("POST", url, **sent)
+            refused(answer, 429, "RATE_LIMITED")
+            assert int(answer.headers["retry-after"]) > 0
+    used, _ = await api.live.limiter.used((ADDRESS, HERE), api.clock.now)
+    assert used == before + len(tries), "each is counted"
 
 
 @pytest.mark.parametrize("kind", ["key", "login", "consent"])

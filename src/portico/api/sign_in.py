@@ -14,6 +14,7 @@ from portico.contract.sign_in import (
     user_info,
 )
 from portico.domain.errors import AuthenticationRequired, PermissionDenied
+from portico.domain.limits import over_limit
 from portico.domain.oauth import ACCESS_SECONDS, OPENID_SCOPES
 from portico.domain.proofs import LEVELS
 from portico.domain.scopes import SCOPES
@@ -52,12 +53,15 @@ async def refresh(request: BodyRequest[Refresh]) -> Reply:
 async def logout(request: BodyRequest[LogOut | None]) -> Reply:
     """POST /logout."""
     body = request.body
-    await log_out(
+    ended = await log_out(
         request.environment,
         access_token=bearer(request.headers),
         refresh_token=body.refresh_token if body else None,
         by=request.by,
     )
+    verdict = request.verdict
+    if not ended and verdict is not None and not verdict.admitted:
+        raise over_limit(verdict)
     return Reply(204)
 
 
@@ -179,10 +183,12 @@ ROUTES: tuple[AnyRoute, ...] = (
         access=Access.ANYONE,
         summary="End a login",
         description="By its access token as a bearer credential, or by its refresh token in the"
-        " body. A login that is not known, or has ended, is answered alike.",
+        " body. A login that is not known, or has ended, is answered alike, unless the quota is"
+        " spent: only what ends a login is never refused.",
         status=204,
         body=LogOut,
         errors=(AuthenticationRequired,),
+        never_refused=True,
     ),
     _published("/.well-known/jwks.json", read_keys, "Read the public signing keys", KeySet),
     *(

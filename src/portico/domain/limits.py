@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from portico.domain.errors import RateLimited
+
 
 class Plan(msgspec.Struct, frozen=True):
     """How many requests a caller may make in a Unix minute and in a UTC day."""
@@ -37,6 +39,14 @@ class Verdict(msgspec.Struct, frozen=True):
     remaining: int
     reset: int
     retry_after: int
+
+
+def over_limit(verdict: Verdict) -> RateLimited:
+    """The refusal of a request that was not admitted."""
+    return RateLimited(
+        f"Too many requests; try again in {verdict.retry_after} seconds.",
+        retry_after=verdict.retry_after,
+    )
 
 
 def network_plan(plan: Plan) -> Plan:

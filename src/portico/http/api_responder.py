@@ -61,7 +61,7 @@ class ApiResponder:
     ) -> Reply:
         """Everything between the route and the reply."""
         if endpoint is not None and endpoint.public:
-            await self._throttle.address(request)
+            await self._throttle.address(request, never_refused=endpoint.never_refused)
             if endpoint.route.same_origin:
                 self._origins.check(request.headers)
         else:

@@ -90,7 +90,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """How long anyone, a page of another site too, may keep a success; 0: not at all."""
     never_refused: bool = False
     """Whether it is counted, and not refused, when the quota is spent: because it ends the very
-    credential that it is called with. With an API key, which it does not end, it is refused."""
+    credential that it is called with. With an API key, which it does not end, it is refused; where
+    anyone may call it, it refuses by itself whoever has brought nothing that it ends."""
     sharing: Sharing = Sharing.LISTED
     """Whose pages may read its answers."""
     on_address: bool = False

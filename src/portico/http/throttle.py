@@ -1,7 +1,7 @@
 """Counting requests against the plan of whoever makes them (specification §8)."""
 
 from portico.domain.errors import RateLimited
-from portico.domain.limits import Plan, Verdict, is_full, judge_all, network_plan
+from portico.domain.limits import Plan, Verdict, is_full, judge_all, network_plan, over_limit
 from portico.domain.requests import NOBODY
 from portico.http.measure import Measure
 from portico.http.messages import Request
@@ -42,11 +42,11 @@ class Throttle:
                 raise self._refusal(environment, verdict)
             await environment.limiter.take((ACCOUNT, user_id), _BOUNDLESS, now)
 
-    async def address(self, request: Request) -> None:
+    async def address(self, request: Request, *, never_refused: bool = False) -> None:
         """Counts a request against its address, on the plan Free, and the network around it. Raises
-        `RateLimited`."""
+        `RateLimited`, unless it must not."""
         request.account_id = NOBODY
-        await self._take(request, _of_address(request))
+        await self._take(request, _of_address(request), never_refused=never_refused)
 
     async def check_address(self, request: Request) -> None:
         """Refuses a request whose address has used up what it may, and counts none: for who may
@@ -84,10 +84,7 @@ class Throttle:
 
     def _refusal(self, environment: Environment, verdict: Verdict) -> RateLimited:
         self._measure.refused(environment.name)
-        return RateLimited(
-            f"Too many requests; try again in {verdict.retry_after} seconds.",
-            retry_after=verdict.retry_after,
-        )
+        return over_limit(verdict)
 
 
 def _of_address(request: Request) -> Claims:

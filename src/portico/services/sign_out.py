@@ -69,13 +69,15 @@ async def sign_out_everywhere(
 
 async def log_out(
     env: Environment, *, access_token: str | None, refresh_token: str | None, by: By
-) -> None:
+) -> bool:
     """Ends the logins that these tokens belong to, also where they have expired since. What is
-    unknown, an application's or ended before is left as it is, without an error."""
+    unknown, an application's or ended before is left as it is, without an error. Returns whether
+    any was ended."""
     found = [
         await env.grants.by_access(digest(access_token)) if access_token else None,
         await env.grants.by_refresh(digest(refresh_token)) if refresh_token else None,
     ]
+    ended = False
     for owned in found:
         if owned is None or owned.grant.client_row_id is not None:
             continue
@@ -88,3 +90,5 @@ async def log_out(
         )
         with suppress(NotFound):
             await end_grant(env, grant.id, whose)
+            ended = True
+    return ended

@@ -55,7 +55,7 @@ export interface paths {
         put?: never;
         /**
          * End a login
-         * @description By its access token as a bearer credential, or by its refresh token in the body. A login that is not known, or has ended, is answered alike. Needs no credential.
+         * @description By its access token as a bearer credential, or by its refresh token in the body. A login that is not known, or has ended, is answered alike, unless the quota is spent: only what ends a login is never refused. Needs no credential.
          */
         post: operations["logout"];
         delete?: never;
