@@ -58,8 +58,8 @@ class Cors:
 
     def __init__(self, origins: Collection[str], more: More | None = None) -> None:
         """`origins` as browsers spell them; `ANY` is all."""
-        self._origins = frozenset(origins)
-        self._any = ANY in self._origins
+        self.origins = frozenset(origins)
+        self._any = ANY in self.origins
         self._more = more
 
     async def headers(self, request: Request) -> Fields:
@@ -93,9 +93,14 @@ class Cors:
         return Reply(204, b"", fields if self._any else [*fields, _VARY])
 
     async def _admits(self, origin: str) -> bool:
-        if origin in self._origins:
+        if origin in self.origins:
             return True
         return self._more is not None and await self._more.has(origin)
+
+
+def settled(cors: Cors | None) -> Cors | None:
+    """Its origins that are settled at the start alone: for when no others can be asked for."""
+    return cors and Cors(cors.origins)
 
 
 def is_preflight(request: Request) -> bool:

@@ -15,7 +15,7 @@ from portico.domain.errors import Internal, PorticoError, Unavailable
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.connections import Connections
-from portico.http.cors import is_preflight
+from portico.http.cors import is_preflight, settled
 from portico.http.measure import Measure
 from portico.http.messages import JSON, Reply, Request, Scope, Stream, TypedRequest
 from portico.http.peers import UNSECURED, Peers, limited_as
@@ -88,13 +88,14 @@ class Pipeline:
                 responder = place.responder
                 request.environment = place.environment
                 extra_headers = place.extra_headers
-                if self.is_behind:
-                    _require_none(place.environment)
-                if place.cors is not None and is_preflight(request):
-                    reply = await place.cors.preflight(request, place.methods, place.taken_headers)
+                cors = settled(place.cors) if self.is_behind else place.cors
+                if cors is not None and is_preflight(request):
+                    reply = await cors.preflight(request, place.methods, place.taken_headers)
                 else:
-                    if place.cors is not None:
-                        extra_headers = (*extra_headers, *await place.cors.headers(request))
+                    if cors is not None:
+                        extra_headers = (*extra_headers, *await cors.headers(request))
+                    if self.is_behind:
+                        _require_none(place.environment)
                     endpoint = place.methods.get(request.method)
                     reply = await responder.answer(request, place, endpoint, id_texts)
             except Exception as error:  # noqa: BLE001 - this is the one boundary
