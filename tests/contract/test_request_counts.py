@@ -120,6 +120,27 @@ async def test_what_comes_without_a_key_counts_for_its_account_too(api: Api) -> 
     assert failed.request.code == "invalid_grant"
 
 
+async def test_what_a_client_without_an_owner_asks_counts_under_nobody(api: Api) -> None:
+    shop, visitor = await client_of(api.live), Visitor(api)
+    for _ in range(2):
+        answer = await visitor.form("introspect", {"token": "nothing", **named(shop)})
+        assert answer.status_code == 200
+    told = await summary(api, NOBODY)
+    assert told.over_time == {NOON // HOUR: Sums(2)}
+
+
+async def test_an_address_that_is_refused_before_its_client_is_known_counts_under_nobody(
+    api: Api,
+) -> None:
+    shop, visitor = await client_of(api.live), Visitor(api)
+    for _ in range(30):
+        refused(await visitor.me(), 401)
+    answer = await visitor.form("introspect", {"token": "nothing", **named(shop)})
+    assert answer.status_code == 429
+    told = await summary(api, NOBODY)
+    assert told.over_time == {NOON // HOUR: Sums(31, failed=30, refused=1)}
+
+
 async def test_strangers_count_under_nobody_and_leave_no_failed_request(api: Api) -> None:
     stranger = api.stranger()
     for _ in range(29):

@@ -26,7 +26,6 @@ from portico.http.problems import problem, status_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.services.clients import Unproven, authenticate_client, note_refusal
-from portico.state.callers import CLIENT
 
 FORM = "application/x-www-form-urlencoded"
 MAX_PARAMETERS = 50
@@ -129,7 +128,7 @@ class OAuthResponder:
         if owner is not None:
             await self._throttle.account(request, owner.id, owner.plan)
             return
-        await self._throttle.caller(request, (CLIENT, client.id), env.plan("free"))
+        await self._throttle.client(request, client.id)
 
 
 def left_out(name: str) -> Refused:

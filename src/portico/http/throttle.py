@@ -9,6 +9,7 @@ from portico.services.environment import Environment
 from portico.state.callers import (
     ACCOUNT,
     ADDRESS,
+    CLIENT,
     NETWORK,
     VISITOR,
     VISITOR_NETWORK,
@@ -57,8 +58,15 @@ class Throttle:
             for caller, plan in _of_address(request)
         ]
         if any(map(is_full, uses)):
+            request.account_id = NOBODY
             request.verdict = judge_all(uses, now, admitted=False)
             raise self._refusal(environment, request.verdict)
+
+    async def client(self, request: Request, client_id: int) -> None:
+        """Counts a request against an OAuth client without an owner, on the plan Free. Raises
+        `RateLimited`."""
+        request.account_id = NOBODY
+        await self._take(request, [((CLIENT, client_id), request.environment.plan("free"))])
 
     async def visitor(self, request: Request, plan: Plan) -> None:
         """Counts a request for a page against its address, and the network around it. Raises
