@@ -10,6 +10,10 @@ import yaml  # type: ignore[import-untyped] # it ships none
 
 from documents import ROOT
 from portico.cli.parsers.top import parser
+from portico.domain.uploads import MAX_BYTES
+from portico.engines import SANDBOX
+from portico.pages.multipart import AROUND_BYTES
+from portico.pages.product_import import PAGES
 from portico.settings import SETTINGS
 
 DEPLOY = ROOT / "deploy"
@@ -51,6 +55,16 @@ def test_the_unit_of_systemd_goes_on_trying_but_for_misuse() -> None:
     assert unit["Service"]["Restart"] == "always"
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"  # else it is for good after five starts
     assert unit["Service"]["RestartPreventExitStatus"] == "2"
+
+
+def test_nginx_lets_in_what_the_page_for_files_of_products_takes() -> None:
+    conf = (DEPLOY / "nginx.conf").read_text("utf-8")
+    location = r"location ~ (\S+) \{[^}]*client_max_body_size (\d+)m;"
+    ((path, limit),) = re.findall(location, conf)
+    assert int(limit) << 20 >= MAX_BYTES + AROUND_BYTES
+    for base in ("/dashboard", f"/dashboard/{SANDBOX}"):
+        let_in = {page.path for page in PAGES if re.search(path, base + page.path)}
+        assert let_in == {page.path for page in PAGES if page.file_bytes}
 
 
 def test_the_variables_of_compose_are_those_of_its_example() -> None:
