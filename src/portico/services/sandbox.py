@@ -89,7 +89,7 @@ async def reset(env: Environment, by: By) -> Filled:
         raise Conflict(
             "A user with a sample's e-mail came in at the same moment; nothing was changed."
         ) from error
-    return Filled(**filled, mirrors=len(await env.users.mirrors()))
+    return Filled(**filled, mirrors=await env.users.count_mirrors())
 
 
 def read(shape: type[T], name: str) -> list[T]:

@@ -26,7 +26,7 @@ SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
 _BY_ID = USERS.by_id
 _BY_EMAIL = f"SELECT {USERS.columns} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {USERS.columns} FROM users WHERE account_id = :id"
-_MIRRORS = f"SELECT {USERS.columns} FROM users WHERE account_id IS NOT NULL"
+_COUNT_MIRRORS = "SELECT count(*) FROM users WHERE account_id IS NOT NULL"
 _STANDING_OF_MIRRORS = f"""
 SELECT account_id, {_SHARED.columns} FROM users
 WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
@@ -94,9 +94,10 @@ class Users:
         """Whether there is an admin, in a database that any release has made."""
         return await self._db.one(_ANY_ADMIN) is not None
 
-    async def mirrors(self) -> list[User]:
-        """Every sandbox mirror of a live account."""
-        return USERS.read_all(await self._db.all(_MIRRORS))
+    async def count_mirrors(self) -> int:
+        """How many sandbox mirrors of live accounts there are."""
+        row = await self._db.one(_COUNT_MIRRORS)
+        return int(row[0]) if row else 0
 
     async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, Shared]:
         """What the next mirrors share, by the ids of their accounts, which are beyond `after`."""
