@@ -5,6 +5,7 @@ import io
 import json
 import re
 from html import unescape
+from typing import get_args
 
 import httpx
 import msgspec
@@ -12,9 +13,10 @@ import pytest
 
 from driving import NOON, Api
 from pages.visiting import Visitor, faults, signed_in
-from portico.domain.audit import OPERATOR
+from portico.domain.audit import OPERATOR, Credential
 from portico.domain.events.signing_in import SignedOut, SignInRefused
 from portico.domain.times import DAY
+from portico.pages.filters import credential_words
 from portico.storage.audit import EXPORT_BATCH
 
 
@@ -152,6 +154,11 @@ async def test_the_sandboxs_log_leads_to_no_accounts(api: Api) -> None:
     await admin.post("/sandbox/keys", name="Till", type="test", expiry="90d")
     page = await admin.get("/sandbox/audit?action=key.created")
     assert links(page) == {"api key 1": "/sandbox/keys/all?id=1"}
+
+
+def test_every_kind_of_credential_has_words() -> None:
+    for kind in (kind for kinds in get_args(Credential) for kind in get_args(kinds)):
+        assert credential_words(kind) != kind
 
 
 async def exported(visitor: Visitor, query: str) -> tuple[list[dict[str, str]], list[object]]:

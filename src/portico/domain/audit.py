@@ -1,25 +1,27 @@
 """Who does something, as the audit log keeps it, and on what it depends that they may."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from portico.domain.caller import Principal
+from portico.domain.caller import Held, Principal
 from portico.domain.idempotency import Answer, KeyedRequest
+
+Tried = Literal["password", "passkey", "provider"]
+"""What somebody signs in with, before there is a credential."""
+
+Credential = Held | Tried | Literal["command", "system", "none"]
+"""By what somebody does something; without any, the operator does by the command line, Portico
+where it follows from something else, and a stranger."""
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Whoever changes something: an account through one of its credentials, or an operator.
-
-    `credential` is the kind of credential ("api_key", "jwt", "oauth", "session"; "password" before
-    there is one; "command" for the operator's command line; "system" for what follows by itself;
-    "none" for a stranger).
-    """
+    """Whoever changes something: an account through one of its credentials, or an operator."""
 
     user_id: int | None = None
     email: str | None = None
-    credential: str = "none"
+    credential: Credential = "none"
     credential_id: int | None = None
     address: str | None = None
     request_id: str | None = None

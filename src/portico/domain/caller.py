@@ -1,10 +1,15 @@
 """Who calls, and whether that caller may."""
 
+from typing import Literal
+
 import msgspec
 
 from portico.domain.errors import PermissionDenied
 from portico.domain.networks import Admits
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
+
+Held = Literal["api_key", "jwt", "oauth", "session"]
+"""The kinds of credentials that callers have."""
 
 READING_METHODS = ("GET", "HEAD")
 
@@ -12,9 +17,9 @@ READING_METHODS = ("GET", "HEAD")
 class Principal(msgspec.Struct, frozen=True, gc=False):
     """The user behind a request, as far as the credential lets that user act.
 
-    `scopes` are the effective ones; `read_only` allows GET and HEAD alone; `credential` is the
-    kind ("api_key", "session", "jwt", "oauth") and `credential_id` the id of the key, the session
-    or the grant, of which `token_id` is the access token; `expires_at` is in epoch milliseconds.
+    `scopes` are the effective ones; `read_only` allows GET and HEAD alone; `credential_id` is the
+    id of the key, the session or the grant, of which `token_id` is the access token; `expires_at`
+    is in epoch milliseconds.
     """
 
     user_id: int
@@ -24,7 +29,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     plan: str
     scopes: frozenset[str]
     read_only: bool
-    credential: str
+    credential: Held
     credential_id: int
     expires_at: int | None
     token_id: int | None = None

@@ -128,6 +128,8 @@ _CREDENTIALS = {
     "oauth": "Application",
     "session": "Session",
     "password": "Password",
+    "passkey": "Passkey",
+    "provider": "Other provider",
     "command": "Command line",
     "system": "Portico itself",
     "none": "No credential",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from portico.domain.api_keys import key_type_of, usable
-from portico.domain.caller import Principal
+from portico.domain.caller import Held, Principal
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.networks import admitting
 from portico.domain.oauth import OPENID_SCOPES
@@ -230,7 +230,7 @@ class Credentials:
             raise AuthenticationRequired(f"This token belongs to {where}.")
         raise AuthenticationRequired(_INVALID_TOKEN)
 
-    async def _access_token(self, token: str, now: int, credential: str) -> Principal:
+    async def _access_token(self, token: str, now: int, credential: Held) -> Principal:
         owned = await self._env.grants.by_access(digest(token))
         if owned is None or not living(owned, now):
             raise AuthenticationRequired(_INVALID_TOKEN)
