@@ -47,7 +47,7 @@ class UserBody(UserItem, frozen=True):
 
     avatar_url: Annotated[str | None, Meta(examples=["https://example.com/ada.png"])]
     last_login_at: Annotated[
-        Timestamp | None, Meta(description="The last login with the password.")
+        Timestamp | None, Meta(description="The last sign-in, in whatever way.")
     ]
     preferences: PreferencesBody
 

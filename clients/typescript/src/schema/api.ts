@@ -1430,7 +1430,7 @@ export interface components {
             updated_at: string;
             /** @example https://example.com/ada.png */
             avatar_url: string | null;
-            /** @description The last login with the password. */
+            /** @description The last sign-in, in whatever way. */
             last_login_at: string | null;
             preferences: components["schemas"]["PreferencesBody"];
         };
@@ -4112,7 +4112,7 @@ export interface operations {
                         created_at?: string;
                         /** @example https://example.com/ada.png */
                         avatar_url?: string | null;
-                        /** @description The last login with the password. */
+                        /** @description The last sign-in, in whatever way. */
                         last_login_at?: string | null;
                         preferences?: components["schemas"]["PreferencesBody"];
                     };
