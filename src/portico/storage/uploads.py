@@ -5,12 +5,12 @@ import msgspec
 from portico.domain.audit import Actor
 from portico.domain.uploads import WAITING, Rejected, Upload
 from portico.storage.database import LOCKED, Database, Rank, Transaction
-from portico.storage.table import Form, Table, json_form
+from portico.storage.table import BOOLEAN, Table, json_form
 
 UPLOADS = Table(
     "uploads",
     Upload,
-    forms={"actor": json_form(Actor), "updates": Form(int, bool)},
+    forms={"actor": json_form(Actor), "updates": BOOLEAN},
     fixed=("token", "account_id", "actor", "name", "updates", "size"),
 )
 
