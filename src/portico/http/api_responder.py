@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from portico.contract.reading import decode, decode_query
-from portico.domain.caller import require, require_all, require_method
+from portico.domain.caller import READING_METHODS, require, require_all, require_method
 from portico.domain.errors import (
     AuthenticationRequired,
     MethodNotAllowed,
@@ -95,7 +95,7 @@ class ApiResponder:
         if shows is not None:
             return await self._kept.read(request, endpoint, shows)
         reply = await endpoint.handler(request)
-        if reply.status == 200 and request.method in ("GET", "HEAD"):
+        if reply.status == 200 and request.method in READING_METHODS:
             return _tagged(request, reply)
         return reply
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from portico.domain.caller import Principal
+from portico.domain.caller import READING_METHODS, Principal
 from portico.domain.errors import AuthenticationRequired
-from portico.http.cookies import SAFE_METHODS, Origins, SecretCookie, are_unreadable
+from portico.http.cookies import Origins, SecretCookie, are_unreadable
 from portico.http.messages import Request
 from portico.services.credentials import Credentials
 
@@ -65,7 +65,7 @@ class Authenticators:
                 "Authenticate with the header 'Authorization: Bearer TOKEN', TOKEN being an API key"
                 " or an access token, or with a session cookie."
             )
-        if request.method not in SAFE_METHODS:
+        if request.method not in READING_METHODS:
             self._origins.check(request.headers)
         return await self.of_session(request, cookie)
 

@@ -12,8 +12,6 @@ from portico.domain.errors import PermissionDenied
 from portico.domain.providers import VISIT_SECONDS
 from portico.domain.sessions import DEVICE_SECONDS, MAX_SECONDS, PENDING_SECONDS
 
-SAFE_METHODS = frozenset({"GET", "HEAD"})
-
 _LONGEST = 100
 
 
