@@ -17,6 +17,9 @@ MAX_BYTES = 100 * 1024 * 1024
 MAX_WAITING = 3
 """Files of one account that are not stored yet."""
 
+NO_COUNTS = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
+"""The fields of an `Upload` that count, before anything is counted."""
+
 KEPT = DAY
 SILENT = 15 * SECOND
 """After how long another process goes on with a file."""

@@ -19,7 +19,16 @@ from portico.domain.errors import PermissionDenied, PorticoError, Unavailable
 from portico.domain.imports import FileRow, Outcome
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.times import MINUTE, SECOND
-from portico.domain.uploads import MAX_FAULTS, MAX_TOLD, SILENT, WAITING, Rejected, State, Upload
+from portico.domain.uploads import (
+    MAX_FAULTS,
+    MAX_TOLD,
+    NO_COUNTS,
+    SILENT,
+    WAITING,
+    Rejected,
+    State,
+    Upload,
+)
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.imports import SMALL, check_in_batches, in_turns, store_in_batches
@@ -124,8 +133,7 @@ class _Work:
             path_of(self._env, self._upload).unlink(missing_ok=True)
 
     async def _check(self, rows: Iterator[FileRow]) -> None:
-        nothing = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
-        self._ahead = msgspec.structs.replace(self._upload, **nothing), []
+        self._ahead = msgspec.structs.replace(self._upload, **NO_COUNTS), []
         async for outcome in check_in_batches(self._env, rows, SMALL):
             self._count(*self._ahead, outcome)
             if self._env.clock() - self._upload.seen_at >= _TOLD_EVERY:

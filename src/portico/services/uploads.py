@@ -8,7 +8,7 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound, PayloadTooLarge, Unavailable
-from portico.domain.uploads import MAX_BYTES, MAX_WAITING, WAITING, Upload
+from portico.domain.uploads import MAX_BYTES, MAX_WAITING, NO_COUNTS, WAITING, Upload
 from portico.services.change import Change
 from portico.services.environment import Environment
 
@@ -91,9 +91,8 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
             raise Conflict("This file is not checked, so nothing of it can be stored.")
         await change.check()
         change.told_elsewhere()
-        empty = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
         begun = {"state": "storing", "created_at": change.now, "seen_at": 0}
-        after = msgspec.structs.replace(upload, **begun, **empty)
+        after = msgspec.structs.replace(upload, **begun, **NO_COUNTS)
         await env.uploads.move(change.tx, upload, after)
         await env.uploads.tell(change.tx, upload_id, [])
 
