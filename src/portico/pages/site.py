@@ -19,9 +19,9 @@ from portico.pages.files import HTML
 from portico.pages.forms import Form
 from portico.pages.html import template
 from portico.pages.notices import NOTICES
-from portico.services.accounts import mirror_user
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
+from portico.services.mirrors import mirror_user
 from portico.services.shown_once import keep_page
 
 _POLICY = (

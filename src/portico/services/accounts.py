@@ -13,7 +13,7 @@ from portico.domain.users import User, typed_email
 from portico.services.api_keys import Made, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.mirrors import follow, mirror_of, mirrored
+from portico.services.mirrors import follow, mirror_user, mirrored
 from portico.services.users import keep_an_admin, store_change, tell_changed
 
 
@@ -69,15 +69,6 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
     user = await env.change(by, work)
     await follow(env, user.id)
     return user
-
-
-async def mirror_user(env: Environment, owner: User, by: By) -> User:
-    """Whoever an account of `env` is in its mirror: a user who is made where there is none."""
-    if env.mirror is None:
-        raise RuntimeError(f"{env.name} has no mirror users")
-    mirror = await mirror_of(env, owner, await mirrored(env.mirror, by))
-    await follow(env, owner.id)  # the account may have changed since it was read
-    return mirror
 
 
 async def give_key(

@@ -45,6 +45,13 @@ async def mirror_of(env: Environment, account: User, by: By) -> User:
         return await _make(env, sandbox, account.id, by)
 
 
+async def mirror_user(env: Environment, owner: User, by: By) -> User:
+    """As `mirror_of`, for what somebody does in `env`, and brought up to the account."""
+    mirror = await mirror_of(env, owner, await mirrored(_mirroring(env), by))
+    await follow(env, owner.id)  # the account may have changed since it was read
+    return mirror
+
+
 async def mirrored(env: Environment, by: By) -> By:
     """An account's actor as the mirroring environment `env` knows it; its e-mail stays. Its
     credential is the account's own environment's, where nobody is asked again."""
@@ -62,8 +69,7 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
     sandbox = _mirroring(env)
     mirror = await sandbox.users.by_account(account.id)
     if mirror is None:
-        mirror = await mirror_of(env, account, await mirrored(sandbox, by))
-        await follow(env, account.id)  # the account may have changed since it was read
+        mirror = await mirror_user(env, account, by)
     by = await mirrored(sandbox, by)
     secret = mint("", sandbox.random(RANDOM_BYTES))
 
