@@ -29,7 +29,8 @@ from portico.domain.webhooks import (
     retry_at,
 )
 from portico.jobs.fan_out import fan_out
-from portico.jobs.sending import Outcome, Sends
+from portico.jobs.sending import Sends
+from portico.outbound.sender import Outcome
 from portico.services.environment import Environment
 from portico.services.webhooks import disable_webhook, opened
 from portico.storage.database import Contended
@@ -74,17 +75,10 @@ GONE = 410
 
 _FORGOTTEN = "The event is no longer kept."
 
+_UNSIGNED = Outcome(None, "The webhook's secret cannot be read here.", "", 0, None)
+"""Where nothing was sent."""
+
 log = logging.getLogger(__name__)
-
-
-class _Unsigned(msgspec.Struct, frozen=True):
-    """The outcome where the webhook's secret cannot be read: nothing was sent."""
-
-    status: int | None = None
-    error: str | None = "The webhook's secret cannot be read here."
-    answer: str = ""
-    milliseconds: int = 0
-    retry_after: int | None = None
 
 
 class _Claimed(msgspec.Struct, frozen=True):
@@ -318,7 +312,7 @@ class Deliver:
         elif secret is None:
             # Elsewhere it may be readable, and here again once the right secret is back.
             lane.failing = True
-            attempt = self._attempt(delivery, _Unsigned())
+            attempt = self._attempt(delivery, _UNSIGNED)
         else:
             headers = signed_headers(
                 [secret, *(one for one in former if one is not None)],

@@ -3,20 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-
-class Outcome(Protocol):
-    """What came of one attempt, as `outbound.sender` tells it."""
-
-    @property
-    def status(self) -> int | None: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def answer(self) -> str: ...
-    @property
-    def milliseconds(self) -> int: ...
-    @property
-    def retry_after(self) -> int | None: ...
+from portico.outbound.sender import Outcome
 
 
 class Sends(Protocol):

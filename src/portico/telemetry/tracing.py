@@ -27,7 +27,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from portico.http.inside import Application
 from portico.http.messages import Request, Scope
 from portico.http.routing import Endpoint
-from portico.jobs.sending import Outcome, Sends
+from portico.jobs.sending import Sends
+from portico.outbound.sender import Outcome
 from portico.storage.database import traceparent
 
 METHODS = frozenset(
