@@ -5,11 +5,11 @@ Never with credentials: a page of another origin makes no use of anybody's cooki
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Protocol
 
 from portico.domain.errors import NotFound, PermissionDenied
 from portico.domain.origins import ANY
 from portico.http.messages import Reply, Request
+from portico.services.clients import PageOrigins
 
 PREFLIGHT_SECONDS = 7_200
 """For how long browsers need not ask again: no more than two hours in any of them."""
@@ -45,19 +45,11 @@ class Sharing(Enum):
     """Everybody's: it is published."""
 
 
-class More(Protocol):
-    """Origins that are not settled at the start."""
-
-    async def has(self, origin: str) -> bool:
-        """Whether this is one of them."""
-        ...
-
-
 class Cors:
     """Whose pages may call: of these origins."""
 
-    def __init__(self, origins: Collection[str], more: More | None = None) -> None:
-        """`origins` as browsers spell them; `ANY` is all."""
+    def __init__(self, origins: Collection[str], more: PageOrigins | None = None) -> None:
+        """`origins` as browsers spell them; `ANY` is all. `more` are not settled at the start."""
         self.origins = frozenset(origins)
         self._any = ANY in self.origins
         self._more = more
@@ -114,7 +106,7 @@ PUBLISHED: Sharings = {Sharing.ALL: Cors([ANY])}
 """For what other pages may read nothing of but what is published."""
 
 
-def sharings(origins: Collection[str], clients: More) -> Sharings:
+def sharings(origins: Collection[str], clients: PageOrigins) -> Sharings:
     """The origins of each kind, for an API: `origins` are those of `cors_origins`."""
     listed = {Sharing.LISTED: Cors(origins)} if origins else {}
     return {**listed, Sharing.CLIENTS: Cors(origins, clients), **PUBLISHED}
