@@ -21,6 +21,7 @@ from portico.http.messages import Request
 from portico.http.routing import Endpoint, Place
 from portico.pages.forms import PASSWORDS, Form, read_form
 from portico.pages.site import Site, sender_of
+from portico.pages.step_up import PASSKEY, TOKEN
 from portico.services.shown_once import keep_form, take_form
 
 KEPT = "kept"
@@ -28,7 +29,7 @@ KEPT = "kept"
 
 MAX_BYTES = 65_536
 
-_NOT_KEPT = ("csrf", KEPT, "otp", "credential", "step_up", "step_up_passkey", *PASSWORDS)
+_NOT_KEPT = ("csrf", KEPT, "otp", "credential", TOKEN, PASSKEY, *PASSWORDS)
 _BACK = (
     "You are signed in again, and nothing was sent yet. Look over what you filled in, and send it."
 )
