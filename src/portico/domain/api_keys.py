@@ -13,6 +13,7 @@ import msgspec
 
 from portico.domain.rules import OneOf, Trimmed
 from portico.domain.scopes import READ_SCOPES
+from portico.domain.times import DAY
 from portico.domain.words import KEY_TYPES as KEY_TYPES
 from portico.domain.words import KeyType as KeyType
 
@@ -20,6 +21,10 @@ key_name = Trimmed(1, 100)
 key_type = cast(Callable[[str], KeyType], OneOf(KEY_TYPES))
 Status = Literal["active", "expired", "revoked"]
 ROTATION_OVERLAP_SECONDS = 86_400
+
+REMINDED_AHEAD = 7 * DAY
+"""How long before a key's end its owner is reminded, unless it holds no longer than that anyway; in
+milliseconds."""
 
 _RANDOM_BYTES = 32
 _ALPHABET = digits + ascii_letters

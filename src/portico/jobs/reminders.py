@@ -2,8 +2,8 @@
 
 import asyncio
 
+from portico.domain.api_keys import REMINDED_AHEAD
 from portico.domain.audit import SYSTEM
-from portico.domain.times import DAY
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.change import Change
@@ -11,9 +11,6 @@ from portico.services.environment import Environment
 from portico.services.letters import tell
 
 REMIND_PERIOD = 10.0
-
-AHEAD = 7 * DAY
-"""How long before a key's end its owner is reminded, in milliseconds."""
 
 BATCH = 50
 
@@ -40,7 +37,7 @@ class Remind:
         """Reminds the owners of all keys for which it is time. Raises `Unavailable`; what is left
         then comes the next time."""
         now = self._env.clock()
-        if not await self._env.api_keys.ending(now, now + AHEAD, 1):
+        if not await self._env.api_keys.ending(now, now + REMINDED_AHEAD, 1):
             return
         async with self._lease.held() as mine:
             while mine and await self._batch():
@@ -49,7 +46,7 @@ class Remind:
     async def _batch(self) -> bool:
         """Reminds some; tells whether there may be more."""
         env, now = self._env, self._env.clock()
-        keys = await env.api_keys.ending(now, now + AHEAD, BATCH)
+        keys = await env.api_keys.ending(now, now + REMINDED_AHEAD, BATCH)
         owners = {key.id: await env.users.get(key.user_id) for key in keys}
         page = f"{env.addresses.dashboard}/keys"
 

@@ -1,6 +1,6 @@
 """API keys: digests, owners and life spans. A key itself is never stored."""
 
-from portico.domain.api_keys import ApiKey
+from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.users import Owner
 from portico.storage.database import LOCKED, Database, Rank, Reader, Row, Transaction
@@ -57,9 +57,9 @@ WHERE id = :id AND rotated_at IS NULL AND revoked_at IS NULL
 RETURNING expires_at"""
 _REVOKE = "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL"
 # As the index of migration 0021 has it, so that it is used.
-_TO_REMIND = """
+_TO_REMIND = f"""
 reminded_at IS NULL AND revoked_at IS NULL AND rotated_at IS NULL
-    AND expires_at - created_at > 604800000"""
+    AND expires_at - created_at > {REMINDED_AHEAD}"""
 _ENDING = f"""
 SELECT {API_KEYS.columns} FROM api_keys
 WHERE expires_at > :now AND expires_at <= :before AND {_TO_REMIND}
