@@ -81,10 +81,8 @@ class PermissionDenied(PorticoError):
 
     code = "PERMISSION_DENIED"
 
-    def __init__(
-        self, message: str, details: Sequence[Fault] = (), *, scope: str | None = None
-    ) -> None:
-        super().__init__(message, details)
+    def __init__(self, message: str, *, scope: str | None = None) -> None:
+        super().__init__(message)
         self.scope = scope
 
 

@@ -14,9 +14,6 @@ NO_KEY = 0
 NOWHERE = ""
 """Stands for every path that leads nowhere, and every method that a path does not take."""
 
-UNTOLD = 0
-"""The status of requests that were counted before they were told apart."""
-
 REFUSED = 429
 
 MOST_FAILED = 100

@@ -65,7 +65,6 @@ def new_user(
     plan: str,
     password_hash: str | None,
     now: int,
-    account_id: int | None = None,
     email_verified_at: int | None = None,
     language: str = "en",
 ) -> User:
@@ -80,7 +79,7 @@ def new_user(
         theme="system",
         language=language,
         notifications=True,
-        account_id=account_id,
+        account_id=None,
         password_hash=password_hash,
         last_login_at=None,
         created_at=now,

@@ -63,7 +63,6 @@ async def create_user(
     password: str,
     role: str,
     plan: str = "free",
-    account_id: int | None = None,
     by: By,
 ) -> User:
     """Stores a new user. Raises `Duplicate` when the e-mail is taken, and `PermissionDenied` for an
@@ -82,7 +81,6 @@ async def create_user(
             plan=plan,
             password_hash=password_hash,
             now=change.now,
-            account_id=account_id,
         )
         user = await env.users.insert(change.tx, user)
         change.note(UserCreated(user))

@@ -30,7 +30,7 @@ UPDATE authenticators SET last_step = :step, last_used_at = :now
 WHERE id = :id AND last_step < :step RETURNING id"""
 _RENAME = """
 UPDATE authenticators SET name = :name WHERE user_id = :user_id AND id = :id RETURNING id"""
-_DELETE = "DELETE FROM authenticators WHERE user_id = :user_id AND id = :id RETURNING id"
+_DELETE = "DELETE FROM authenticators WHERE user_id = :user_id AND id = :id"
 _DELETE_ALL = "DELETE FROM authenticators WHERE user_id = :user_id RETURNING id"
 _PASSKEYS = f"SELECT {PASSKEYS.columns} FROM passkeys WHERE user_id = :user_id ORDER BY id"
 _PASSKEY = f"SELECT {PASSKEYS.columns} FROM passkeys WHERE credential_id = :id"
@@ -39,7 +39,7 @@ UPDATE passkeys SET sign_count = :count, last_used_at = :now
 WHERE id = :id AND (sign_count < :count OR (sign_count = 0 AND :count = 0)) RETURNING id"""
 _RENAME_PASSKEY = """
 UPDATE passkeys SET name = :name WHERE user_id = :user_id AND id = :id RETURNING id"""
-_DELETE_PASSKEY = "DELETE FROM passkeys WHERE user_id = :user_id AND id = :id RETURNING id"
+_DELETE_PASSKEY = "DELETE FROM passkeys WHERE user_id = :user_id AND id = :id"
 _DELETE_PASSKEYS = "DELETE FROM passkeys WHERE user_id = :user_id RETURNING id"
 _USE_CHALLENGE = """
 INSERT INTO used_challenges (challenge_hash, expires_at) VALUES (:hash, :until)
@@ -93,9 +93,9 @@ class FactorStore:
         named = {"user_id": user_id, "id": row_id, "name": name}
         return await tx.one(_RENAME_PASSKEY, named) is not None
 
-    async def remove_passkey(self, tx: Transaction, user_id: int, row_id: int) -> bool:
-        """Removes a user's passkey; False where there is no such."""
-        return await tx.one(_DELETE_PASSKEY, {"user_id": user_id, "id": row_id}) is not None
+    async def remove_passkey(self, tx: Transaction, user_id: int, row_id: int) -> None:
+        """Removes a user's passkey."""
+        await tx.run(_DELETE_PASSKEY, {"user_id": user_id, "id": row_id})
 
     async def use_challenge(self, tx: Transaction, challenge_hash: bytes, until: int) -> bool:
         """Uses up a challenge, remembering it as long as it could be answered; False where that was
@@ -103,9 +103,9 @@ class FactorStore:
         used = {"hash": challenge_hash, "until": until}
         return await tx.one(_USE_CHALLENGE, used) is not None
 
-    async def add_authenticator(self, tx: Transaction, new: Authenticator) -> Authenticator:
+    async def add_authenticator(self, tx: Transaction, new: Authenticator) -> None:
         """Stores a new one, whose id is ignored. Raises `UniqueViolation` where there is one."""
-        return await AUTHENTICATORS.add(tx, new)
+        await AUTHENTICATORS.add(tx, new)
 
     async def use_step(self, tx: Transaction, authenticator_id: int, step: int, now: int) -> bool:
         """Uses up the code of a step and those before it; False where that was done before."""
@@ -116,9 +116,9 @@ class FactorStore:
         """Gives a user's authenticator another name; False where there is no such."""
         return await tx.one(_RENAME, {"user_id": user_id, "id": row_id, "name": name}) is not None
 
-    async def remove(self, tx: Transaction, user_id: int, row_id: int) -> bool:
-        """Removes a user's authenticator; False where there is no such."""
-        return await tx.one(_DELETE, {"user_id": user_id, "id": row_id}) is not None
+    async def remove(self, tx: Transaction, user_id: int, row_id: int) -> None:
+        """Removes a user's authenticator."""
+        await tx.run(_DELETE, {"user_id": user_id, "id": row_id})
 
     async def remove_all(self, tx: Transaction, user_id: int) -> int:
         """Removes all that a user has, recovery codes too; tells how many factors there were."""

@@ -111,7 +111,7 @@ RETURNING grant_id"""
 _CODE = f"SELECT {CODES.columns} FROM authorization_codes WHERE code_hash = :hash"
 _SPEND_CODE = """
 UPDATE authorization_codes SET grant_id = :grant_id
-WHERE code_hash = :hash AND grant_id IS NULL RETURNING client_row_id"""
+WHERE code_hash = :hash AND grant_id IS NULL"""
 _FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
 
 
@@ -249,7 +249,6 @@ class Grants:
             row = await tx.one(_CODE + LOCKED[self._db.engine], {"hash": code_hash})
         return CODES.read(row) if row else None
 
-    async def spend_code(self, tx: Transaction, code_hash: bytes, grant_id: int) -> bool:
-        """Exchanges a code for a grant; False when it was exchanged before."""
-        spent = await tx.one(_SPEND_CODE, {"hash": code_hash, "grant_id": grant_id})
-        return spent is not None
+    async def spend_code(self, tx: Transaction, code_hash: bytes, grant_id: int) -> None:
+        """Exchanges a code for a grant, unless it was exchanged before."""
+        await tx.run(_SPEND_CODE, {"hash": code_hash, "grant_id": grant_id})

@@ -76,13 +76,12 @@ class Behind(Exception):
 class Log:
     """How far the primary's log was, and when."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._seen: deque[tuple[float, int, int]] = deque(maxlen=REMEMBERED)
 
     def begin(self) -> float:
         """When the primary is asked, for `note`."""
-        return self._clock()
+        return time.monotonic()
 
     def note(self, asked: float, timeline: int, position: int) -> None:
         """What the primary answered to `POSITION`."""
@@ -91,7 +90,7 @@ class Log:
     def least(self) -> tuple[int, int]:
         """The timeline, and how far a replica is at least that shows nothing older than
         `LAG_SECONDS`. Raises `Behind` where that is not known."""
-        since = self._clock() - LAG_SECONDS
+        since = time.monotonic() - LAG_SECONDS
         recent = [
             (timeline, position) for asked, timeline, position in self._seen if asked >= since
         ]
@@ -101,7 +100,7 @@ class Log:
 
     def lag(self, position: int) -> float:
         """For how many seconds there has been something behind a position."""
-        now = self._clock()
+        now = time.monotonic()
         return next((now - asked for asked, _, reached in self._seen if reached > position), 0.0)
 
 

@@ -37,10 +37,10 @@ class ProviderStore:
         every = self._db.all if tx is None else tx.all
         return LINKS.read_all(await every(_OF_USER, {"user_id": user_id}))
 
-    async def add_link(self, tx: Transaction, new: ProviderLink) -> ProviderLink:
+    async def add_link(self, tx: Transaction, new: ProviderLink) -> None:
         """Stores a new link, whose id is ignored. Raises `UniqueViolation` where the subject is
         linked already."""
-        return await LINKS.add(tx, new)
+        await LINKS.add(tx, new)
 
     async def remove_link(self, tx: Transaction, user_id: int, link_id: int) -> None:
         """Removes a user's link."""

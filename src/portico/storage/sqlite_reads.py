@@ -19,8 +19,6 @@ READ_SECONDS = 10.0
 STEPS = 100_000
 """Instructions of SQLite's machine between two looks at the time: a millisecond or two."""
 
-_Read = Callable[[str, Params], list[Row]]
-
 
 class SlowReads:
     """Reads in a few threads, on connections of their own."""
