@@ -70,7 +70,8 @@ class Proven(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """Who has signed in, as they now are, and whether that is to be told, once it is stored."""
+    """Who has signed in, as they now are, and whether by a device that is new to them, of which
+    they are told in the same change."""
 
     user: User
     is_new_device: bool

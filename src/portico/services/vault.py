@@ -1,5 +1,6 @@
 """What the installation's secret is for: encryption of what the database keeps and must be able to
-read again (private signing keys), and codes that prove that a text came from here.
+read again (private signing keys, secrets of webhooks and of authenticators, mails that wait), or
+somebody brings back, and codes that prove that a text came from here.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,8 @@ _NONCE_BYTES = 12
 
 
 class Vault:
-    """Encrypts with AES-256-GCM, and authenticates with HMAC-SHA256, under keys derived from a
-    secret: the installation's, or one that stands nowhere else."""
+    """Encrypts with AES-256-GCM or AES-SIV, and authenticates with HMAC-SHA256, under keys derived
+    from a secret: the installation's, or one that stands nowhere else."""
 
     def __init__(self, secret: Callable[[], bytes], random: Random) -> None:
         """`secret` gives 256 bits of entropy or more; it is asked when the first need arises."""
