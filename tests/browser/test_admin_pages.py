@@ -193,3 +193,24 @@ async def test_a_public_client_gets_no_secret(desk: Desk, boss: Person) -> None:
         await expect(page.locator("tbody tr").first).to_contain_text(boss.email)
         await page.goto("clients")
         await expect(page.get_by_text("Pocket")).to_have_count(0)
+
+
+async def test_every_button_beside_a_heading_can_be_clicked(desk: Desk, boss: Person) -> None:
+    reached = """() => [...document.querySelectorAll(".head :is(.button, button)")].map(one => {
+        const { x, y, width, height } = one.getBoundingClientRect();
+        const there = document.elementFromPoint(x + width / 2, y + height / 2);
+        return [one.textContent.trim(), one.contains(there)];
+    })"""
+    async with desk.looking(boss) as page:
+        for path, words in (
+            ("users", ["Create a user", "Invite"]),
+            ("products", ["Export", "Import", "New product"]),
+            ("keys", ["All keys"]),
+            ("clients", ["Register a client"]),
+            ("webhooks", ["Create a webhook"]),
+        ):
+            await page.goto(path)
+            assert await page.evaluate(reached) == [[text, True] for text in words]
+        await page.goto("users")
+        await page.get_by_role("link", name="Invite").click()
+        await expect(page.get_by_role("heading", name="Invitations")).to_be_visible()

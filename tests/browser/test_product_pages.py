@@ -119,3 +119,43 @@ async def test_a_page_has_loaded_before_htmx_is_asked_for(desk: Desk) -> None:
             ]"""
         )
         assert asked > loaded
+
+
+async def test_what_is_refused_behind_a_dialog_is_told(desk: Desk) -> None:
+    editor = desk.person("editor")
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as api:
+        made = api.post("/v1/products", json={"name": "Lamp", "category": "x", "price": 1})
+        product = made.json()["data"]["id"]
+        async with desk.looking(editor, expected=("status of 404", "Code 404")) as page:
+            await page.goto(f"products/{product}")
+            await htmx_there(page)
+            assert api.delete(f"/v1/products/{product}").status_code == 204
+            await page.get_by_role("link", name="Delete").click()
+            await expect(page.get_by_text(f"There is no product {product}")).to_be_visible()
+
+
+async def test_a_search_that_is_refused_says_why(desk: Desk) -> None:
+    async with desk.looking(desk.person(), expected=("status of 429", "Code 429")) as page:
+        await page.goto("products")
+        await htmx_there(page)
+        refused = {"status": 429, "content_type": "text/html", "body": "<h1>Too many requests</h1>"}
+        await page.route("**/products?search=*", lambda route: route.fulfill(**refused))
+        await page.get_by_label("Name or description").fill("kettle")
+        await expect(page.get_by_text("Too many requests")).to_be_visible()
+        await page.unroute_all()
+
+
+async def test_a_server_that_is_out_of_reach_is_told_until_it_is_back(desk: Desk) -> None:
+    expected = ("ERR_INTERNET_DISCONNECTED", "htmx:sendError", "htmx:afterRequest")
+    async with desk.looking(desk.person(), expected=expected) as page:
+        await page.goto("products")
+        await htmx_there(page)
+        await page.context.set_offline(True)
+        try:
+            await page.get_by_label("Name or description").fill("kettle")
+            await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+        finally:
+            await page.context.set_offline(False)
+        await page.get_by_label("Name or description").fill("nobody has this")
+        await expect(page.get_by_text("Nothing found")).to_be_visible()
+        await expect(page.get_by_role("alert")).to_be_hidden()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable
+from importlib import resources
 
 import pytest
 
@@ -388,3 +389,10 @@ async def test_signing_in_is_slowed_down_on_its_own_page(api: Api) -> None:
     assert faults(answer) == {"password": "Type the password again: no page holds one."}
     assert user.email in answer.text
     assert "Wrong-1" not in answer.text
+
+
+def test_pages_ask_behind_themselves_for_what_can_be_visited_as_well() -> None:
+    """`pages.js` visits what was refused: so nothing but GET may be asked for in that way."""
+    for template in resources.files("portico.pages").joinpath("templates").iterdir():
+        verbs = set(re.findall(r"\bhx-(get|post|put|patch|delete|boost)\b", template.read_text()))
+        assert verbs <= {"get"}, template.name

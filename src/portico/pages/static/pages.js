@@ -48,6 +48,19 @@ document.addEventListener("htmx:afterSwap", (event) => {
   const { target } = event.detail;
   if (target.matches("dialog") && target.firstElementChild) target.showModal();
 });
+
+// What htmx was refused is visited without it, so that the page says why; what no server has answered
+// is told in words. Both for what somebody has asked for: what asks by itself goes on asking.
+const asked = ({ elt, requestConfig }) => requestConfig.verb === "get" && !elt.matches("[hx-trigger^=every]");
+document.addEventListener("htmx:responseError", ({ detail }) => {
+  if (asked(detail)) location.assign(detail.pathInfo.finalRequestPath);
+});
+document.addEventListener("htmx:sendError", ({ detail }) => {
+  document.getElementById("unreached").hidden = !asked(detail);
+});
+document.addEventListener("htmx:beforeSwap", () => {
+  document.getElementById("unreached").hidden = true;
+});
 document.addEventListener("click", (event) => {
   const button = event.target.closest("dialog [data-close]");
   if (!button) return;
