@@ -25,9 +25,9 @@ STRANGERS = (
     "sign-in/passkey",
     "forgot",
     "forgot/sent",
-    "reset?token=none",
-    "verify?token=none",
-    "new-email?token=none",
+    "reset?token={reset}",
+    "verify?token={verify}",
+    "new-email?token={new-email}",
     "invitation?token={invitation}",
     "sign-up",
     "sign-up/sent",
@@ -272,6 +272,14 @@ def lived(desk: Desk, secured: Person) -> Iterator[dict[str, int | str]]:
             " Safari/604.1",
             created_at=now - 7_200_000, last_seen_at=now - 60_000, expires_at=now + 3_600_000,
         )  # fmt: skip
+        for purpose in ("reset", "verify", "new-email"):
+            ids[purpose] = secrets.token_urlsafe(32)
+            token_hash = sha256(str(ids[purpose]).encode()).digest()
+            rows.found(
+                "INSERT INTO email_tokens (token_hash, user_id, purpose, email, expires_at)"
+                " VALUES (?, ?, ?, ?, ?) RETURNING user_id",
+                token_hash, owner, purpose, "ada@example.com", now + 86_400_000,
+            )  # fmt: skip
         ids["invitation"] = secrets.token_urlsafe(32)
         ids["invited"] = rows.add(
             "invitations", token_hash=sha256(str(ids["invitation"]).encode()).digest(),
@@ -399,7 +407,14 @@ async def test_what_forms_lead_to_is_sound(desk: Desk) -> None:
         assert await looked_at(page, "a page that is shown once") == []
 
 
-@pytest.mark.parametrize(("status", "paths"), [(403, ["users"]), (404, ["no", "keys/revoke?id=9"])])
+@pytest.mark.parametrize(
+    ("status", "paths"),
+    [
+        (403, ["users"]),
+        (404, ["no", "keys/revoke?id=9"]),
+        (410, ["reset?token=none", "verify?token=none", "new-email?token=none"]),
+    ],
+)
 async def test_a_page_that_says_no_is_sound(
     desk: Desk, newcomer: Person, status: int, paths: list[str]
 ) -> None:

@@ -3,9 +3,10 @@
 from urllib.parse import quote
 
 from driving import Api
-from pages.visiting import ORIGIN, faults, signed_in, visitor
+from pages.visiting import DASHBOARD, ORIGIN, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.services.clients import Registration, register_client
+from portico.services.recovery import give_reset
 
 
 async def test_every_bad_value_of_a_field_is_named_as_it_was_typed(api: Api) -> None:
@@ -22,10 +23,47 @@ async def test_whoever_forgot_a_password_is_promised_mail_where_there_is_some(ap
     guest = await visitor(api)
     for path in ("/forgot", "/forgot/sent"):
         assert "server" in (await guest.get(path)).text
-    assert "This server sends no mail." in (await guest.get("/forgot")).text
+    assert "This server sends no e-mail." in (await guest.get("/forgot")).text
     api.live.has_mail_server = True
     assert "We send you a link" in (await guest.get("/forgot")).text
-    assert "Look into your mail" in (await guest.get("/forgot/sent")).text
+    assert "Check your e-mail" in (await guest.get("/forgot/sent")).text
+
+
+async def test_no_page_promises_mail_that_is_never_sent(api: Api) -> None:
+    api.live.sign_up = True
+    _, somebody = await signed_in(api)
+    pages = ("/sign-up", "/sign-up/sent", "/email", "/profile", "/profile?done=link-written")
+    for path in pages:
+        assert "server sends no e-mail" in (await somebody.get(path)).text, path
+    asked = await somebody.post("/profile/verification")
+    assert asked.headers["location"] == "/dashboard/profile?done=link-written"
+    api.live.has_mail_server = True
+    for path in pages[:-1]:
+        assert "sends no e-mail" not in (await somebody.get(path)).text, path
+    asked = await somebody.post("/profile/verification")
+    assert asked.headers["location"] == "/dashboard/profile?done=verification-sent"
+
+
+async def test_a_link_that_is_of_no_use_offers_another_instead_of_its_form(api: Api) -> None:
+    user = await api.account()
+    guest = await visitor(api)
+    for path, again in (
+        ("/reset", "/forgot"), ("/verify", "/profile"), ("/new-email", "/email"),
+    ):  # fmt: skip
+        asked = await guest.get(f"{path}?token=none")
+        sent = await guest.send(path, {"token": "none", "password": "Analytical-1844"})
+        assert (asked.status_code, sent.status_code) == (410, 422)
+        for answer in (asked, sent):
+            assert said(answer).startswith("This link has expired or was used before")
+            assert "<form" not in answer.text
+            assert f'href="/dashboard{again}">Ask for another link' in answer.text
+    given = await give_reset(api.live, user.id, OPERATOR)
+    link = given.link.removeprefix(DASHBOARD)
+    assert (await guest.get(link)).text.count("<form") == 1
+    token = link.partition("token=")[2]
+    weak = await guest.send("/reset", {"token": token, "password": "weak"})
+    assert faults(weak).keys() == {"password"}
+    assert "<form" in weak.text
 
 
 async def test_signing_in_for_an_application_names_it(api: Api) -> None:

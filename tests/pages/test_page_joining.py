@@ -163,7 +163,7 @@ async def test_the_answer_is_the_same_for_known_and_unknown_e_mails(api: Api) ->
         answers.append((answer.status_code, headers, answer.text))
     assert answers[0] == answers[1] == answers[2]
     assert answers[0][1]["location"] == "/dashboard/sign-up/sent"
-    assert "Look into your mail" in (await guest.get("/sign-up/sent")).text
+    assert "Ask whoever runs this server" in (await guest.get("/sign-up/sent")).text
 
 
 async def test_a_sign_up_that_cannot_be_is_told_on_its_page(api: Api) -> None:
@@ -185,7 +185,7 @@ async def test_an_own_e_mail_changes_on_pages_by_a_link(api: Api) -> None:
     refused = await somebody.post("/email", **fields)
     assert "not the current password" in faults(refused)["current_password"]
     done = await somebody.post("/email", **{**fields, "current_password": PASSWORD})
-    assert done.headers["location"] == "/dashboard/profile?done=email-asked"
+    assert done.headers["location"] == "/dashboard/profile?done=link-written"
     await api.mailed()
     (mail,) = (api.settings.data / "log").glob("*.eml")
     token = mail.read_text().partition("?token=")[2][:43]

@@ -20,7 +20,6 @@ async def show(visit: Visit) -> Reply:
         "invitations.html",
         "Invitations",
         invitations=await visit.env.invitations.by_admins(),
-        has_mail_server=visit.env.has_mail_server,
         roles=[(role, role.capitalize()) for role in ROLES],
         plans=[(plan, plan.capitalize()) for plan in visit.env.plans],
         once=fresh_key(visit),

@@ -4,6 +4,7 @@ from portico.domain import users
 from portico.domain.errors import BrokenRule, Invalid, NotFound
 from portico.http.messages import Reply
 from portico.http.routing import Access
+from portico.pages.recovery import sent_title
 from portico.pages.site import PageRoute, Visit
 from portico.services.invitations import accept, find
 from portico.services.sign_up import ask_sign_up
@@ -69,7 +70,7 @@ async def sign_up(visit: Visit) -> Reply:
 
 async def show_sent(visit: Visit) -> Reply:
     """GET /sign-up/sent."""
-    return visit.page("signed_up.html", "Look into your mail")
+    return visit.page("signed_up.html", sent_title(visit))
 
 
 PAGES = (

@@ -1,13 +1,19 @@
 """What people do who cannot sign in, and where the links in mails lead."""
 
+from portico.domain.errors import Invalid
 from portico.domain.users import email, password
 from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.site import PageRoute, Visit
 from portico.services.recovery import (
+    NEW_EMAIL,
+    RESET,
+    VERIFY,
+    Link,
     ask_new_email,
     ask_reset,
     ask_verification,
+    find_link,
     reset_password,
     take_new_email,
     verify_email,
@@ -16,8 +22,7 @@ from portico.services.recovery import (
 
 async def show_forgot(visit: Visit) -> Reply:
     """GET /forgot."""
-    has_mail = visit.env.has_mail_server
-    return visit.page("forgot.html", "Forgot your password?", has_mail_server=has_mail)
+    return visit.page("forgot.html", "Forgot your password?")
 
 
 async def forgot(visit: Visit) -> Reply:
@@ -28,18 +33,38 @@ async def forgot(visit: Visit) -> Reply:
     return visit.go("/forgot/sent")
 
 
+def sent_title(visit: Visit) -> str:
+    """What comes after a link was asked for: the mail, or, where none is sent, whoever has it."""
+    return "Check your e-mail" if visit.env.has_mail_server else "Ask whoever runs this server"
+
+
 async def show_sent(visit: Visit) -> Reply:
     """GET /forgot/sent."""
-    has_mail = visit.env.has_mail_server
-    title = "Look into your mail" if has_mail else "Ask whoever runs this server"
-    return visit.page("sent.html", title, has_mail_server=has_mail)
+    return visit.page("sent.html", sent_title(visit))
+
+
+async def _of_link(visit: Visit, template_name: str, title: str, link: Link) -> Reply:
+    """The page that a link of this kind leads to. It uses nothing up: programs that look through
+    mail follow links."""
+    token = visit.sent("token")
+    try:
+        await find_link(visit.env, token, link)
+    except Invalid as refusal:
+        visit.form.refuse(refusal)
+    useless = bool(visit.form.fault("token"))
+    return visit.page(
+        template_name,
+        title,
+        status=410 if useless else 200,
+        private_address=True,
+        token=token,
+        useless=useless,
+    )
 
 
 async def show_reset(visit: Visit) -> Reply:
     """GET /reset."""
-    return visit.page(
-        "reset.html", "Choose a new password", private_address=True, token=visit.sent("token")
-    )
+    return await _of_link(visit, "reset.html", "Choose a new password", RESET)
 
 
 async def reset(visit: Visit) -> Reply:
@@ -51,10 +76,8 @@ async def reset(visit: Visit) -> Reply:
 
 
 async def show_verify(visit: Visit) -> Reply:
-    """GET /verify: asks first, because programs that look through mail follow links."""
-    return visit.page(
-        "verify.html", "Verify your address", private_address=True, token=visit.sent("token")
-    )
+    """GET /verify: asks first."""
+    return await _of_link(visit, "verify.html", "Verify your address", VERIFY)
 
 
 async def verify(visit: Visit) -> Reply:
@@ -68,11 +91,16 @@ async def show_verified(visit: Visit) -> Reply:
     return visit.page("verified.html", "Your address is verified")
 
 
+def _link_made(visit: Visit, sent: str) -> str:
+    """The notice that a link was `sent`, or lies on the server where none is sent."""
+    return sent if visit.env.has_mail_server else "link-written"
+
+
 async def send_verification(visit: Visit) -> Reply:
     """POST /profile/verification."""
     if visit.user.email_verified_at is None:
         await ask_verification(visit.env, visit.user, visit.request.by)
-    return visit.go("/profile", done="verification-sent")
+    return visit.go("/profile", done=_link_made(visit, "verification-sent"))
 
 
 async def show_email(visit: Visit) -> Reply:
@@ -87,14 +115,12 @@ async def change_email(visit: Visit) -> Reply:
     current = form.read("current_password", str)
     form.check()
     await ask_new_email(visit.env, visit.user, address, current, visit.request.by)
-    return visit.go("/profile", done="email-asked")
+    return visit.go("/profile", done=_link_made(visit, "email-asked"))
 
 
 async def show_new_email(visit: Visit) -> Reply:
-    """GET /new-email: asks first, as `show_verify` does."""
-    return visit.page(
-        "new_email.html", "Your new address", private_address=True, token=visit.sent("token")
-    )
+    """GET /new-email: asks first."""
+    return await _of_link(visit, "new_email.html", "Your new address", NEW_EMAIL)
 
 
 async def new_email(visit: Visit) -> Reply:

@@ -259,6 +259,7 @@ class Visit:
             environment=self.env.name,
             api=self.env.addresses.base,
             auth=self.env.addresses.auth,
+            has_mail_server=site.accounts.environment.has_mail_server,
             curl=self.env.addresses.curl,
             theme=user.theme if user else "system",
             user=user,

@@ -42,7 +42,7 @@ HANDED_HOURS = 24
 _USELESS = "This link has expired or was used before: ask for a new one."
 
 
-class _Link(NamedTuple):
+class Link(NamedTuple):
     """A kind of link, which is that of the mail around it too, and how long it holds."""
 
     purpose: Literal["reset", "verify", "new-email"]
@@ -57,9 +57,9 @@ class HandedOver(NamedTuple):
     expires_at: int
 
 
-RESET = _Link("reset", 1)
-VERIFY = _Link("verify", 24)
-NEW_EMAIL = _Link("new-email", 24)
+RESET = Link("reset", 1)
+VERIFY = Link("verify", 24)
+NEW_EMAIL = Link("new-email", 24)
 
 
 async def ask_reset(env: Environment, email: str, by: By) -> None:
@@ -130,7 +130,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> None:
     """Gives the owner of a token the e-mail address that it was sent to, which is verified by that;
     the old address and the new one are told. Raises `Invalid` where the token is of no use, and
     `Duplicate` where another user has that address."""
-    found = await _find(env, token, NEW_EMAIL)
+    found = await find_link(env, token, NEW_EMAIL)
 
     async def work(change: Change) -> None:
         user = await _use(env, change, token, found)
@@ -152,7 +152,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
     the account's address has verified that too. Raises `Invalid` where the token is of no use or
     the password is easy to guess, and `Unavailable` where too many passwords wait to be hashed.
     """
-    found = await _find(env, token, RESET)
+    found = await find_link(env, token, RESET)
     owner = await env.users.get(found.user_id)
     if owner is None:
         raise _useless()
@@ -186,7 +186,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
 async def verify_email(env: Environment, token: str, by: By) -> None:
     """Notes that a user gets mail at the address that the token was sent to. Raises `Invalid` where
     the token is of no use, or the user has another address by now."""
-    found = await _find(env, token, VERIFY)
+    found = await find_link(env, token, VERIFY)
 
     async def work(change: Change) -> None:
         user = await _use(env, change, token, found)
@@ -200,8 +200,9 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
     await follow(env, found.user_id)
 
 
-async def _find(env: Environment, token: str, link: _Link) -> EmailToken:
-    """What a token is good for: junk ends here, before anything is hashed or locked."""
+async def find_link(env: Environment, token: str, link: Link) -> EmailToken:
+    """What a link's token is good for, which stays usable: junk ends here, before anything is
+    hashed or locked. Raises `Invalid` where the token is of no use."""
     found = await env.email_tokens.by_hash(digest(token))
     if found is None or found.purpose != link.purpose or found.expires_at <= env.clock():
         raise _useless()
@@ -239,7 +240,7 @@ async def write_reset(env: Environment, asked: Ask, place: Mail) -> None:
 async def _write(
     env: Environment,
     user: User,
-    link: _Link,
+    link: Link,
     by: By,
     *,
     to: str | None = None,
@@ -275,6 +276,6 @@ async def _write(
     await env.change(by.alone, work)
 
 
-def _address(env: Environment, link: _Link, token: str) -> str:
+def _address(env: Environment, link: Link, token: str) -> str:
     """The page that a link leads to."""
     return f"{env.addresses.dashboard}/{link.purpose}?token={token}"
