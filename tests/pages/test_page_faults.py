@@ -2,9 +2,12 @@
 
 from urllib.parse import quote
 
+import pytest
+
 from driving import Api
 from pages.visiting import DASHBOARD, ORIGIN, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Unavailable
 from portico.services.clients import Registration, register_client
 from portico.services.recovery import give_reset
 
@@ -76,3 +79,35 @@ async def test_signing_in_for_an_application_names_it(api: Api) -> None:
     assert "<strong>Shop &lt;3</strong>" in page
     for other in ("%2Fauth%2Fauthorize%3Fclient_id%3Dnobody", "%2Fauth", ""):
         assert "<strong>" not in (await guest.get(f"{ORIGIN}/auth/sign-in?next={other}")).text
+
+
+async def test_what_is_refused_keeps_the_menu_the_theme_and_a_way_back(api: Api) -> None:
+    _, viewer = await signed_in(api, theme="dark")
+    for path, status, way in (
+        ("/products/99", 404, '/dashboard/products">Back to Products'),
+        ("/sandbox/products/99", 404, '/dashboard/sandbox/products">Back to Products'),
+        ("/nowhere", 404, '/dashboard">To the dashboard'),
+        ("/webhooks/1", 403, '/dashboard">To the dashboard'),
+        ("/once?page=none", 410, '/dashboard">To the dashboard'),
+    ):
+        refused = await viewer.get(path)
+        assert refused.status_code == status
+        assert way in refused.text
+        assert 'data-theme="dark"' in refused.text
+        assert 'aria-label="Dashboard"' in refused.text
+    stranger = await visitor(api)
+    assert 'aria-label="Dashboard"' not in (await stranger.get("/nowhere")).text
+
+
+async def test_a_store_that_does_not_answer_is_told_without_it(api: Api) -> None:
+    _, viewer = await signed_in(api)
+
+    async def gone(*_: object) -> None:
+        raise Unavailable("The database does not answer.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api.live.users, "get", gone)
+        refused = await viewer.get("/products/99")
+    assert refused.status_code == 503
+    assert "The database does not answer." in refused.text
+    assert 'aria-label="Dashboard"' not in refused.text

@@ -4,6 +4,7 @@ Whoever is not signed in is sent to sign in; a refused form is shown again with 
 """
 
 from collections.abc import Sequence
+from typing import cast
 from urllib.parse import urlencode
 
 from portico.domain.caller import Principal, require
@@ -18,18 +19,19 @@ from portico.domain.errors import (
     Unavailable,
 )
 from portico.domain.limits import Plan
+from portico.domain.users import User
 from portico.http.api_responder import nowhere
-from portico.http.messages import Reply, Request
+from portico.http.messages import BodyRequest, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
-from portico.pages.html import template
 from portico.pages.kept_forms import come_back, keep, shown_again
 from portico.pages.multipart import AROUND_BYTES, read_file_form
 from portico.pages.multipart import CONTENT_TYPE as MULTIPART
 from portico.pages.site import (
     Site,
+    Visit,
     check_token,
     cookie_kept_back,
     html,
@@ -85,7 +87,21 @@ class PageResponder:
     async def answer(
         self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
-        """Everything between the route and the reply."""
+        """Everything between the route and the reply; a refusal in the frame of the pages around it
+        for whoever is signed in, unless the store does not answer."""
+        try:
+            return await self._answer(request, place, endpoint, id_texts)
+        except PorticoError as error:
+            caller = request.caller
+            if caller is None or not self._site.dashboards or isinstance(error, Unavailable):
+                raise
+            user = await self._accounts.environment.users.get(caller.user_id)
+            request.error_code = error.code
+            return self._problem(request, error, user)
+
+    async def _answer(
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
+    ) -> Reply:
         cookie = self._accounts.cookie.read(request.headers)
         caller = await self._caller(cookie, request.now)
         await self._count(request, caller, endpoint)
@@ -132,20 +148,24 @@ class PageResponder:
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
         """An error as a page, which needs no store to be shown."""
+        return self._problem(request, error, None)
+
+    def _problem(self, request: Request, error: PorticoError, user: User | None) -> Reply:
         shown = problem(error)
-        text = template("problem.html").render(
-            title=TITLES.get(shown.status, "This did not work"),
-            base=self._site.base,
-            home=self._site.home,
-            theme="system",
-            environment=self._site.environment.name,
-            form=Form(),
+        path = request.path.removeprefix(self._site.base)
+        # Whoever may not see a section is not led back to it.
+        section = "" if shown.status == 403 else f"/{path[1:].partition('/')[0]}"
+        request.body = Form()
+        visit = Visit(self._site, cast("BodyRequest[Form]", request), user)
+        reply = visit.page(
+            "problem.html",
+            TITLES.get(shown.status, "This did not work"),
             status=shown.status,
+            code=shown.status,
             message=error.message,
             retry_after=getattr(error, "retry_after", 0),
-            request_id=request.id,
+            section=section if section != path else "",
         )
-        reply = html(text, shown.status)
         reply.headers += [field for field in shown.headers if field[0] in ("allow", "retry-after")]
         return reply
 
