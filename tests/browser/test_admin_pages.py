@@ -161,7 +161,7 @@ async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, bo
                 return api.post("/auth/introspect", json=body).status_code == 200
 
         assert known(secret)
-        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="I have saved it").click()
         await page.get_by_label("Name").fill("Till 2")
         await page.get_by_label("admin").check()
         await page.get_by_role("button", name="Save").click()
@@ -172,7 +172,7 @@ async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, bo
         await page.get_by_role("button", name="Make a new secret").click()
         renewed = await page.locator("#secret").inner_text()
         assert (known(secret), known(renewed)) == (False, True)
-        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="I have saved it").click()
         await page.get_by_role("link", name="Delete client").click()
         await page.get_by_role("button", name="Delete client").click()
         await expect(page.get_by_role("status")).to_contain_text("The client was deleted")

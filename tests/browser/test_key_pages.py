@@ -38,7 +38,7 @@ async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -
         assert await page.evaluate("navigator.clipboard.readText()") == key
         assert key not in page.url
         assert status_of(desk, key) == 200
-        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="I have saved it").click()
         await expect(page.get_by_role("row", name="Nightly export")).to_have_count(1)
         row = page.get_by_role("row", name="Nightly export")
         await expect(row).to_contain_text(f"sk_live_…{key[-4:]}")

@@ -58,7 +58,7 @@ async def test_a_webhook_is_made_tried_and_deleted(
         await page.get_by_role("button", name="Create webhook").click()
         secret = await page.locator("#secret").inner_text()
         assert secret.startswith("whsec_")
-        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="I have saved it").click()
         assert secret not in await page.content()
         await page.get_by_role("button", name="Send a test").click()
         await expect(page.get_by_role("status")).to_contain_text("A ping is on its way.")
@@ -83,7 +83,7 @@ async def test_a_webhook_is_made_tried_and_deleted(
         await expect(page.get_by_role("status")).to_contain_text("The webhook is enabled")
         await confirm(page, "New secret", "Make a new secret")
         assert await page.locator("#secret").inner_text() != secret
-        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="I have saved it").click()
         await confirm(page, "Delete", "Delete webhook")
         await expect(page.get_by_role("status")).to_contain_text("The webhook was deleted.")
         await expect(page.get_by_text("No webhooks yet")).to_be_visible()
@@ -124,5 +124,5 @@ async def test_a_refused_form_and_a_new_secret_are_sound_on_a_phone(
         await expect(page.locator("#secret")).to_be_visible()
         assert await faults(page) == []
         assert await overflow(page) <= 0
-        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="I have saved it").click()
         await confirm(page, "Delete", "Delete webhook")

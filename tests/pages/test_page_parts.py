@@ -14,7 +14,17 @@ from portico.domain.times import DAY, HOUR, MINUTE, SECOND
 from portico.http.problems import STATUS
 from portico.pages.agents import agent_words
 from portico.pages.chart import HEIGHT, WIDTH, chart
-from portico.pages.filters import ago, duration, facts, in_order, number, scope_words, when
+from portico.pages.filters import (
+    ago,
+    dated,
+    day,
+    duration,
+    facts,
+    in_order,
+    number,
+    scope_words,
+    when,
+)
 from portico.pages.forms import Form, read_form
 from portico.pages.notices import NOTICES
 from portico.pages.responder import TITLES
@@ -263,3 +273,9 @@ async def test_users_come_in_pages_that_keep_the_search(api: Api) -> None:
     assert 'rel="prev"' in second.text
     for page in ("0", "-1", "x", "9" * 20, "99"):
         assert (await admin.get(f"/users?page={page}")).status_code == 200
+
+
+def test_a_date_has_its_time_in_its_title() -> None:
+    assert dated(NOON) == (
+        f'<time datetime="2026-03-15T12:00:00Z" title="2026-03-15 12:00:00 UTC">{day(NOON)}</time>'
+    )

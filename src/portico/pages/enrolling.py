@@ -1,6 +1,7 @@
 """Pages that set up an authenticator app, wherever one does: the QR code, and recovery codes."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import segno
 
@@ -26,9 +27,16 @@ def enrolment_page(visit: Visit, user: User, template_name: str, **context: Any)
     )
 
 
-def recovery_codes_page(visit: Visit, codes: tuple[str, ...], target: str) -> Reply:
-    """Recovery codes, for whoever has just got them; from there it goes on to `target`."""
-    return visit.page("recovery_codes.html", "Your recovery codes", codes=codes, target=target)
+def recovery_codes_page(visit: Visit, user: User, codes: tuple[str, ...], target: str) -> Reply:
+    """Recovery codes, for the user who has just got them; from there it goes on to `target`."""
+    return visit.page(
+        "recovery_codes.html",
+        "Your recovery codes",
+        email=user.email,
+        host=urlsplit(visit.site.origin).netloc,
+        codes=codes,
+        target=target,
+    )
 
 
 def _qr_code(text: str) -> str:

@@ -159,6 +159,11 @@ def _moment(at: int) -> datetime:
     return datetime.fromtimestamp(at // SECOND, UTC)
 
 
+def dated(at: int) -> Markup:
+    """The date alone; its title has the time of day."""
+    return _time(at, day(at))
+
+
 def _time(at: int, words: str) -> Markup:
     moment = _moment(at)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(

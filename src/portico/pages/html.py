@@ -36,6 +36,7 @@ def _environment() -> Environment:
             "clock",
             "coloured",
             "credential_words",
+            "dated",
             "day",
             "duration",
             "facts",

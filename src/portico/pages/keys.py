@@ -37,6 +37,7 @@ class Shown(NamedTuple):
 
     id: int
     name: str
+    type: KeyType
     hint: str
     created_at: int
     last_used_at: int | None
@@ -48,7 +49,8 @@ class Shown(NamedTuple):
     bounds: str
 
 
-def _shown(key: ApiKey, now: int) -> Shown:
+def shown(key: ApiKey, now: int) -> Shown:
+    """A key as lists show it."""
     ended = not usable(key, now)
     state, colour, until = "Active", "good", key.expires_at
     if key.revoked_at is not None:
@@ -62,6 +64,7 @@ def _shown(key: ApiKey, now: int) -> Shown:
     return Shown(
         key.id,
         key.name,
+        key.type,
         key.hint,
         key.created_at,
         key.last_used_at,
@@ -105,7 +108,7 @@ async def show(visit: Visit) -> Reply:
     """GET /keys: the newest first, those that have ended last."""
     owner = await visit.owner()
     owned = await visit.env.api_keys.of_user(owner.id) if owner else []
-    keys = [_shown(one.key, visit.request.now) for one in reversed(owned)]
+    keys = [shown(one.key, visit.request.now) for one in reversed(owned)]
     return visit.page(
         "keys.html",
         "API keys",
@@ -244,7 +247,7 @@ async def show_all(visit: Visit) -> Reply:
     return visit.page(
         "keys_all.html",
         "All API keys",
-        keys=[(_shown(one.key, visit.request.now), one.name, one.email) for one in found.rows],
+        keys=[(shown(one.key, visit.request.now), one.name, one.email) for one in found.rows],
         total=found.total,
         page=page,
         last=-(-found.total // _PER_PAGE),

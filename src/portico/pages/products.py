@@ -77,8 +77,10 @@ async def _page(visit: Visit, asked: Asked, number: int) -> Page[Product]:
 
 
 async def _found(visit: Visit, asked: Asked) -> tuple[int, Beginning[Product]]:
-    """A page's number, and what stands on it. What is searched while one types is not counted: the
-    page asks for the total by itself."""
+    """A page's number, and what stands on it: nothing where a filter cannot be read. What is
+    searched while one types is not counted: the page asks for the total by itself."""
+    if asked.faults:
+        return 1, Beginning([], 0)
     number = max(visit.sent_number("page") or 1, 1)
     words = query_words(asked.search)
     header = visit.request.header

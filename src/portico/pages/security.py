@@ -54,7 +54,7 @@ async def add_app(visit: Visit) -> Reply:
 
 
 def _codes(visit: Visit, codes: tuple[str, ...]) -> Reply:
-    return recovery_codes_page(visit, codes, f"{visit.site.base}/security")
+    return recovery_codes_page(visit, visit.user, codes, f"{visit.site.base}/security")
 
 
 async def show_passkey(visit: Visit) -> Reply:

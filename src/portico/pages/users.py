@@ -4,13 +4,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from portico.domain import users
-from portico.domain.api_keys import usable
 from portico.domain.errors import PreconditionFailed
 from portico.domain.rules import OneOf
 from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
 from portico.pages.applications import granted_by
 from portico.pages.devices import devices_of
+from portico.pages.keys import shown
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
@@ -109,7 +109,7 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
         version=version if mine else visit.form.shown(VERSION, version),
         meanwhile=bool(mine),
         differences=differences(stored, mine or {}),
-        keys=[(key, usable(key, now)) for key in reversed(keys)],
+        keys=[shown(key, now) for key in reversed(keys)],
         devices=await devices_of(env, person.id, now),
         grants=await granted_by(env, person.id, now),
         factors=await env.factors.of_user(person.id),

@@ -74,9 +74,19 @@ function offerAll() {
 }
 document.addEventListener("htmx:afterSwap", offerAll);
 document.addEventListener("change", (event) => {
-  const { form, dataset, checked } = event.target;
-  if (!dataset.all) return;
-  for (const box of form.querySelectorAll(`[name="${dataset.all}"]`)) box.checked = checked;
+  const { form, dataset, name, checked } = event.target;
+  const boxes = (its) => [...form.querySelectorAll(`[name="${its}"]`)];
+  if (dataset.all) for (const box of boxes(dataset.all)) box.checked = checked;
+  const all = form?.querySelector(`[data-all="${name}"]`);
+  if (all) all.checked = boxes(name).every((box) => box.checked);
+});
+
+// What is wrong with a filter comes beside its field, which says so too.
+document.addEventListener("htmx:afterSettle", () => {
+  for (const field of document.querySelectorAll(".filters [aria-describedby]")) {
+    const told = document.getElementById(field.getAttribute("aria-describedby"));
+    field.ariaInvalid = String(told.textContent !== "");
+  }
 });
 
 // A date is chosen in the browser's own field, which costs the page a tenth of its time: so it becomes
