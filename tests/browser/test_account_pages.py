@@ -184,5 +184,5 @@ async def test_an_applications_access_is_revoked(desk: Desk, client: dict[str, s
             await row.get_by_role("link", name="Revoke").click()
             await page.get_by_role("button", name="Revoke access").click()
             await expect(page.get_by_role("status")).to_contain_text("access has ended")
-            await expect(page.get_by_text("Nothing acts for you")).to_be_visible()
+            await expect(page.get_by_text("No applications yet")).to_be_visible()
             assert api.get("/v1/users/me", headers=bearer).status_code == 401

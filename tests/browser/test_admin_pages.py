@@ -25,7 +25,7 @@ async def test_users_are_found_while_one_types(desk: Desk, boss: Person) -> None
         await expect(rows).to_have_count(1)
         await expect(rows).to_contain_text(wanted.email)
         await expect(page.get_by_role("status")).to_have_text("1 user")
-        await expect(page).to_have_url(re.compile(r"/users\?search=%C3%B6RSTED(\+|%20)100%25_&"))
+        await expect(page).to_have_url(re.compile(r"/users\?search=%C3%B6RSTED(\+|%20)100%25_$"))
         await page.get_by_label("Role").select_option("admin")
         await expect(page.get_by_text("Nobody found")).to_be_visible()
         await expect(page.get_by_role("status")).to_have_text("0 users")
@@ -112,8 +112,9 @@ async def test_the_audit_log_is_filtered_and_paged(
         await page.get_by_label("Who or whom").fill(desk.admin.email)
         await page.get_by_label("What", exact=True).fill("user.changed")
         await page.get_by_role("button", name="Filter").click()
+        empty = "" if script else "&target=&from=&to="
         await expect(page).to_have_url(
-            f"{desk.dashboard}/audit?user=ada%40example.com&action=user.changed&target=&from=&to="
+            f"{desk.dashboard}/audit?user=ada%40example.com&action=user.changed{empty}"
         )
         rows = page.locator("tbody tr")
         await expect(rows).to_have_count(25)

@@ -73,7 +73,7 @@ async def test_products_are_found_while_one_types_and_archived_together_by_keybo
         await page.get_by_role("button", name="Archive").press("Enter")
         await expect(page.get_by_role("dialog")).to_contain_text("Archive 2 products?")
         await page.get_by_role("button", name="Archive 2 products").press("Enter")
-        await expect(page.get_by_text("The products are archived.")).to_be_visible()
+        await expect(page.get_by_text("products were archived.")).to_be_visible()
         await expect(page.locator("#search")).to_have_value(word)
         await expect(page.locator("tbody .badge").get_by_text("Archived")).to_have_count(2)
 

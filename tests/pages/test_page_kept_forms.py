@@ -52,7 +52,7 @@ async def filled(api: Api, somebody: Visitor, user: User, path: str, **fields: A
     query = parse_qs(where.query)
     page = await somebody.client.get(ORIGIN + answer.headers["location"])
     assert "You were signed out, so nothing was sent." in said(page, "status")
-    told = "comes back" if "kept=" in query["next"][0] else "anew"
+    told = "comes back" if "kept=" in query["next"][0] else "fill it in again"
     assert told in said(page, "status")
     return query["next"][0]
 
@@ -130,7 +130,7 @@ async def test_passwords_are_not_kept_and_are_asked_for_at_their_field(api: Api)
     fields = {"name": "Grace", "email": "grace@example.com", "role": "editor", "plan": "pro"}
     target = await filled(api, admin, user, "/users/new", **fields, password="Secret-18431")
     page = await sign_in(admin, user, target)
-    assert faults(page) == {"password": "Type the password again: no page holds one."}
+    assert faults(page) == {"password": "Type your password again."}
     assert "Secret-18431" not in page.text
     assert shown(page)["email"] == "grace@example.com"
     assert re.search(r'<option value="pro" selected>', page.text)

@@ -40,7 +40,7 @@ async def test_a_browser_that_keeps_no_cookies_is_told_to(api: Api, *, has_app: 
     user = await with_app(api) if has_app else await api.account(password=PASSWORD)
     end = await without_cookies(api, user)
     assert end.status_code == 200
-    assert "keeps no cookies of this address" in said(end)
+    assert "blocks cookies from this address" in said(end)
 
 
 async def test_whoever_comes_to_sign_in_for_the_first_time_is_told_of_no_cookies(api: Api) -> None:

@@ -250,9 +250,9 @@ async def test_a_password_is_changed_only_with_the_one_so_far(api: Api) -> None:
     answer = await somebody.post("/password", current_password="Wrong-123", password="Right-123")
     assert faults(answer) == {
         "current_password": "This is not the current password.",
-        "password": "Type the password again: no page holds one.",
+        "password": "Type your password again.",
     }
-    assert said(answer) == "Something is not right yet: see below."
+    assert said(answer) == "Something needs correcting: see below."
     assert "Right-123" not in answer.text
     stored = await api.live.users.get(user.id)
     assert stored is not None

@@ -2,12 +2,12 @@
 
 import re
 from html import unescape
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import pytest
 
 from driving import Api
-from pages.visiting import said, signed_in
+from pages.visiting import ORIGIN, said, signed_in
 from portico.domain.products import STATUSES, next_statuses
 from portico.pages.dashboard import SHOWING
 from portico.pages.product_verbs import VERBS, verbs_for
@@ -53,7 +53,7 @@ async def test_a_button_does_no_other_change_than_it_says(api: Api) -> None:
     async with api.unchanged():
         answer = await editor.post(f"/products/{archived.id}", do="publish")
         assert answer.status_code == 409
-        assert said(answer) == "It is archived: Publish is not for that, Activate is."
+        assert said(answer) == "It is archived. Use Activate instead."
         assert (await editor.post(f"/products/{draft.id}", do="activate")).status_code == 409
         assert (await editor.post(f"/products/{draft.id}", do="delete")).status_code == 400
         assert (await editor.post("/products/99", do="archive")).status_code == 404
@@ -91,7 +91,8 @@ async def test_several_are_changed_at_once_each_told_by_itself(api: Api) -> None
     assert done.status_code == 303
     path, _, sent = done.headers["location"].partition("?")
     assert path == "/dashboard/products"
-    assert dict(parse_qsl(sent)) == {"status": "draft", "page": "2", "done": "products-archived"}
+    told = {"done": "products-archived", "count": "3"}
+    assert dict(parse_qsl(sent)) == {"status": "draft", "page": "2", **told}
     assert await statuses(api, *ids) == ["archived"] * 3
     entries = await api.live.audit.page(
         AuditFilter(user_id=user.id, action="product.changed"), limit=9
@@ -110,8 +111,8 @@ async def test_of_several_what_cannot_be_done_is_told_and_the_rest_is_done(api: 
     assert answer.status_code == 200
     assert "1 of 3 products were published" in answer.text
     assert "New &lt;lamp&gt;" in answer.text
-    assert "It is archived: Publish is not for that" in answer.text
-    assert "It was deleted meanwhile" in answer.text
+    assert "It is archived. Use Activate instead." in answer.text
+    assert "It was deleted in the meantime" in answer.text
     assert await statuses(api, draft.id, archived.id) == ["active", "archived"]
     answer = await editor.post("/products/several", do="delete", ids=ids)
     assert "2 of 3 products were deleted" in answer.text
@@ -144,7 +145,7 @@ async def test_a_list_leads_back_to_no_other_place(api: Api) -> None:
     product = await api.product()
     fields = {"do": "archive", "ids": str(product.id), "list": "done=x&next=//evil\r\nA: b&page=2"}
     done = await editor.post("/products/several", **fields)
-    assert done.headers["location"] == "/dashboard/products?page=2&done=products-archived"
+    assert done.headers["location"] == "/dashboard/products?page=2&done=products-archived&count=1"
 
 
 async def test_viewers_see_no_button_that_changes_and_send_none(api: Api) -> None:
@@ -181,3 +182,38 @@ async def test_editors_and_admins_have_the_buttons(api: Api, role: str) -> None:
     for words in ("Edit", "Delete", "Publish", "Archive"):
         assert re.search(rf">{words}</", page), words
     assert set(VERBS) == {"publish", "activate", "archive"}
+
+
+async def test_a_product_leads_back_to_the_list_that_it_was_found_in(api: Api) -> None:
+    product = await api.product(name="Lamp", category="light", status="active")
+    _, editor = await signed_in(api, "editor")
+    found = "category=light&status=active"
+    kept = f"?list={quote('status=active&category=light', safe='')}"
+    listed = await editor.get(f"/products?{found}")
+    assert f'/products/{product.id}{kept}">Lamp' in unescape(listed.text)
+    page = await editor.get(f"/products/{product.id}{kept}")
+    back = '/dashboard/products?status=active&category=light">← Products'
+    assert back in unescape(page.text)
+    changed = await editor.post(
+        f"/products/{product.id}", do="archive", list="status=active&category=light"
+    )
+    assert "&list=status%3Dactive%26category%3Dlight" in changed.headers["location"]
+    assert back in unescape((await editor.client.get(ORIGIN + changed.headers["location"])).text)
+    edit = await editor.get(f"/products/{product.id}/edit{kept}")
+    assert f'/products/{product.id}{kept}">Cancel' in unescape(edit.text)
+    assert 'name="list" value="status=active&category=light"' in unescape(edit.text)
+    gone = await editor.post(
+        "/products/delete", id=str(product.id), list="status=active&category=light"
+    )
+    where = "/dashboard/products?status=active&category=light&done=product-deleted"
+    assert gone.headers["location"] == where
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [("1", "1 product was archived."), ("1200", "1,200 products were archived.")],
+)
+async def test_how_many_were_changed_at_once_is_told(api: Api, count: str, words: str) -> None:
+    _, editor = await signed_in(api, "editor")
+    page = await editor.get(f"/products?done=products-archived&count={count}")
+    assert said(page, "status") == words

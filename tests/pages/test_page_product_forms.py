@@ -149,7 +149,7 @@ async def test_what_is_wrong_is_told_beside_its_field_and_nothing_is_lost(api: A
     }  # fmt: skip
     assert "1234 or 1.234" in told["price"]
     assert told["stock_quantity"] == "Must be from 0 to 2147483647."
-    assert "Stands twice" in told["metadata_3_name"]
+    assert "Is used twice" in told["metadata_3_name"]
     for name in ("price", "image_1_url", "image_2_alt", "metadata_2_value", "once"):
         assert held(answer, name) == form[name]
     assert "Warm light.\nOn an arm.</textarea>" in answer.text
@@ -223,7 +223,7 @@ async def test_a_change_made_meanwhile_is_shown_beside_ones_own_and_saved_on_top
     async with api.unchanged():
         answer = await editor.post(f"/products/{product.id}/edit", **form)
     assert answer.status_code == 412
-    assert "changed meanwhile" in answer.text
+    assert "changed in the meantime" in answer.text
     rows = re.findall(
         r'<tr><th scope="row">(.*?)</th>.*?<span class="written">(.*?)</span>'
         r'.*?<span class="written">(.*?)</span>',
@@ -267,7 +267,7 @@ async def test_a_product_deleted_meanwhile_is_told_and_what_was_typed_can_be_mad
     await caller.delete(f"/products/{product.id}")
     answer = await editor.post(f"/products/{product.id}/edit", **form)
     assert answer.status_code == status
-    assert "deleted meanwhile" in answer.text
+    assert "deleted in the meantime" in answer.text
     assert held(answer, "name") == "Floor lamp"
     assert 'action="/dashboard/products/new"' in answer.text
     anew = {**form, "price": "2", "status": "draft", "once": held(answer, "once"), "add": ""}

@@ -11,7 +11,7 @@ from driving import Api
 from pages.visiting import signed_in
 from portico.pages.products import PER_PAGE
 
-LIST = re.compile(r'href="/dashboard(?:/sandbox)?/products/(\d+)">(.*?)</a>')
+LIST = re.compile(r'href="/dashboard(?:/sandbox)?/products/(\d+)(?:\?[^"]*)?">(.*?)</a>')
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ async def test_everybody_sees_their_own_requests_and_no_others(api: Api) -> None
         assert table(page, "by-route") == {
             ME: ("2", "0", "0"),
             "GET /v1/users/{id}": ("1", "1", "0"),
-            "Nowhere": ("1", "1", "0"),
+            "Unknown path or method": ("1", "1", "0"),
         }
         assert table(page, "by-status") == {
             "200 OK": ("2", "0", "0"),

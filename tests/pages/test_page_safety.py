@@ -386,7 +386,8 @@ async def test_signing_in_is_slowed_down_on_its_own_page(api: Api) -> None:
     assert answer.status_code == 429
     assert answer.headers["retry-after"]
     assert "Too many failed attempts" in said(answer)
-    assert faults(answer) == {"password": "Type the password again: no page holds one."}
+    assert faults(answer) == {}
+    assert re.search(r'name="password"[^>]* autofocus>', answer.text)
     assert user.email in answer.text
     assert "Wrong-1" not in answer.text
 
@@ -396,3 +397,14 @@ def test_pages_ask_behind_themselves_for_what_can_be_visited_as_well() -> None:
     for template in resources.files("portico.pages").joinpath("templates").iterdir():
         verbs = set(re.findall(r"\bhx-(get|post|put|patch|delete|boost)\b", template.read_text()))
         assert verbs <= {"get"}, template.name
+
+
+async def test_what_is_missing_to_sign_in_is_told_at_its_field(api: Api) -> None:
+    stranger = await visitor(api)
+    for fields, missing in (
+        ({"email": "", "password": ""}, {"email", "password"}),
+        ({"email": "ada@example.com"}, {"password"}),
+    ):
+        answer = await stranger.send("/sign-in", fields)
+        assert answer.status_code == 422
+        assert faults(answer) == dict.fromkeys(missing, "Must not be empty.")

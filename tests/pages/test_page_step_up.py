@@ -216,3 +216,14 @@ async def test_all_that_decides_on_access_needs_it(api: Api) -> None:
             page = await somebody.post(path, id="1")
             assert "Is it you?" in page.text, path
             assert f'action="/dashboard{path}"' in page.text
+
+
+async def test_whoever_cancels_is_back_at_their_form_and_nothing_is_done(api: Api) -> None:
+    somebody = await stale(api)
+    for path, shown in (("/keys", 'value="Till"'), ("/clients/new", "https://b.test/")):
+        waiting = await asked(somebody, path, **FORMS[path])
+        async with api.unchanged():
+            back = await somebody.send(path, {**waiting, "step_up_cancel": "yes"})
+        assert said(back) == "You cancelled, so nothing was done."
+        assert shown in back.text.partition("<main")[2]
+        assert "Is it you?" not in back.text

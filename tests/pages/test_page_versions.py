@@ -92,7 +92,7 @@ async def test_what_was_changed_meanwhile_is_shown_and_not_overwritten(
             answer = await admin.post(path, **stale)
             assert answer.status_code == 412
     text = unescape(answer.text)
-    assert "was changed meanwhile" in text
+    assert "was changed in the meantime" in text
     told = text.partition("meanwhile")[2].partition("</section>")[0]
     for words in seen:
         assert words in told, told

@@ -33,7 +33,7 @@ async def made(admin: Visitor, base: str = "", **values: Any) -> str:
     fields = {"url": URL, "types": ["sandbox.reset"], "description": ""} | values
     answer = await admin.made(f"{base}/webhooks/new", **fields)
     assert answer.status_code == 200, answer.text
-    (path,) = re.findall(r'href="/dashboard(\S*/webhooks/\d+)">I have kept it', answer.text)
+    (path,) = re.findall(r'href="/dashboard(\S*/webhooks/\d+)">I have saved it', answer.text)
     return str(path)
 
 
@@ -82,7 +82,7 @@ async def test_a_webhook_is_made_with_a_secret_that_shows_once(api: Api) -> None
     )
     (secret,) = re.findall(r'<code id="secret">(whsec_\S+)</code>', answer.text)
     (row,) = rows(await admin.get("/webhooks"))
-    assert row == f"{URL} The cache product.*, user.created Enabled None lately"
+    assert row == f"{URL} The cache product.*, user.created Enabled None recently"
     shown = await admin.get("/webhooks/1")
     assert "<h1>The cache</h1>" in shown.text
     for path in ("/webhooks", "/webhooks/1", "/webhooks/1/edit", "/audit"):
@@ -166,7 +166,7 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
     assert "Pending 1 attempt next in 5 seconds" in before
     async with api.unchanged():
         asked = await admin.get(f"/webhooks/disable?id={row['id']}")
-    assert "What is pending is given up" in asked.text
+    assert "Pending deliveries are dropped" in asked.text
     answer = await admin.post("/webhooks/disable", **row)
     assert answer.headers["location"] == f"/dashboard{path}?done=webhook-disabled"
     page = await admin.get(path)
@@ -176,7 +176,7 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
     assert "Failed 1 attempt The webhook was disabled." in after
     assert "Send again" not in after
     (listed,) = rows(await admin.get("/webhooks"))
-    assert listed == f"{URL} sandbox.reset Disabled by hand None lately"
+    assert listed == f"{URL} sandbox.reset Disabled by hand None recently"
     assert "from then on" in (await admin.get(f"/webhooks/enable?id={row['id']}")).text
     await admin.post("/webhooks/enable", **row)
     page = await admin.get(path)
@@ -254,7 +254,7 @@ async def test_the_list_tells_when_something_was_delivered_last(api: Api) -> Non
     api.clock.advance(seconds=300)
     newest, oldest = rows(await admin.get("/webhooks"))
     assert newest.endswith("Enabled 5 minutes ago")
-    assert oldest.endswith("Enabled None lately")
+    assert oldest.endswith("Enabled None recently")
 
 
 async def settled(api: Api, path: str, number: int) -> list[Delivery]:

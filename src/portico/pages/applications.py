@@ -35,7 +35,7 @@ async def ask_revoke(visit: Visit) -> Reply:
         if grant.id == grant_id:
             return visit.asks(
                 f"Revoke the access of {client.name}?",
-                "It can do nothing in your name from then on, until you allow it again.",
+                "It can no longer act for you, until you allow it again.",
                 words="Revoke access",
                 danger=True,
                 action="/applications/revoke",

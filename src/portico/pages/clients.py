@@ -152,7 +152,7 @@ async def ask_delete(visit: Visit) -> Reply:
     client = await _client(visit, visit.sent_id())
     return visit.asks(
         f"Delete {client.name}?",
-        "All that users have granted to it ends at once. It cannot be undone.",
+        "Its access to users' accounts ends at once. This cannot be undone.",
         words="Delete client",
         danger=True,
         action="/clients/delete",

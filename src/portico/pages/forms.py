@@ -27,7 +27,7 @@ MAX_FIELDS = 250
 PASSWORDS = ("password", "current_password")
 """Fields that no page shows again."""
 
-_LOOK = "Something is not right yet: see below."
+_LOOK = "Something needs correcting: see below."
 
 
 class Form:
@@ -125,10 +125,11 @@ class Form:
         return is_shown_again and name in PASSWORDS and bool(name in self._typed or self.text(name))
 
     def fault(self, name: str) -> str:
-        """What is wrong with a field, as a sentence; empty where nothing is."""
+        """What is wrong with a field, as a sentence; empty where nothing is. A password is to be
+        typed again where it is something else that the form has come back for."""
         text = self._faults.get(name, "")
-        if not text and self.lost(name):
-            text = "Type the password again: no page holds one."
+        if not text and (self._faults or self.said) and self.lost(name):
+            text = "Type your password again."
         if "://" not in text.partition(" ")[0]:  # an address stays as it was typed
             text = text[:1].upper() + text[1:]
         return text if not text or text.endswith((".", "!", "?")) else f"{text}."

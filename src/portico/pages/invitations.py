@@ -83,9 +83,9 @@ async def ask_revoke(visit: Visit) -> Reply:
     if found is None:
         raise NotFound("There is no such invitation.")
     return visit.asks(
-        f"Take back the invitation of {found.email}?",
-        "Its link opens nothing from then on.",
-        words="Take it back",
+        f"Revoke the invitation of {found.email}?",
+        "Its link stops working.",
+        words="Revoke invitation",
         danger=True,
         action="/users/invitations/revoke",
         back=("/users/invitations", "Invitations"),

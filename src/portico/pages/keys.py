@@ -174,8 +174,8 @@ async def ask_rotate(visit: Visit) -> Reply:
     key = await _own(visit)
     return visit.asks(
         f"Rotate {key.name}?",
-        "A new key takes its place. The old one works for 24 more hours, so that you can change"
-        " over without haste.",
+        "A new key replaces it. The old one works for 24 more hours, so that you have time to"
+        " switch.",
         words="Rotate key",
         action="/keys/rotate",
         back=("/keys", "API keys"),
@@ -200,7 +200,7 @@ async def rotate(visit: Visit) -> Reply:
 def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
     return visit.asks(
         f"Revoke {key.name}?",
-        f"Whatever uses {key.hint} fails from then on. It cannot be undone.",
+        f"Everything that uses {key.hint} fails from then on. This cannot be undone.",
         words="Revoke key",
         danger=True,
         action=f"{path}/revoke",

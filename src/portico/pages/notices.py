@@ -1,10 +1,12 @@
 """What a page says after something was done: addresses carry the name alone, never the words."""
 
+_PRODUCTS = "The products were"
+
 NOTICES = {
     "access-ended": "That access has ended.",
     "application-revoked": "The application's access has ended.",
     "client-changed": "The client was changed.",
-    "client-deleted": "The client was deleted, and all that was granted to it has ended.",
+    "client-deleted": "The client was deleted, and its access to accounts has ended.",
     "client-registered": "The client is registered. It has no secret: its id and PKCE are enough.",
     "email-asked": "We sent a link to your new address. It works for 24 hours.",
     "device-ended": "That device is signed out.",
@@ -15,11 +17,11 @@ NOTICES = {
     "account-made": "Your account is ready. Sign in.",
     "form-kept": "You were signed out, so nothing was sent. Sign in again: what you filled in comes"
     " back, for an hour.",
-    "form-lost": "You were signed out, so nothing was sent. Sign in again, then fill it in anew.",
+    "form-lost": "You were signed out, so nothing was sent. Sign in again, then fill it in again.",
     "import-discarded": "The file was discarded.",
-    "invitation-revoked": "The invitation was taken back. Its link opens nothing.",
+    "invitation-revoked": "The invitation was revoked. Its link no longer works.",
     "invited": "The invitation was sent.",
-    "key-revoked": "The key was revoked. It fails from now on.",
+    "key-revoked": "The key was revoked and no longer works.",
     "link-written": "This server sends no e-mail. Ask whoever runs it for the link, which works for"
     " 24 hours.",
     "others-ended": "You are signed out everywhere else.",
@@ -31,26 +33,36 @@ NOTICES = {
     "product-created": "The product was created.",
     "product-deleted": "The product was deleted.",
     "product-published": "The product is active.",
-    "products-activated": "The products are active.",
-    "products-archived": "The products are archived.",
+    "products-activated": "The products were activated.",
+    "products-archived": "The products were archived.",
     "products-deleted": "The products were deleted.",
-    "products-published": "The products are active.",
+    "products-published": "The products were published.",
     "profile-saved": "Your profile was saved.",
-    "provider-linked": "It is linked: from now on it signs you in.",
-    "provider-unlinked": "It is unlinked: it signs you in no longer.",
-    "sign-in-again": "This took too long, or was done before. Sign in again.",
+    "provider-linked": "It is linked and can sign you in.",
+    "provider-unlinked": "It is unlinked and no longer signs you in.",
+    "sign-in-again": "This took too long, or was already done. Sign in again.",
     "signed-out": "You are signed out.",
     "user-changed": "The user was changed.",
     "user-created": "The user was created.",
     "user-deleted": "The user was deleted.",
-    "user-resumed": "The user is suspended no longer. Their API keys work again.",
+    "user-resumed": "The user is no longer suspended. Their API keys work again.",
     "user-signed-out": "The user is signed out everywhere.",
-    "user-suspended": "The user is suspended: nothing that they have opens anything.",
+    "user-suspended": "The user is suspended and cannot sign in or use the API.",
     "verification-sent": "We sent you a link. It works for 24 hours.",
     "webhook-changed": "The webhook was changed.",
-    "webhook-deleted": "The webhook was deleted. Nothing is sent to it any more.",
-    "webhook-disabled": "The webhook is disabled. Nothing is sent to it any more.",
-    "webhook-enabled": "The webhook is enabled: it is told what happens from now on.",
-    "webhook-resent": "The event is sent once more.",
-    "webhook-tested": "A ping is on its way. What came of it stands below in a moment: look again.",
+    "webhook-deleted": "The webhook was deleted. Nothing more is sent to it.",
+    "webhook-disabled": "The webhook is disabled. Nothing more is sent to it.",
+    "webhook-enabled": "The webhook is enabled and receives new events.",
+    "webhook-resent": "The event was sent again. The result appears below in a moment.",
+    "webhook-tested": "A test event was sent. The result appears below in a moment.",
 }
+
+
+def notice(name: str, count: int | None) -> str | None:
+    """The words of this name, if it is one, with how many products it is about where that is
+    told."""
+    words = NOTICES.get(name)
+    if words is None or count is None:
+        return words
+    counted = "1 product was" if count == 1 else f"{count:,} products were"
+    return words.replace(_PRODUCTS, counted)

@@ -6,8 +6,8 @@ from portico.pages.site import ONCE_PATH, PageRoute, Visit, html
 from portico.services.shown_once import take_page
 
 _SHOWN = (
-    "This page was shown already, or waited for more than five minutes. What it held cannot be"
-    " looked up: if you did not keep it, make another and end this one."
+    "This page was already shown, or waited for more than five minutes. What it showed cannot be"
+    " looked up. If you did not save it, make another and revoke this one."
 )
 
 

@@ -14,7 +14,7 @@ from portico.domain.errors import (
 from portico.domain.ids import parse_id
 from portico.http.messages import Reply
 from portico.pages.product_verbs import VERBS, Verb, check_of
-from portico.pages.products import PER_PAGE, back_to_list, product_of
+from portico.pages.products import PER_PAGE, back_to_list, list_of, product_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.products import change_product, delete_product
 
@@ -38,27 +38,28 @@ async def change_status(visit: Visit) -> Reply:
         raise Unreadable("The page offers no such change.")
     product_id = visit.request.resource_id
     await _carry_out(visit, product_id, verb)
-    return visit.go(f"/products/{product_id}", done=f"product-{verb.done}")
+    return visit.go(f"/products/{product_id}", done=f"product-{verb.done}", **list_of(visit))
 
 
 async def ask_delete(visit: Visit) -> Reply:
     """GET /products/delete."""
-    product = await product_of(visit, visit.sent_id())
+    product, back = await product_of(visit, visit.sent_id()), list_of(visit)
     return visit.asks(
         f"Delete {product.name}?",
-        "It goes for good, with its images' addresses and its metadata. It cannot be undone.",
+        "This also deletes its image addresses and metadata, and cannot be undone.",
         words="Delete product",
         danger=True,
         action="/products/delete",
-        back=(f"/products/{product.id}", product.name),
+        back=(f"/products/{product.id}" + (f"?{urlencode(back)}" if back else ""), product.name),
         id=product.id,
+        **back,
     )
 
 
 async def delete(visit: Visit) -> Reply:
     """POST /products/delete."""
     await _carry_out(visit, visit.sent_id(), None)
-    return visit.go("/products", done="product-deleted")
+    return visit.go("/products", **back_to_list(visit.sent("list")), done="product-deleted")
 
 
 class _Chosen(NamedTuple):
@@ -93,8 +94,8 @@ async def ask_several(visit: Visit) -> Reply:
     """GET /products/several."""
     chosen = _chosen(visit)
     what = _counted(len(chosen.ids))
-    means = f"For each, {chosen.verb.means}" if chosen.verb else "They go for good."
-    undone = "What this is not possible for stays as it is, and is told." if chosen.verb else ""
+    means = f"For each, {chosen.verb.means}" if chosen.verb else "They are deleted for good."
+    undone = "Products that cannot change are left alone and listed." if chosen.verb else ""
     query = urlencode(chosen.back)
     return visit.asks(
         f"{chosen.words} {what}?",
@@ -125,7 +126,7 @@ async def _outcome(visit: Visit, product_id: int, verb: Verb | None) -> _Outcome
     try:
         await _carry_out(visit, product_id, verb)
     except NotFound:
-        return _Outcome(product_id, name, "It was deleted meanwhile.", gone=True)
+        return _Outcome(product_id, name, "It was deleted in the meantime.", gone=True)
     except (Conflict, Invalid, Unavailable) as error:
         return _Outcome(product_id, name, _reason(error))
     return _Outcome(product_id, name, gone=verb is None)
@@ -141,7 +142,7 @@ async def change_several(visit: Visit) -> Reply:
     outcomes = [await _outcome(visit, product_id, chosen.verb) for product_id in chosen.ids]
     done = sum(not one.why for one in outcomes)
     if done == len(outcomes):
-        return visit.go("/products", **chosen.back, done=f"products-{chosen.done}")
+        return visit.go("/products", **chosen.back, done=f"products-{chosen.done}", count=str(done))
     return visit.page(
         "products_told.html",
         f"{done} of {_counted(len(outcomes))} {'was' if len(outcomes) == 1 else 'were'} "

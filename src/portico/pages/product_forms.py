@@ -13,7 +13,7 @@ from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
 from portico.http.conditions import entity_tag, require_match
 from portico.http.messages import Reply
 from portico.pages.forms import Form
-from portico.pages.products import MAX_CATEGORIES, images_of, metadata_of, product_of
+from portico.pages.products import MAX_CATEGORIES, images_of, list_of, metadata_of, product_of
 from portico.pages.sent_once import fresh_key, sent_once
 from portico.pages.site import ONCE, PageRoute, Visit
 from portico.pages.versions import VERSION, differences
@@ -25,8 +25,8 @@ _FIRST_FIELD = {_IMAGE: "url", _METADATA: "name"}
 _WHOLE = re.compile("-?[0-9]{1,18}")
 
 _GONE = (
-    "This product was deleted meanwhile, and nothing was saved. What you typed is still here:"
-    " with it you can create a new one."
+    "This product was deleted in the meantime, and nothing was saved. What you typed is still"
+    " here: you can create a new product with it."
 )
 
 
@@ -64,7 +64,7 @@ def _metadata(form: Form) -> dict[str, str]:
 
     def new_name(text: str) -> str:
         if text in metadata:
-            raise BrokenRule("stands twice: each name has one value")
+            raise BrokenRule("is used twice: each name has one value")
         return products.metadata_key(text)
 
     for name, value in _rows_of(form, _METADATA, "name", "value"):
@@ -109,6 +109,7 @@ async def _page(
             "categories": await visit.env.products.categories(MAX_CATEGORIES),
             "statuses": [(name, name.capitalize()) for name in ("draft", "active", "archived")],
             "hidden": {},
+            "came_from": list_of(visit),
             "told": "",
             "theirs": None,
             **context,
@@ -173,7 +174,7 @@ async def edit(visit: Visit) -> Reply:
         return await (_gone(visit) if product is None else _meanwhile(visit, product, values))
     except NotFound:
         return await _gone(visit)
-    return visit.go(f"/products/{product_id}", done="product-changed")
+    return visit.go(f"/products/{product_id}", done="product-changed", **list_of(visit))
 
 
 def _stored(product: Product, names: Iterable[str]) -> dict[str, str]:

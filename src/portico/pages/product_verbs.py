@@ -17,12 +17,12 @@ class Verb(NamedTuple):
     means: str
 
 
-_SHOWN = "it becomes active, and lists of the API show it."
+_SHOWN = "it becomes active, and the API lists it."
 PUBLISH = Verb("publish", "Publish", "published", "active", _SHOWN)
 ACTIVATE = Verb("activate", "Activate", "activated", "active", _SHOWN)
 ARCHIVE = Verb(
     "archive", "Archive", "archived", "archived",
-    "lists of the API show it only where they ask for archived products. Nothing is lost.",
+    "the API lists it only when asked for archived products. Nothing is deleted.",
 )  # fmt: skip
 VERBS = {verb.name: verb for verb in (PUBLISH, ACTIVATE, ARCHIVE)}
 
@@ -51,6 +51,6 @@ def check_of(verb: Verb) -> Callable[[Product], None]:
     def check(product: Product) -> None:
         if product.status != verb.status and product.status not in _FROM[verb]:
             others = " or ".join(one.words for one in verbs_for(product.status))
-            raise Conflict(f"It is {product.status}: {verb.words} is not for that, {others} is.")
+            raise Conflict(f"It is {product.status}. Use {others} instead.")
 
     return check

@@ -51,6 +51,12 @@ def back_to_list(text: str) -> dict[str, str]:
     return {name: value for name, value in parse_qsl(text) if name in _FILTERS}
 
 
+def list_of(visit: Visit) -> dict[str, str]:
+    """The list that somebody came from, as a parameter for the address of one of its products."""
+    query = urlencode(back_to_list(visit.sent("list")))
+    return {"list": query} if query else {}
+
+
 def asked_of(visit: Visit) -> Asked:
     """What the address asks for."""
     shown = {name: visit.sent(name).strip() for name in _FILTERS if name != "page"}
@@ -151,6 +157,7 @@ async def show(visit: Visit) -> Reply:
         metadata=metadata_of(product),
         verbs=verbs_for(product.status),
         may_change=may_change(visit),
+        came_from=list_of(visit),
     )
 
 

@@ -87,7 +87,7 @@ async def _own(visit: Visit) -> Authenticator | Passkey:
     for one in owned:
         if one is not None and one.id == visit.sent_id():
             return one
-    raise NotFound("You have no such factor: it was removed meanwhile.")
+    raise NotFound("You have no such factor. It may have been removed.")
 
 
 async def show_rename(visit: Visit) -> Reply:
@@ -111,7 +111,7 @@ async def ask_remove(visit: Visit) -> Reply:
     app = await _own(visit)
     return visit.asks(
         f"Remove {app.name}?",
-        "It opens nothing any more. With the last factor the recovery codes go too, and the"
+        "It stops working. Without any second factor, your recovery codes are deleted too, and your"
         " password alone signs you in.",
         words="Remove",
         danger=True,
@@ -134,7 +134,7 @@ async def ask_renew(visit: Visit) -> Reply:
     """GET /security/recovery-codes."""
     return visit.asks(
         "Make new recovery codes?",
-        "The old ones open nothing from then on.",
+        "The old ones stop working.",
         words="Make new codes",
         action="/security/recovery-codes",
         back=("/security", "Sign-in security"),

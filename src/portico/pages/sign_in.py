@@ -3,7 +3,6 @@
 import re
 from urllib.parse import parse_qsl
 
-from portico.domain.errors import AuthenticationRequired
 from portico.domain.factors import factor_name
 from portico.domain.proofs import BY_PASSWORD, BY_PROVIDER
 from portico.domain.secrets import RANDOM_BYTES, mint
@@ -85,9 +84,8 @@ async def _application(visit: Visit, target: str) -> str:
 async def sign_in(visit: Visit) -> Reply:
     """POST /sign-in."""
     form, by, env = visit.form, visit.request.by, visit.site.accounts.environment
-    email, secret = form.text("email").strip(), form.text("password")
-    if not email or not secret:
-        raise AuthenticationRequired("Type your e-mail and your password.")
+    email, secret = form.read("email", str.strip), form.read("password", str)
+    form.check()
     user = await check_password(env, Attempt(email, secret, by))
     return await enter(visit, user, local(visit.site, visit.sent("next")))
 

@@ -18,7 +18,7 @@ from portico.http.routing import Access, AnyRoute, FormRoute
 from portico.pages.files import HTML
 from portico.pages.forms import Form
 from portico.pages.html import template
-from portico.pages.notices import NOTICES
+from portico.pages.notices import notice
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.mirrors import mirror_user
@@ -265,7 +265,7 @@ class Visit:
             user=user,
             csrf=form_token(site.accounts, cookie, user) if cookie else "",
             form=self.form,
-            done=NOTICES.get(self._query.get("done", "")),
+            done=notice(self._query.get("done", ""), self.sent_number("count")),
             now=self.request.now,
             request_id=self.request.id,
             **context,

@@ -18,6 +18,7 @@ from portico.services.step_up import ask_proof, is_fresh, prove_by_passkey, prov
 
 TOKEN = "step_up"  # noqa: S105 - the name of a field
 PASSWORD = "current_password"  # noqa: S105 - the name of a field
+CANCEL = "step_up_cancel"
 PASSKEY = "step_up_passkey"
 """Another than `credential`, which a form that waits may have."""
 
@@ -34,12 +35,15 @@ def fresh(handler: Handler) -> Handler:
 
 
 async def _question(visit: Visit) -> Reply | None:
-    """The page that asks, unless the proof is fresh, or came with the form."""
+    """The page that asks, unless the proof is fresh, or came with the form. Raises `Conflict` for
+    whoever cancels there, by which the page of the form shows it again."""
     env, by, form = visit.site.accounts.environment, visit.request.by, visit.form
     session = await env.sessions.get(visit.session_id)
     if session is None:
         raise NotFound("This session has ended; sign in again.")
     token = form.text(TOKEN)
+    if form.has(CANCEL):
+        raise Conflict("You cancelled, so nothing was done.")
     if not token:
         if is_fresh(session, visit.request.now):
             return None
@@ -74,5 +78,5 @@ async def _page(visit: Visit, token: str, status: int) -> Reply:
         action=visit.request.path,
         token=token,
         passkey_options=request_options(env) if factors.passkeys else "",
-        fields=visit.form.pairs(but=("csrf", TOKEN, PASSWORD, PASSKEY)),
+        fields=visit.form.pairs(but=("csrf", TOKEN, PASSWORD, PASSKEY, CANCEL)),
     )

@@ -168,7 +168,7 @@ async def ask_end(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"End this access of {person.name}?",
-        "Whoever has it is shut out at once. The account itself stays open.",
+        "It is signed out at once. The account itself stays open.",
         words="End it",
         danger=True,
         action="/users/end",
@@ -193,8 +193,8 @@ async def ask_reset(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"A new password for {person.name}?",
-        f"You get a link to hand over, with which they choose one. It holds for {HANDED_HOURS}"
-        " hours and works once. Until then the old password works.",
+        f"You get a link to pass on, to choose one. It works once, for {HANDED_HOURS} hours. Until"
+        " then the old password works.",
         words="Make the link",
         action="/users/reset-password",
         back=(f"/users/{person.id}", person.name),
@@ -224,8 +224,8 @@ async def ask_suspend(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"Suspend {person.name}?",
-        "All that they have opens nothing from then on, in the sandbox too. Sessions and the access"
-        " of programs and applications end for good; API keys wait. Nothing is deleted.",
+        "They can no longer sign in or use the API, in the sandbox too. Sessions and the access of"
+        " programs and applications end; API keys work again once resumed. Nothing is deleted.",
         words="Suspend user",
         danger=True,
         action="/users/suspend",
@@ -264,8 +264,8 @@ async def ask_reset_factors(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"Reset the second factor of {person.name}?",
-        "For whoever has lost it. The app and the recovery codes open nothing any more; the"
-        " password stays, and is enough from then on.",
+        "For people who lost it. The app, passkeys and recovery codes stop working; the password"
+        " alone is then enough to sign in.",
         words="Reset second factor",
         danger=True,
         action="/users/reset-second-factor",
@@ -285,8 +285,8 @@ async def ask_delete(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"Delete {person.name}?",
-        f"The account {person.email} goes, with its keys, sessions and applications, in the"
-        " sandbox too. It cannot be undone.",
+        f"This deletes the account {person.email} with its keys, sessions and applications, in the"
+        " sandbox too, and cannot be undone.",
         words="Delete user",
         danger=True,
         action="/users/delete",

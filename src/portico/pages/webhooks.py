@@ -7,12 +7,14 @@ from urllib.parse import urlencode
 from portico.domain.errors import PreconditionFailed
 from portico.domain.ids import parse_id
 from portico.domain.published import EVENT_TYPES
+from portico.domain.times import MINUTE
 from portico.domain.webhooks import (
     BY_HAND,
     EVERYTHING,
     FAILING,
     FAILING_DAYS,
     RECEIVER_GONE,
+    Delivery,
     Webhook,
     as_it_stands,
     webhook_description,
@@ -150,8 +152,15 @@ async def show(visit: Visit) -> Reply:
         failing_days=FAILING_DAYS,
         deliveries=shown,
         before=before,
+        due=not before and any(_is_due(one, visit.request.now) for one in shown),
         older=urlencode({"before": shown[-1].id}) if len(rows) > _PER_PAGE else "",
     )
+
+
+def _is_due(delivery: Delivery, now: int) -> bool:
+    """Whether a delivery is being tried, or is within a minute: the page then shows what came of
+    it by itself."""
+    return delivery.next_attempt_at is not None and delivery.next_attempt_at <= now + MINUTE
 
 
 async def send(visit: Visit) -> Reply:
@@ -214,7 +223,7 @@ _QUESTIONS = {
 
 async def ask_disable(visit: Visit) -> Reply:
     """GET /webhooks/disable."""
-    return await _ask(visit, "disable", "What is pending is given up, and nothing more is sent.")
+    return await _ask(visit, "disable", "Pending deliveries are dropped, and nothing more is sent.")
 
 
 async def disable(visit: Visit) -> Reply:
@@ -224,7 +233,7 @@ async def disable(visit: Visit) -> Reply:
 
 async def ask_enable(visit: Visit) -> Reply:
     """GET /webhooks/enable."""
-    line = "It is told what happens from then on. What happened while it was disabled is not sent."
+    line = "It receives new events from then on. Events from while it was disabled are not sent."
     return await _ask(visit, "enable", line)
 
 
@@ -241,7 +250,7 @@ async def _switch(visit: Visit, *, enabled: bool, done: str) -> Reply:
 
 async def ask_secret(visit: Visit) -> Reply:
     """GET /webhooks/secret."""
-    line = "For 24 hours the secret so far signs beside it, so that you can change over in peace."
+    line = "The old secret also signs for 24 hours, so that you have time to switch."
     return await _ask(visit, "secret", line)
 
 
@@ -256,7 +265,7 @@ async def new_secret(visit: Visit) -> Reply:
 
 async def ask_delete(visit: Visit) -> Reply:
     """GET /webhooks/delete."""
-    line = "What is pending is given up, and nothing more is sent. It cannot be undone."
+    line = "Pending deliveries are dropped, and nothing more is sent. This cannot be undone."
     return await _ask(visit, "delete", line, danger=True)
 
 

@@ -81,6 +81,14 @@ document.addEventListener("change", (event) => {
   if (all) all.checked = boxes(name).every((box) => box.checked);
 });
 
+// Addresses of what is searched have no more than what is asked for.
+document.addEventListener("htmx:configRequest", ({ detail: { verb, formData } }) => {
+  if (verb !== "get") return;
+  for (const name of new Set(formData.keys())) {
+    if (formData.getAll(name).join("") === "") formData.delete(name);
+  }
+});
+
 // What is wrong with a filter comes beside its field, which says so too.
 document.addEventListener("htmx:afterSettle", () => {
   for (const field of document.querySelectorAll(".filters [aria-describedby]")) {
