@@ -47,7 +47,7 @@ async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -
         await page.go_back()
         assert key not in await page.content(), "the browser keeps no copy of the page"
         await page.reload()
-        await expect(page.get_by_text("This page was shown already")).to_be_visible()
+        await expect(page.get_by_text("This page was already shown")).to_be_visible()
 
 
 async def test_a_key_is_created_with_the_keyboard_alone(desk: Desk, owner: Person) -> None:
@@ -114,7 +114,7 @@ async def test_a_key_is_revoked_after_one_more_question(
         await page.get_by_role("row", name=name).get_by_role("link", name="Revoke").click()
         await page.get_by_role("button", name="Revoke key").click()
         await expect(page.get_by_role("status")).to_have_text(
-            "The key was revoked. It fails from now on."
+            "The key was revoked and no longer works."
         )
         row = page.get_by_role("row", name=name)
         await expect(row).to_contain_text("Revoked")

@@ -318,7 +318,7 @@ async def test_a_secret_is_rotated_and_both_sign_for_a_day(api: Api) -> None:
     path = await made(admin)
     before = await stored(api.live, path)
     row = {"id": before.id}
-    assert "For 24 hours" in (await admin.get(f"/webhooks/secret?id={before.id}")).text
+    assert "for 24 hours" in (await admin.get(f"/webhooks/secret?id={before.id}")).text
     answer = await admin.made("/webhooks/secret", **row)
     assert re.search(r'<code id="secret">whsec_\S+</code>', answer.text)
     assert "16 Mar 2026, 12:00 UTC" in answer.text

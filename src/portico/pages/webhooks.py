@@ -37,6 +37,7 @@ from portico.services.webhooks import (
 )
 
 _PER_PAGE = 25
+_SENT = ("webhook-tested", "webhook-resent")
 _WHY = {
     BY_HAND: "by hand",
     RECEIVER_GONE: "its receiver is gone",
@@ -144,6 +145,8 @@ async def show(visit: Visit) -> Reply:
     before = visit.sent_number("before")
     rows = await env.deliveries.latest(webhook.id, before, _PER_PAGE + 1)
     shown = [as_it_stands(delivery, webhook) for delivery in rows[:_PER_PAGE]]
+    # What was sent just now becomes a delivery a moment later.
+    due = visit.sent("done") in _SENT or any(_is_due(one, visit.request.now) for one in shown)
     return visit.page(
         "webhook.html",
         webhook.description or webhook.url,
@@ -152,7 +155,7 @@ async def show(visit: Visit) -> Reply:
         failing_days=FAILING_DAYS,
         deliveries=shown,
         before=before,
-        due=not before and any(_is_due(one, visit.request.now) for one in shown),
+        due=due and not before,
         older=urlencode({"before": shown[-1].id}) if len(rows) > _PER_PAGE else "",
     )
 
@@ -170,8 +173,7 @@ async def send(visit: Visit) -> Reply:
         await redeliver(visit.env, webhook_id, parse_id(delivery), await visit.by())
     else:
         await test_webhook(visit.env, webhook_id, await visit.by())
-    done = "webhook-resent" if delivery else "webhook-tested"
-    return visit.go(f"/webhooks/{webhook_id}", done=done)
+    return visit.go(f"/webhooks/{webhook_id}", done=_SENT[bool(delivery)])
 
 
 async def show_edit(visit: Visit) -> Reply:
