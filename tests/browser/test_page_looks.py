@@ -398,7 +398,7 @@ async def test_what_forms_lead_to_is_sound(desk: Desk) -> None:
     async with desk.looking(admin, expected=("status of 422",)) as page:
         await page.goto("products/new")
         await page.get_by_role("button", name="Create product").click()
-        await page.wait_for_selector("[role=alert]")
+        await page.wait_for_selector("[role=alert]:visible")
         assert await looked_at(page, "a refused form") == []
         await page.goto("keys")
         await page.get_by_label("Name").fill("Till" * 20)
