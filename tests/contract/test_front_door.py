@@ -97,7 +97,7 @@ async def test_over_plain_http_everything_else_is_refused_alike(api: Api, method
 
 
 async def test_files_and_health_are_measured_and_logged_like_everything_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     api = Api(replace(settings_for(tmp_path, {}), log_requests=True))
     await api.start()
@@ -111,5 +111,5 @@ async def test_files_and_health_are_measured_and_logged_like_everything_else(
         name = "portico_http_request_duration_seconds_count"
         assert f'{name}{{{where},status="200"}} 1.0' in metrics
     await api.stop()
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert [line["path"] for line in lines] == ["/healthz", "/v1/docs", "/metrics"]

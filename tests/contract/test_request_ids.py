@@ -42,7 +42,7 @@ async def test_every_answer_has_an_id_of_its_own(api: Api) -> None:
 
 
 async def test_the_log_tells_of_every_request_by_its_id_and_of_no_secret(
-    logging_api: Api, capsys: pytest.CaptureFixture[str]
+    logging_api: Api, capfd: pytest.CaptureFixture[str]
 ) -> None:
     api = logging_api
     await api.stop()
@@ -57,7 +57,7 @@ async def test_the_log_tells_of_every_request_by_its_id_and_of_no_secret(
     ]
     await api.stop()
     await api.start()
-    written = capsys.readouterr().err
+    written = capfd.readouterr().err
     lines = [json.loads(line) for line in written.splitlines()]
     assert [line["request_id"] for line in lines] == [
         answer.headers["x-request-id"] for answer in answers
