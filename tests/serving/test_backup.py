@@ -135,6 +135,20 @@ def test_files_of_the_operators_own_beside_the_local_authority_are_left_out(
     }
 
 
+@pytest.mark.parametrize("lost", ["ca.pem", "ca.key"])
+def test_an_installation_that_has_lost_half_of_its_authority_is_restored_as_it_was(
+    installation: Installation, lost: str
+) -> None:
+    tls = installation.data / "tls"
+    (tls / lost).unlink()
+    archive = installation.directory / "backup.tar"
+    installation.told("backup", str(archive))
+    restored = installation.directory / "restored"
+    installation.having(data=str(restored)).told("restore", str(archive))
+    files = {path.name: path.read_bytes() for path in (restored / "tls").iterdir()}
+    assert files == {path.name: path.read_bytes() for path in tls.iterdir()}
+
+
 @pytest.fixture
 def archive(installation: Installation) -> Path:
     """A backup of an installation on SQLite."""

@@ -200,7 +200,7 @@ def _check_ledger(name: str, engine: Engine, applied: Sequence[Sequence[Any]]) -
 
 
 def _check_secrets(settings: Settings, work: Path) -> None:
-    """That keys and certificates are what a server takes, where there are any."""
+    """That the secret, and the authority where it is whole, are what a server takes."""
     try:
         if (work / SECRET).exists():
             secret = read_secret(work / SECRET)
@@ -210,9 +210,9 @@ def _check_secrets(settings: Settings, work: Path) -> None:
                     " (PORTICO_SECRET_KEY) gives: give that one, or none, which takes the backup's."
                 )
         # The server's own pair is renewed where it does not fit; clients trust the authority.
-        authority = work / "tls" / "ca.key"
-        if authority.exists():
-            check_pair(authority.with_suffix(".pem"), authority)
+        authority, key = work / "tls" / "ca.pem", work / "tls" / "ca.key"
+        if authority.exists() and key.exists():
+            check_pair(authority, key)
     except (SecretError, CertificateError) as error:
         raise CommandError(f"The backup is damaged: {error}") from error
 
