@@ -267,18 +267,43 @@ def test_a_certificate_that_is_broken_while_it_is_served_is_found(
     assert "without a restart" in problems["certificate"]["advice"]
 
 
-@pytest.mark.parametrize("days", [80, 20])
-def test_an_authority_in_its_last_months_is_found(installation: Installation, days: int) -> None:
+def aged(installation: Installation, *, left: int, renewed: int = 0) -> Path:
+    """A local authority with so many days left; its certificate was renewed so many days ago."""
     tls = installation.data / "tls"
     shutil.rmtree(tls)
-    now = int(time.time() * 1000)
-    ensure(tls, ["localhost"], now - (3650 - days) * 86_400_000 + 60_000)
-    ensure(tls, ["localhost"], now)
+    now = int(time.time() * 1000) + 60_000
+    for ago in (3650 - left, renewed):
+        ensure(tls, ["localhost"], now - ago * 86_400_000)
+    return tls / "ca.pem"
+
+
+@pytest.mark.parametrize("days", [80, 20])
+def test_an_authority_in_its_last_months_is_found(installation: Installation, days: int) -> None:
+    authority = aged(installation, left=days, renewed=10)
     problems = examined(installation)
-    assert set(problems) == {"certificate"}
-    authority = tls / "ca.pem"
-    assert problems["certificate"]["message"] == f"the authority {authority} ends in {days} days"
-    assert f"remove {authority} " in problems["certificate"]["advice"]
+    assert set(problems) == {"authority"}
+    assert problems["authority"]["message"] == f"{authority} ends in {days} days"
+    assert f"remove {authority} " in problems["authority"]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("left", "renewed", "addresses", "said"),
+    [
+        (80, 400, {}, "has expired"),
+        (80, 377, {}, "expires in 20 days"),
+        (80, 0, {"dashboard_url": "https://dash.test"}, "does not name dash.test"),
+        (20, 10, {"dashboard_url": "https://dash.test"}, "does not name dash.test"),
+        (-3, 10, {}, "has expired"),
+    ],
+)
+def test_what_its_certificate_lacks_is_found_beside_the_end_of_an_authority(
+    installation: Installation, left: int, renewed: int, addresses: dict[str, str], said: str
+) -> None:
+    aged(installation, left=left, renewed=renewed)
+    problems = examined(installation.having(**addresses))
+    assert set(problems) == {"authority", "certificate"}
+    assert problems["certificate"]["message"].endswith(said)
+    assert problems["certificate"]["advice"] == "start the server, which renews it"
 
 
 def test_a_server_that_serves_an_older_certificate_is_found(installation: Installation) -> None:

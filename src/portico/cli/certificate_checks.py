@@ -43,11 +43,13 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     days = (found.expires_at - now) // DAY
     if authority and (left := (authority.expires_at - now) // DAY) < AUTHORITY_NOTICE_DAYS:
         yield _ends(tls / "ca.pem", left)
-    elif found.starts_at > now:
+    # One that ends with its authority cannot be renewed before.
+    last = authority is not None and found.expires_at >= authority.expires_at
+    if found.starts_at > now:
         yield wrong("certificate", f"{path} is not valid yet", "set this machine's clock")
     elif days < 0:
         yield wrong("certificate", f"{path} has expired", renew)
-    elif days < RENEWAL_DAYS:
+    elif days < RENEWAL_DAYS and not last:
         yield wrong("certificate", f"{path} expires in {days} days", renew)
     elif missing:
         yield wrong("certificate", f"{path} does not name {', '.join(missing)}", renew)
@@ -60,7 +62,7 @@ def _ends(authority: Path, days: int) -> Finding:
         f"remove {authority} when all clients can come to trust the one that the server then makes"
     )
     said = f"ends in {days} days" if days >= 0 else "has expired"
-    return wrong("certificate", f"the authority {authority} {said}", advice)
+    return wrong("authority", f"{authority} {said}", advice)
 
 
 def _names(patterns: frozenset[str], host: str) -> bool:
