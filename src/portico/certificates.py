@@ -73,7 +73,7 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
     The authority may sign for these names alone, so that whoever gets hold of its key can pose as
     no other host before those who trust it. It is replaced once it has expired, and when a host is
     added that it may not sign: clients must then trust the new one, which the log tells, of its end
-    once a day in the 90 before. A host below one that it knows needs no other.
+    by each process once a day in the 90 before. A host below one that it knows needs no other.
 
     Several processes may do this at once. Raises `CertificateError` where only the operator can
     help, `OSError` where files cannot be written.
@@ -224,7 +224,7 @@ def _ends(authority: Path, now: datetime) -> bool:
 
 @cache
 def _tell_of_end(authority: Path, days: int) -> None:
-    """Once for each number of days."""
+    """Once for each number of days, in each process."""
     log.warning(
         "The local authority ends in %d days and is replaced then: clients must trust the new %s,"
         " which is made sooner where you remove the present one.",
