@@ -71,7 +71,7 @@ _ALONE = {
     "sqlite": "SELECT true",
     "postgres": "SELECT pg_try_advisory_xact_lock(7041776)"
     " FROM set_config('lock_timeout', '1s', true) AS a, set_config('statement_timeout', '0', true)"
-    " AS b, set_config('idle_in_transaction_session_timeout', '0', true) AS c",
+    " AS b",
 }
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -44,6 +44,11 @@ SLOW_PATIENCE_SECONDS = 5.0
 it shall not have been in vain."""
 
 STATEMENT_SECONDS = 10.0
+STOPPED_SECONDS = 8.0
+"""After how long PostgreSQL ends a transaction whose host asks for nothing, as one that stopped or
+vanished: nothing of ours takes as long between two statements. Whoever waits for its locks gets
+them before `STATEMENT_SECONDS` are over."""
+
 LISTEN_RETRY_SECONDS = 1.0
 BEAT_SECONDS = 0.5
 """How often a server is asked whether it is there."""
@@ -75,6 +80,7 @@ _LOCK = "SELECT pg_advisory_xact_lock(7041775)"
 # the session, or is given back, so that the next session need not wait for this one's end.
 _BUILD = "SELECT pg_try_advisory_lock(7041781) FROM set_config('statement_timeout', '0', false)"
 _BUILT = "SELECT pg_advisory_unlock(7041781)"
+_WAITS = f"SET LOCAL idle_in_transaction_session_timeout = '{2 * SCRIPT_SECONDS:g}s'"
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 
@@ -99,7 +105,12 @@ class PostgresDatabase:
         to the servers themselves where `url` is that of a pooler, and `read_url` to standbys;
         `positions` are those of all hosts. `prepared` is whether to keep prepared statements.
         `clock` is that of `Notices`."""
-        settings = {"search_path": schema, **_PLANNER}
+        stopped = f"{STOPPED_SECONDS:g}s"
+        settings = {
+            "search_path": schema,
+            "idle_in_transaction_session_timeout": stopped,
+            **_PLANNER,
+        }
         options: dict[str, Any] = {"command_timeout": STATEMENT_SECONDS}
         if not prepared:
             options["statement_cache_size"] = 0
@@ -155,7 +166,7 @@ class PostgresDatabase:
 
     async def apart(self, tx: Transaction, sql: str) -> None:
         # Else the last snapshot of `tx` stays, for whose end an index would wait.
-        await tx.script("SELECT 1")
+        await tx.script(_WAITS)
         with faults():
             connection = await self._direct.connect()
             try:

@@ -26,6 +26,7 @@ OUTAGES = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.TransactionRollbackError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ObjectInUseError,
     asyncpg.LockNotAvailableError,
     asyncpg.InvalidAuthorizationSpecificationError,

@@ -1,0 +1,154 @@
+"""A host that stops amid a transaction, or vanishes: its locks are soon free, and it is told."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+
+import pytest
+
+from driving import FakeClock
+from portico.domain.errors import Unavailable
+from portico.storage import postgres as engine
+from portico.storage.database import Reader
+from portico.storage.migrate import Migration, migrate, shipped
+from portico.storage.postgres import STATEMENT_SECONDS, STOPPED_SECONDS, UNKNOWN, PostgresDatabase
+from servers import PgBouncer, PostgresServer, pgbouncer, postgres_binaries
+
+LEFT = (
+    "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction'"
+    " AND datname = current_database()"
+)
+ADD = "UPDATE numbers SET number = number + 1"
+
+
+@pytest.fixture(scope="module")
+def pooler(postgres: PostgresServer) -> Iterator[PgBouncer]:
+    with pgbouncer(postgres, "") as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "STOPPED_SECONDS", 0.5)
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.fresh_database()
+
+
+@pytest.fixture(params=["direct", "pooled"])
+async def hosts(
+    request: pytest.FixtureRequest, postgres: PostgresServer, url: str
+) -> AsyncIterator[list[PostgresDatabase]]:
+    """Two hosts' ways to one number."""
+    listen_url, prepared = None, True
+    way = url
+    if request.param == "pooled":
+        pooler: PgBouncer = request.getfixturevalue("pooler")
+        way = url.replace(f":{postgres.port}/", f":{pooler.port}/")
+        listen_url, prepared = url, False
+    found = [
+        PostgresDatabase(way, "portico_live", listen_url=listen_url, prepared=prepared)
+        for _ in range(2)
+    ]
+    for database in found:
+        await database.open()
+        await database.prepare()
+    async with found[0].transaction() as tx:
+        await tx.script("CREATE TABLE numbers (number BIGINT); INSERT INTO numbers VALUES (0)")
+    yield found
+    for database in found:
+        await database.close()
+
+
+async def number(database: Reader) -> int:
+    row = await database.one("SELECT number FROM numbers")
+    assert row is not None
+    return int(row[0])
+
+
+def stand_still(url: str) -> None:
+    """Lets this process go on once no transaction is left that nobody goes on with."""
+    binaries, _ = postgres_binaries()
+    while subprocess.run(
+        [binaries / "psql", url, "-Atc", LEFT],
+        capture_output=True,
+        check=True,
+    ).stdout:
+        pass
+
+
+def test_whoever_waits_for_a_lock_waits_for_less_than_a_statement_may_take() -> None:
+    assert STOPPED_SECONDS < STATEMENT_SECONDS
+
+
+async def test_what_a_stopped_host_has_locked_is_free_for_others(
+    hosts: list[PostgresDatabase],
+) -> None:
+    stopped, other = hosts
+
+    async def write() -> None:
+        async with stopped.transaction() as tx:
+            await tx.run(ADD)
+            async with other.transaction() as its:
+                await its.run(ADD)
+            await tx.run(ADD)
+
+    with pytest.raises(Unavailable):
+        await write()
+    assert await number(other) == 1
+
+
+@pytest.mark.parametrize("last", ["statement", "commit"])
+@pytest.mark.parametrize("all_stands_still", [True, False])
+async def test_a_host_that_goes_on_is_refused_and_can_write_again(
+    hosts: list[PostgresDatabase], url: str, last: str, *, all_stands_still: bool
+) -> None:
+    stopped, other = hosts
+
+    async def write() -> None:
+        async with stopped.transaction() as tx:
+            await tx.run(ADD)
+            if all_stands_still:
+                stand_still(url)
+            else:
+                await asyncio.to_thread(stand_still, url)
+            if last == "statement":
+                await tx.run(ADD)
+
+    with pytest.raises(Unavailable) as refused:
+        await write()
+    assert refused.value.retry_after
+    assert last == "commit" or refused.value.message != UNKNOWN
+    assert await number(other) == 0
+    async with asyncio.timeout(20):
+        while not await number(other):
+            with suppress(Unavailable):
+                async with stopped.transaction() as tx:
+                    await tx.run(ADD)
+
+
+async def test_a_snapshot_of_a_stopped_host_ends_and_is_refused(
+    hosts: list[PostgresDatabase], url: str
+) -> None:
+    stopped, _ = hosts
+
+    async def work(reader: Reader) -> int:
+        before = await number(reader)
+        stand_still(url)
+        return before + await number(reader)
+
+    with pytest.raises(Unavailable):
+        await stopped.snapshot(work)
+
+
+async def test_a_migration_waits_for_its_index_for_longer(url: str) -> None:
+    database = PostgresDatabase(url, "portico_live")
+    await database.open()
+    carried = shipped("postgres")
+    await migrate(database, FakeClock())
+    slow = Migration(carried[-1].number + 1, "slow", "-- concurrently\nSELECT pg_sleep(1.1);")
+    assert await migrate(database, FakeClock(), [*carried, slow]) == [slow]
+    await database.close()
