@@ -1,5 +1,5 @@
-"""Counters by Sentinels and in a cluster: primaries that die, slots that move, who only seems to
-count."""
+"""Counters, and positions, by Sentinels and in a cluster: primaries that die, slots that move, who
+only seems to count."""
 
 import asyncio
 import signal
@@ -22,6 +22,8 @@ from portico.domain.limits import Plan
 from portico.state.callers import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
 from portico.state.valkey import ValkeyLimiter
 from portico.state.valkey_client import SLOTS, InCluster
+from portico.state.valkey_positions import ValkeyPositions
+from portico.storage.positions import LIFE_SECONDS
 from servers import RedisServer, SentinelServer, redis_servers
 
 pytestmark = pytest.mark.xdist_group("valkey failover")  # they share their cluster
@@ -51,6 +53,12 @@ def has_replica(server: RedisServer) -> bool:
     return any(row["state"] == "online" for key, row in replication.items() if key == "slave0")
 
 
+def has_all(server: RedisServer) -> bool:
+    """Whether its replica has said that it has what was written."""
+    replication = asked(server, "INFO", "replication")
+    return bool(replication["slave0"]["offset"] >= replication["master_repl_offset"])
+
+
 def clustered(servers: list[RedisServer]) -> bool:
     signs = b"cluster_state:ok", b"cluster_known_nodes:%d" % len(servers)
     return all(
@@ -76,18 +84,24 @@ def cluster() -> Iterator[list[RedisServer]]:
 
 
 def limiter_of(cluster: list[RedisServer], environment: str) -> ValkeyLimiter:
-    """One that is told of two nodes, and of a place where none is."""
+    return ValkeyLimiter(url_of(cluster), environment)
+
+
+def url_of(cluster: list[RedisServer]) -> str:
+    """Names two nodes, and a place where none is."""
     nodes = ",".join(f"127.0.0.1:{port}" for port in (1, cluster[0].port, cluster[1].port))
-    return ValkeyLimiter(f"valkey+cluster://{nodes}", environment)
+    return f"valkey+cluster://{nodes}"
 
 
-async def outage(limiter: ValkeyLimiter) -> float:
+async def outage(limiter: ValkeyLimiter, positions: ValkeyPositions) -> float:
     """For how many seconds from now on anybody gets an error."""
     failed = begun = time.monotonic()
     while time.monotonic() - failed < 1.0:
         assert time.monotonic() - begun < 15, "it does not come back"
         came = await asyncio.gather(
-            *(limiter.take(caller, PLAN, MIDNIGHT) for caller in CALLERS), return_exceptions=True
+            *(limiter.take(caller, PLAN, MIDNIGHT) for caller in CALLERS),
+            *(positions.note(number, 7) for number in range(len(CALLERS))),
+            return_exceptions=True,
         )
         errors = [error for error in came if isinstance(error, BaseException)]
         assert {type(error) for error in errors} <= {Unavailable}, errors
@@ -97,18 +111,26 @@ async def outage(limiter: ValkeyLimiter) -> float:
     return failed - begun
 
 
-async def loses_its_primary(limiter: ValkeyLimiter, primary: RedisServer) -> None:
-    """Whoever is counted is counted on within `FAILOVER_SECONDS`, and nothing that a replica has is
-    forgotten."""
+async def loses_its_primary(url: str, primary: RedisServer) -> None:
+    """Whoever is counted is counted on within `FAILOVER_SECONDS`, as positions are kept, and
+    nothing that a replica has is forgotten."""
+    environment = uuid.uuid4().hex
+    limiter = ValkeyLimiter(url, environment)
+    positions = ValkeyPositions(url, environment, "portico", LIFE_SECONDS, lag=0)
     for _ in range(5):
         for caller in CALLERS:
             await limiter.take(caller, PLAN, MIDNIGHT)
-    asked(primary, "WAIT", 1, 1000)
+    for number in range(len(CALLERS)):
+        await positions.note(number, 8)
+    until(lambda: has_all(primary), "what the replica has")
     primary.stop(signal.SIGKILL)
-    assert 0 < await outage(limiter) < FAILOVER_SECONDS
+    assert 0 < await outage(limiter, positions) < FAILOVER_SECONDS
     await limiter.probe()
     counted = [(await limiter.used(caller, MIDNIGHT))[0] for caller in CALLERS]
     assert min(counted) > 5
+    assert {await positions.of(number) for number in range(len(CALLERS))} == {8}
+    await limiter.close()
+    await positions.close()
 
 
 async def test_where_a_primary_dies_its_successor_is_found_by_a_sentinel(tmp_path: Path) -> None:
@@ -122,9 +144,7 @@ async def test_where_a_primary_dies_its_successor_is_found_by_a_sentinel(tmp_pat
             until(lambda: has_replica(primary), "the replica")
             until(lambda: bool(asked(sentinel, "SENTINEL", "REPLICAS", "shop")), "the same")
             url = f"valkey+sentinel://127.0.0.1:1,127.0.0.1:{sentinel.port}/shop"
-            limiter = ValkeyLimiter(url, "live")
-            await loses_its_primary(limiter, primary)
-            await limiter.close()
+            await loses_its_primary(url, primary)
         finally:
             sentinel.stop()
 
@@ -168,9 +188,7 @@ async def test_whose_slot_moves_is_counted_where_it_is(cluster: list[RedisServer
 
 
 async def test_a_cluster_counts_on_without_a_primary_that_died(cluster: list[RedisServer]) -> None:
-    limiter = limiter_of(cluster, uuid.uuid4().hex)
-    await loses_its_primary(limiter, cluster[0])
-    await limiter.close()
+    await loses_its_primary(url_of(cluster), cluster[0])
     cluster[0].start()
 
 

@@ -6,6 +6,7 @@ connects to it does not know, and so takes nothing for known for as long as that
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 
 from valkey.exceptions import ValkeyError
@@ -61,5 +62,8 @@ class ValkeyPositions:
             if isinstance(answer, Exception):
                 raise answer
         except (ValkeyError, OSError) as error:
+            with suppress(ValkeyError, OSError):
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await self._store.recover()
             raise Unavailable("The store of positions does not answer.") from error
         return answer
