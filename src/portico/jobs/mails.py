@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable
 from traceback import format_tb
 
 from portico.domain.errors import RateLimited, Unavailable
-from portico.domain.times import DAY, SECOND
+from portico.domain.times import DAY, MINUTE, SECOND
 from portico.mail.protocol import Undelivered
 from portico.services.environment import Environment
 from portico.services.post import Ask, WrittenBefore, opened
 from portico.services.recovery import write_reset
 from portico.services.sign_up import write_sign_up
 from portico.storage.database import Contended
-from portico.storage.mails import Mail
+from portico.storage.mails import Mail, Queue
 
 AT_ONCE = 4
 """Mails that a process hands over at the same time."""
@@ -98,7 +98,7 @@ class SendMails:
         """Takes what is due and there is room for, and begins to send it. Returns how many seconds
         later more may be due."""
         env, now = self._env, self._env.clock()
-        queue = await env.mails.queue()
+        queue = await self._put_right(now)
         env.waiting_mails = queue.length
         due, room = queue.next_attempt_at, AT_ONCE - len(self._sending)
         if due is None or due > now or not room:
@@ -110,6 +110,18 @@ class SendMails:
             task.add_done_callback(self._sent)
         # What is due and cannot be had is being taken by another.
         return 0.0 if claimed else AGAIN_SECONDS
+
+    async def _put_right(self, now: int) -> Queue:
+        """The queue, once those in it that a clock that was ahead has queued, or put off, are due
+        soon: when claims of them end."""
+        mails = self._env.mails
+        queue = await mails.queue()
+        latest, last = now + MINUTE, now + PAUSES[-1] * SECOND + MINUTE
+        if (queue.newest_at or 0) > latest or (queue.last_attempt_at or 0) > last:
+            until = now + CLAIM_SECONDS * SECOND
+            await mails.put_right(now, until=until, latest=latest, last=last)
+            queue = await mails.queue()
+        return queue
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.remove(task)

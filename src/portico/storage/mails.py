@@ -20,10 +20,12 @@ class Mail(msgspec.Struct, frozen=True):
 
 
 class Queue(NamedTuple):
-    """How many wait, and when the next of them is due."""
+    """How many wait, when the next and the last of them are due, and when the newest was queued."""
 
     length: int
     next_attempt_at: int | None
+    last_attempt_at: int | None
+    newest_at: int | None
 
 
 MAILS = Table("mails", Mail)
@@ -35,7 +37,12 @@ UPDATE mails SET next_attempt_at = :until, attempts = attempts + 1
 WHERE id IN (
     SELECT id FROM mails WHERE next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :room{{lock}})
 RETURNING {MAILS.columns}"""
-_QUEUE = "SELECT count(*), min(next_attempt_at) FROM mails"
+_QUEUE = """
+SELECT count(*), min(next_attempt_at), max(next_attempt_at), max(created_at) FROM mails"""
+_PUT_RIGHT = """
+UPDATE mails SET next_attempt_at = :until,
+    created_at = CASE WHEN created_at > :now THEN :now ELSE created_at END
+WHERE created_at > :latest OR next_attempt_at > :last"""
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM mails LIMIT :most) AS counted"
 # What was claimed may be gone by now, and SQLite gives its id to another: its content tells.
 _SAME = "WHERE id = :id AND content = :content"
@@ -64,7 +71,7 @@ class Mails:
     async def queue(self) -> Queue:
         """All that wait, those included that are being sent."""
         row = await self._db.one(_QUEUE)
-        return Queue(*row) if row else Queue(0, None)
+        return Queue(*row) if row else Queue(0, None, None, None)
 
     async def claim(self, room: int, *, now: int, until: int) -> list[Mail]:
         """Takes some that are due, nobody else until `until`, when they are due again."""
@@ -72,6 +79,13 @@ class Mails:
         async with self._db.transaction() as tx:
             rows = await tx.all(statement, {"now": now, "until": until, "room": room})
         return MAILS.read_all(rows)
+
+    async def put_right(self, now: int, *, until: int, latest: int, last: int) -> None:
+        """Has those be due at `until` that were queued after `latest`, now in the place of then, or
+        that are due after `last`."""
+        values = {"now": now, "until": until, "latest": latest, "last": last}
+        async with self._db.transaction() as tx:
+            await tx.run(_PUT_RIGHT, values)
 
     async def replace(self, tx: Transaction, mail: Mail, content: bytes, now: int) -> bool:
         """Stores another, due at once, in the place of one that was claimed; whether that was still

@@ -5,6 +5,7 @@ import msgspec
 from portico.domain.audit import Actor
 from portico.domain.uploads import WAITING, Rejected, Upload
 from portico.storage.database import LOCKED, Database, Rank, Transaction
+from portico.storage.leases import LONGEST
 from portico.storage.table import BOOLEAN, Table, json_form
 
 UPLOADS = Table(
@@ -24,7 +25,7 @@ _UNDER_WAY = "state IN ('checking', 'storing')"
 _OTHER = f"SELECT 1 FROM uploads WHERE {_UNDER_WAY} AND seen_at > :since AND id <> :id LIMIT 1"
 _CLAIM = f"""
 UPDATE uploads SET seen_at = :now
-WHERE id = :id AND {_UNDER_WAY} AND seen_at <= :silent_since
+WHERE id = :id AND {_UNDER_WAY} AND (seen_at <= :silent_since OR seen_at > :last)
 RETURNING {UPLOADS.columns}"""
 _MOVE = f"{UPLOADS.update} AND state = :state_before AND line = :line_before RETURNING id"
 _REPORT = "SELECT rejected FROM uploads WHERE id = :id"
@@ -69,8 +70,10 @@ class Uploads:
     async def claim(
         self, tx: Transaction, upload_id: int, now: int, silent_since: int
     ) -> Upload | None:
-        """Takes a file that nobody has worked on since then; None where somebody has."""
-        values = {"id": upload_id, "now": now, "silent_since": silent_since}
+        """Takes a file that nobody has worked on since then, but for a clock that was ahead
+        (`leases.LONGEST`); None where somebody has."""
+        last = now + LONGEST
+        values = {"id": upload_id, "now": now, "silent_since": silent_since, "last": last}
         row = await tx.one(_CLAIM, values)
         return UPLOADS.read(row) if row else None
 
