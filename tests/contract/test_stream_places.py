@@ -1,11 +1,15 @@
-"""The places of an account for streams of events, where a clock was ahead."""
+"""The places of an account for streams of events, where a clock was ahead, or a commit is lost."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 
 from contract.test_event_streams import SOON, streaming
-from driving import Api, refused
+from contract.test_unavailable_stores import Cut, unavailable
+from driving import Api, refused, settings_for
+from portico.domain.errors import Unavailable
 from portico.services.subscriptions import LEASE_SECONDS, MOST
+from servers import PostgresServer
 
 _PLACES = "SELECT count(*), max(until) FROM leases WHERE name LIKE 'stream %'"
 
@@ -23,3 +27,37 @@ async def test_a_clock_that_is_put_back_takes_no_place_from_a_stream(api: Api) -
                 while tuple(await api.live.db.one(_PLACES) or ()) != renewed:  # noqa: ASYNC110 - another task does it
                     await asyncio.sleep(0.01)
         refused(await here.get("/events/stream"), 429, "RATE_LIMITED")
+
+
+async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.fresh_database()
+    cut = Cut(postgres.port, b'"stream 2 0"', b"COMMIT", arrives=True)
+    async with await asyncio.start_server(cut.between, "127.0.0.1") as way:
+        port = way.sockets[0].getsockname()[1]
+        through = url.replace(f":{postgres.port}/", f":{port}/")
+        api = Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": through}))
+        await api.start()
+        viewer, editor = await api.caller("viewer"), await api.caller("editor")
+
+        async def places() -> int:
+            async with asyncio.timeout(SOON):
+                while True:
+                    with suppress(Unavailable):
+                        return int((await api.live.db.one(_PLACES) or (0,))[0])
+
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(streaming(viewer))
+            unavailable(await editor.get("/events/stream"))
+            assert not cut.whole
+            assert await places() == 2
+            api.clock.advance(seconds=LEASE_SECONDS - 1)
+            async with asyncio.timeout(SOON):
+                while await places() > 1:  # noqa: ASYNC110 - another task does it
+                    await asyncio.sleep(0.01)
+            for _ in range(MOST):
+                await stack.enter_async_context(streaming(editor))
+        await api.aclose()
+        await api.stop()
+        await asyncio.gather(*cut.connections, return_exceptions=True)

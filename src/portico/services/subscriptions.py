@@ -53,7 +53,11 @@ class Subscriptions:
         self._clock = clock
         self._holder = f"{process} streams"
         self._open: dict[Follower, _Open] = {}
+        self._begun = self._ended = 0
+        """How many times a stream was to be opened, and how many of them are through with."""
         self._left: set[str] = set()
+        self._giving: set[str] = set()
+        """Places to give back, and those that are being given back."""
         self._renew_at = 0
 
     async def open(
@@ -62,6 +66,20 @@ class Subscriptions:
         """Begins to follow the feed on behalf of a caller; see `Feed.follow`. It ends with the
         caller's credential. Raises `RateLimited` where the account has `MOST` already."""
         await self._give_back()
+        self._begun += 1
+        try:
+            place = await self._take(principal)
+            try:
+                follower = await self._feed.follow(after, types)
+            except BaseException:
+                self._left.add(place)
+                raise
+            self._open[follower] = _Open(principal, place, parts(principal), principal.expires_at)
+        finally:
+            self._ended += 1
+        return follower
+
+    async def _take(self, principal: Principal) -> str:
         now = self._clock()
         places = [f"stream {principal.user_id} {number}" for number in range(MOST)]
         until = now + LEASE_SECONDS * SECOND
@@ -70,13 +88,7 @@ class Subscriptions:
             raise RateLimited(
                 f"This account has {MOST} streams open; close one first.", retry_after=LEASE_SECONDS
             )
-        try:
-            follower = await self._feed.follow(after, types)
-        except BaseException:
-            self._left.add(place)
-            raise
-        self._open[follower] = _Open(principal, place, parts(principal), principal.expires_at)
-        return follower
+        return place
 
     def close(self, follower: Follower) -> None:
         """Ends a stream that was opened; its place is free within `CHECK_PERIOD`."""
@@ -98,12 +110,20 @@ class Subscriptions:
 
     async def _renew(self, until: int) -> None:
         """Keeps the places; ends the streams whose place another process has got, because this one
-        stood still for too long."""
-        opened = [*self._open.items()]
+        stood still for too long, and gives back those whose commit
+        was lost sight of."""
+        opened, known, begun = [*self._open.items()], self._known(), self._begun
+        is_opening = begun > self._ended
         kept = await self._stores.leases.renew(self._holder, until)
         for follower, its in opened:
             if its.place not in kept:
                 follower.end()
+        if not is_opening and begun == self._begun:
+            self._left |= kept - known
+
+    def _known(self) -> set[str]:
+        """The places that this process knows to have."""
+        return {its.place for its in self._open.values()} | self._left | self._giving
 
     async def _check(self, now: int) -> None:
         """Looks at the credentials that may have changed, and at those that have come to the end
@@ -139,8 +159,11 @@ class Subscriptions:
     async def _give_back(self) -> None:
         if self._left:
             left, self._left = self._left, set()
+            self._giving |= left
             try:
                 await self._stores.leases.release_all(left, self._holder)
             except BaseException:
                 self._left |= left
                 raise
+            finally:
+                self._giving -= left
