@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from contract.test_event_streams import SOON, streaming
-from contract.test_unavailable_stores import Cut, unavailable
-from driving import Api, refused, settings_for
+from contract.test_unavailable_stores import Cut, beyond, unavailable
+from driving import Api, refused
 from portico.domain.errors import Unavailable
 from portico.services.subscriptions import LEASE_SECONDS, MOST
 from servers import PostgresServer
@@ -32,13 +32,8 @@ async def test_a_clock_that_is_put_back_takes_no_place_from_a_stream(api: Api) -
 async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    url = postgres.fresh_database()
     cut = Cut(postgres.port, b'"stream 2 0"', b"COMMIT", arrives=True)
-    async with await asyncio.start_server(cut.between, "127.0.0.1") as way:
-        port = way.sockets[0].getsockname()[1]
-        through = url.replace(f":{postgres.port}/", f":{port}/")
-        api = Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": through}))
-        await api.start()
+    async with beyond(cut, postgres, tmp_path) as api:
         viewer, editor = await api.caller("viewer"), await api.caller("editor")
 
         async def places() -> int:
@@ -58,6 +53,3 @@ async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
                     await asyncio.sleep(0.01)
             for _ in range(MOST):
                 await stack.enter_async_context(streaming(editor))
-        await api.aclose()
-        await api.stop()
-        await asyncio.gather(*cut.connections, return_exceptions=True)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
-from contextlib import closing, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import apsw
@@ -14,7 +14,7 @@ import pytest
 
 from driving import Api, refused, settings_for
 from servers import PostgresServer, redis_server
-from signing_in import PASSWORD
+from signing_in import PASSWORD, Visitor, client_of, login_of, tokens_of
 
 LAMP = {"name": "Lamp", "category": "light", "price": 1}
 
@@ -141,6 +141,21 @@ class Cut:
                 writer.write(told)
 
 
+@asynccontextmanager
+async def beyond(cut: Cut, postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[Api]:
+    """The application that has this way to a database of its own."""
+    url = postgres.fresh_database()
+    async with await asyncio.start_server(cut.between, "127.0.0.1") as way:
+        port = way.sockets[0].getsockname()[1]
+        through = url.replace(f":{postgres.port}/", f":{port}/")
+        api = Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": through}))
+        await api.start()
+        yield api
+        await api.aclose()
+        await api.stop()
+        await asyncio.gather(*cut.connections, return_exceptions=True)
+
+
 @pytest.mark.parametrize("arrives", [False, True])
 @pytest.mark.parametrize(
     ("path", "body", "filters", "last"),
@@ -161,13 +176,8 @@ async def test_a_commit_of_unknown_outcome_is_told_and_safely_repeated(
     *,
     arrives: bool,
 ) -> None:
-    url = postgres.fresh_database()
     cut = Cut(postgres.port, b"Torch", last, arrives=arrives)
-    async with await asyncio.start_server(cut.between, "127.0.0.1") as way:
-        port = way.sockets[0].getsockname()[1]
-        through = url.replace(f":{postgres.port}/", f":{port}/")
-        api = Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": through}))
-        await api.start()
+    async with beyond(cut, postgres, tmp_path) as api:
         admin = await api.caller("admin")
         torch = {**body, "name": "Torch"}
         key = {"Idempotency-Key": "one"}
@@ -181,9 +191,45 @@ async def test_a_commit_of_unknown_outcome_is_told_and_safely_repeated(
         again = await admin.post(path, json=torch, headers=key)
         assert again.status_code == 201
         assert (await admin.get(total)).json()["pagination"]["total_items"] == 1
-        await api.aclose()
-        await api.stop()
-        await asyncio.gather(*cut.connections, return_exceptions=True)
+
+
+async def test_nobody_is_told_to_repeat_with_a_key_what_had_none(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    cut = Cut(postgres.port, b"Torch", b"Torch", arrives=True)
+    async with beyond(cut, postgres, tmp_path) as api:
+        admin = await api.caller("admin")
+        answer = await admin.post("/products", json={**LAMP, "name": "Torch"})
+        unavailable(answer)
+        assert "is unknown. See what became of it before you repeat it." in answer.text
+
+
+@pytest.mark.parametrize("way", ["refresh", "token"])
+async def test_who_may_have_used_up_a_refresh_token_is_told_to_sign_in_where_it_is_refused(
+    postgres: PostgresServer, tmp_path: Path, way: str
+) -> None:
+    cut = Cut(postgres.port, b"UPDATE tokens SET used_at", b"COMMIT", arrives=True)
+    async with beyond(cut, postgres, tmp_path) as api:
+        visitor = Visitor(api)
+        user = await api.account("editor")
+        client = await client_of(api.live)
+        login = await login_of(api.live, user)
+        consent = await tokens_of(api.live, client.client, user)
+
+        async def again() -> httpx.Response:
+            if way == "refresh":
+                return await visitor.refresh(login.refresh_token)
+            return await visitor.renew(client, consent.refresh_token)
+
+        answer = await again()
+        assert answer.status_code == 503
+        assert "is unknown. Where a repeat is refused, sign in again." in answer.text
+        for _ in range(1_000):
+            answer = await again()
+            if answer.status_code != 503:
+                break
+            await asyncio.sleep(0.005)
+        assert answer.status_code == {"refresh": 401, "token": 400}[way]
 
 
 async def test_without_the_store_of_its_limits_nothing_is_answered_and_nothing_done(

@@ -18,6 +18,7 @@
     ├── RateLimited              429  RATE_LIMITED
     ├── Internal                 500  INTERNAL_ERROR
     └── Unavailable              503  SERVICE_UNAVAILABLE
+        └── Unknown              503  SERVICE_UNAVAILABLE
     BrokenRule (ValueError)      one value breaks one rule; becomes a Fault of Invalid
 
 The statuses are drawn here for the reader; the http floor owns the table that applies them.
@@ -176,6 +177,14 @@ class Unavailable(PorticoError):
         super().__init__(message)
         self.retry_after = retry_after
         self.why = why
+
+
+class Unknown(Unavailable):
+    """Whether a change was stored is unknown; `then` is a sentence for what to do."""
+
+    def __init__(self, then: str = "See what became of it before you repeat it.") -> None:
+        lost = "The database was lost while it stored this, and whether it did is unknown."
+        super().__init__(f"{lost} {then}", retry_after=2)
 
 
 class BrokenRule(ValueError):

@@ -28,7 +28,7 @@ from portico.domain.times import SECOND
 from portico.services.change import Change
 from portico.services.credentials import living
 from portico.services.environment import Environment
-from portico.services.tokens import Pair, issue, refresh_end, refreshable
+from portico.services.tokens import Pair, good_for_one_use, issue, refresh_end, refreshable
 from portico.storage.grants import Code, OwnedToken
 
 _INVALID = "This code is not valid, has expired or was used before."
@@ -117,7 +117,8 @@ async def exchange_code(env: Environment, client: Client, exchange: Exchange, by
             change.note(GrantRevoked(code.grant_id, code.user_id, why))
         return None
 
-    exchanged = await env.change(by, work)
+    with good_for_one_use():
+        exchanged = await env.change(by, work)
     if exchanged is None:
         raise Refused("invalid_grant", _INVALID)
     return exchanged

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import AuthenticationRequired, Unavailable
+from portico.domain.errors import AuthenticationRequired, Unavailable, Unknown
 from portico.domain.events.base import Event
 from portico.domain.idempotency import Answer
 from portico.domain.published import Published
@@ -37,6 +37,7 @@ Tell = Callable[[Event, int], Published | None]
 TRIES = 4
 """How often a transaction is tried that others get in the way of."""
 
+_REPEAT = "A repeat with the same Idempotency-Key is safe."
 _ENDED = "This credential ended while the request was under way; nothing was changed."
 
 
@@ -162,6 +163,10 @@ class Changes:
         for left in reversed(range(TRIES)):
             try:
                 return await self._once(by, work)
+            except Unknown as error:
+                if by.request is None:
+                    raise
+                raise Unknown(_REPEAT) from error
             except Contended as error:
                 if not left:
                     raise Unavailable("The database is busy; nothing was changed.", 2) from error

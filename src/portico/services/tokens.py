@@ -5,10 +5,12 @@ A refresh token is good for one use. Whoever comes with a used one has a copy, o
 copied: the whole family ends then (RFC 9700 §4.14), before they are answered.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from portico.domain.audit import By
-from portico.domain.errors import AuthenticationRequired
+from portico.domain.errors import AuthenticationRequired, Unknown
 from portico.domain.events.signing_in import GrantRevoked
 from portico.domain.oauth import (
     ACCESS_SECONDS,
@@ -30,6 +32,15 @@ from portico.services.sign_in import Attempt, lock_proven_user, note_sign_in, pr
 from portico.storage.grants import Grant, OwnedToken
 
 USED = "This refresh token is not valid, has expired or was used before."
+
+
+@contextmanager
+def good_for_one_use() -> Iterator[None]:
+    """Tells whoever may have used up what they have come with what to do."""
+    try:
+        yield
+    except Unknown as error:
+        raise Unknown("Where a repeat is refused, sign in again.") from error
 
 
 class Pair(NamedTuple):
@@ -173,4 +184,5 @@ async def _rotate(
         change.note(GrantRevoked(grant.id, grant.user_id, why))
         return None
 
-    return await env.change(by, work)
+    with good_for_one_use():
+        return await env.change(by, work)

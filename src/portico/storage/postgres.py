@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from portico.domain.errors import Unavailable
+from portico.domain.errors import Unavailable, Unknown
 from portico.storage.bell import Bell
 from portico.storage.database import (
     Contended,
@@ -58,11 +58,6 @@ SILENT_SECONDS = 0.75
 
 RINGS = ("events", "webhooks")
 """The notices for which the bell rings; all others are those of `Notices`."""
-
-UNKNOWN = (
-    "The database was lost while it stored this, and whether it did is unknown. A repeat with the"
-    " same Idempotency-Key is safe."
-)
 
 # Every statement here reads a page or a count. The planner guesses a tenth of the table for a
 # LIMIT that is a parameter, and would then hash the whole table or compile a plan for it.
@@ -201,7 +196,7 @@ class PostgresDatabase:
                         raise
         except Unavailable as error:
             if tx and tx.committing and isinstance(error.__cause__, LOST):
-                raise Unavailable(UNKNOWN, retry_after=2) from error
+                raise Unknown from error
             if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
                 for pool in self._pools.values():  # another server may take writes by now
                     await pool.expire()
