@@ -82,7 +82,7 @@ def test_unread_fields_have_their_default() -> None:
 
 
 def test_a_joined_row_is_cut_where_one_table_ends_and_the_next_begins() -> None:
-    ada: tuple[object, ...] = ("ada@example.com", "Ada", "admin", "pro", None)
+    ada: tuple[object, ...] = ("ada@example.com", "Ada", "admin", "pro", None, None)
     row = (*ada, *STORED)
     owner, thing = cuts(OWNERS, THINGS)
     assert row[owner] == ada

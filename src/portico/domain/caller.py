@@ -37,6 +37,8 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """Whether it was given some of its user's scopes, and not all that there are."""
     admits: Admits | None = None
     """Whether it may be used from an address; None: from any."""
+    account_id: int | None = None
+    """The account that a mirror user of the sandbox belongs to."""
 
     @property
     def missing(self) -> frozenset[str]:

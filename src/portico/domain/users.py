@@ -97,6 +97,7 @@ class Owner(msgspec.Struct, frozen=True):
     role: str
     plan: str
     suspended_at: int | None
+    account_id: int | None
 
 
 class Shared(msgspec.Struct, frozen=True):

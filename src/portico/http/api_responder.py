@@ -107,7 +107,7 @@ class ApiResponder:
             await self._throttle.address(request)
             raise
         request.caller = caller
-        acting_for.set(caller.user_id)
+        acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror
         never_refused = (
             endpoint is not None and endpoint.never_refused and caller.credential == "session"
         )
