@@ -1,7 +1,9 @@
 """Runs Portico as an operator does: its commands as processes, its server over real TLS."""
 
+import asyncio
 import contextlib
 import http.client
+import inspect
 import json
 import os
 import re
@@ -41,6 +43,21 @@ def until(true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_S
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
         time.sleep(0.01)
     return value
+
+
+async def eventually(
+    true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_SECONDS
+) -> Any:
+    """`until` for what runs in an event loop; what `true` returns may have to be awaited."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = true()
+        if inspect.isawaitable(value):
+            value = await value
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        await asyncio.sleep(0.01)
 
 
 class Lateness:

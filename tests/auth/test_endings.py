@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from driving import BASE, Api, Caller
+from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.api_keys import revoke_key
@@ -342,8 +343,7 @@ async def test_an_exchange_and_a_password_change_wait_for_each_other_in_one_orde
     async with env.db.transaction() as tx:
         await env.users.get(ada.id, tx)
         exchanging = asyncio.create_task(Visitor(api).exchange(shop, code))
-        while not await waits(env):  # noqa: ASYNC110 - the database tells
-            await asyncio.sleep(0.001)
+        await eventually(lambda: waits(env), "the wait of the exchange")
         await env.grants.revoke_of_user(tx, ada.id, api.clock())
     oauth_refused(await exchanging, 400, "invalid_grant")
     assert (await api.state())["live grants"] == []

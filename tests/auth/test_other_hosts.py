@@ -5,8 +5,7 @@ has written; the other knows it by notices alone. Their seconds stand still, so 
 forgotten but what is told.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from auth.test_endings import EVENTS, Event, Held, rotate_the_signing_key
 from driving import Api, Caller, settings_for
+from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.domain.caller import Principal
 from portico.engines import database_schema
@@ -79,19 +79,12 @@ class Hosts:
 
     async def forgets(self, token: str) -> None:
         """Returns once the other host has to read whose it is."""
-        await happens(lambda: not self.known(token))
+        await eventually(lambda: not self.known(token))
 
     async def forgets_session(self, cookie: str) -> None:
         """As `forgets`."""
         now = self.there.clock()
-        await happens(lambda: self.credentials.known_session(cookie, now) is None)
-
-
-async def happens(true: Callable[[], bool]) -> None:
-    """Waits until it is true."""
-    async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.001)
+        await eventually(lambda: self.credentials.known_session(cookie, now) is None)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +115,7 @@ async def hosts(
         patch.setattr("portico.app.database", database)
         for host in (here, there):
             await host.start()
-            await happens(host.live.db.listening)
+            await eventually(host.live.db.listening)
     yield Hosts(here, there, seconds, Credentials(there.live), administrator)
     await administrator.close()
     for host in (here, there):
@@ -170,9 +163,11 @@ async def test_what_ends_a_credential_ends_it_on_every_host_and_no_other(
         assert await opening(each) == {*OPENING}
     await event(held)
     assert await opening(held) == {*OPENING} - ended, "at once where it was done"
-    async with asyncio.timeout(10):
-        while await opening(on(there, held)) != {*OPENING} - ended:  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.001)
+
+    async def is_ended_there() -> bool:
+        return await opening(on(there, held)) == {*OPENING} - ended
+
+    await eventually(is_ended_there, "the end on the other host")
     await hosts.told()
     assert await opening(on(there, held)) == {*OPENING} - ended
     if event is not rotate_the_signing_key:
@@ -356,7 +351,7 @@ async def test_a_notice_that_was_missed_is_noticed_within_a_second(hosts: Hosts)
     hosts.seconds.now += TRUST_SECONDS
     assert not hosts.known(caller.key)
     assert not hosts.known(other.key)
-    await happens(hosts.there.live.db.listening)  # it has looked, and goes on from there
+    await eventually(hosts.there.live.db.listening)  # it has looked, and goes on from there
     await hosts.principal(other.key)
     assert hosts.known(other.key)
     await hosts.told()
@@ -371,7 +366,7 @@ async def test_a_notice_that_an_ended_connection_did_not_bring_is_not_waited_for
     sql = f"BEGIN; {END_LISTENERS}; {REVOKE.format(caller.record.id)} COMMIT"
     await hosts.administrator.execute(sql)
     await hosts.forgets(caller.key)
-    await happens(hosts.there.live.db.listening)
+    await eventually(hosts.there.live.db.listening)
     assert not hosts.known(caller.key)
     await hosts.told()
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from driving import BASE, Api, refused
+from operating import eventually
 from portico.app import Portico
 from portico.domain.errors import RateLimited
 from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
@@ -204,8 +205,7 @@ async def test_a_guess_that_was_never_checked_is_no_failure(api: Api, hashes: Ha
     hashes.hold.clear()
     for _ in range(3 * ACCOUNT.free):
         checking = asyncio.create_task(password_is_right(api.live, claim, "wrong", password_hash))
-        while not hashes.waiting:  # noqa: ASYNC110 - until it has come this far
-            await asyncio.sleep(0)
+        await eventually(lambda: hashes.waiting, "the hash")
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
     hashes.hold.set()
@@ -362,8 +362,7 @@ async def test_a_full_queue_of_hashes_is_503_and_hinders_nobody_else(
         asyncio.create_task(guess(at(api, number), url, f"person{number}@example.org"))
         for number in range(QUEUE)
     ]
-    while hashes.waiting < QUEUE:  # noqa: ASYNC110 - until the last has come this far
-        await asyncio.sleep(0)
+    await eventually(lambda: hashes.waiting == QUEUE, "the last hash")
     answer = await guess(at(api, 500), url, "one.more@example.org")
     refused(answer, 503, "SERVICE_UNAVAILABLE")
     assert answer.headers["retry-after"] == "2"

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from driving import Api, Caller, InProcess, Pause, json_bytes
+from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import NotFound, Unavailable
 from portico.domain.events.signing_in import SignedOut
@@ -159,8 +160,7 @@ async def test_who_is_deleted_while_their_answer_is_being_kept_is_told_so(api: A
         await env.users.delete(tx, editor.user.id)
         headers = {"idempotency-key": "order-17"}
         posting = asyncio.create_task(editor.post("/products", json=PRODUCT, headers=headers))
-        while not await waits(env):  # noqa: ASYNC110 - the database tells
-            await asyncio.sleep(0.001)
+        await eventually(lambda: waits(env), "the wait of the answer that is kept")
     assert (await posting).status_code == 401
     assert (await env.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
 
@@ -244,11 +244,13 @@ async def test_last_uses_are_stored_beside_whatever_holds_their_keys(api: Api) -
         async with env.db.transaction() as tx:
             await env.api_keys.record_use(tx, {first: api.clock(), second: api.clock()})
 
+    async def begun() -> bool:
+        return storing.done() or await waits(env)
+
     async with env.db.transaction() as tx:
         await env.api_keys.get(second, tx)
         storing = asyncio.create_task(store())
-        while not storing.done() and not await waits(env):  # noqa: ASYNC110 - the database tells
-            await asyncio.sleep(0.001)
+        await eventually(begun, "the store")
         await env.api_keys.get(first, tx)
     await storing
 

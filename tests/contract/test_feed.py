@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from driving import Api
+from operating import eventually
 from portico.domain.published import Published, StoredEvent
 from portico.services.feed import LOOK_SECONDS, PAGE, RECENT, RECENT_BYTES, Feed, Follower
 from portico.storage.bell import Bell
@@ -158,8 +159,8 @@ async def test_beside_many_writers_every_follower_is_told_each_event_once_in_ord
         for number, found in enumerate(seen[:-1]):
             group.create_task(follow(number * 10, found, 0 if number % 2 else None))
         group.create_task(late(seen[-1]))
-        while len(api.live.feed._followers) < len(seen):  # noqa: ASYNC110, SLF001 - nothing tells of it
-            await asyncio.sleep(0)
+        followers = api.live.feed._followers  # noqa: SLF001 - nothing tells of it
+        await eventually(lambda: len(followers) == len(seen), "the last follower")
         for _ in range(writers):
             group.create_task(write())
     ids = await stored(api, count)

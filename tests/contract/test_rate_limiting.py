@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from driving import EVEN, NOON, TINY, Api, Caller, InProcess, refused
+from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.services.accounts import set_plan
 from portico.state.memory import MemoryLimiter
@@ -271,9 +272,7 @@ async def test_a_crash_forgets_less_than_a_second_of_counts(api: Api) -> None:
     for _ in range(10):
         await caller.get("/users/me")
     if isinstance(api.live.limiter, MemoryLimiter):
-        async with asyncio.timeout(1.0):
-            while not await api.live.rate_counters.since(0):  # noqa: ASYNC110 - by the database
-                await asyncio.sleep(0.01)
+        await eventually(lambda: api.live.rate_counters.since(0), "the flush", seconds=1.0)
     await api.crash()
     await api.start()
     assert window(await caller.get("/users/me"))[1] == 19
@@ -294,10 +293,7 @@ async def test_a_stop_while_counts_are_being_written_loses_none(api: Api) -> Non
     holding = asyncio.create_task(hold())
     await entered.wait()
     if isinstance(api.live.limiter, MemoryLimiter):
-        async with asyncio.timeout(2):
-            # Until the batch wants the writer.
-            while not api.live.db.pools()["write"].waiting:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(lambda: api.live.db.pools()["write"].waiting, "the batch")
     stopping = asyncio.create_task(api.stop())
     await asyncio.sleep(0)
     leave.set()

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from driving import BASE, Api, Caller, refused
+from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.users import Shared, User
@@ -158,9 +159,7 @@ async def test_what_mirrors_missed_is_made_good_after_the_next_start(api: Api) -
     assert sorted(await lagging(api.live)) == [stays.user.id, leaves.user.id]
     await api.stop()
     await api.start()
-    async with asyncio.timeout(5):
-        while await lagging(api.live):  # noqa: ASYNC110 - by a job of the server's
-            await asyncio.sleep(0.01)
+    await brought_up(api)
     found = await mirror(api, stays.user)
     assert found is not None
     assert (found.role, found.plan) == ("viewer", "pro")
@@ -351,9 +350,11 @@ async def unseen(api: Api, account: User, **values: Any) -> None:
 
 async def brought_up(api: Api) -> None:
     """Waits until the server's job has brought up every mirror."""
-    async with asyncio.timeout(5):
-        while api.live.mirror_is_behind.is_set() or await lagging(api.live):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+
+    async def is_done() -> bool:
+        return not (api.live.mirror_is_behind.is_set() or await lagging(api.live))
+
+    await eventually(is_done, "the last mirror")
 
 
 def id_of(caller: Caller) -> dict[str, int]:

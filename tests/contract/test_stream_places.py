@@ -7,6 +7,7 @@ from pathlib import Path
 from contract.test_event_streams import SOON, streaming
 from contract.test_unavailable_stores import Cut, beyond, unavailable
 from driving import Api, refused
+from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.services.subscriptions import LEASE_SECONDS, MOST
 from servers import PostgresServer
@@ -16,16 +17,18 @@ _PLACES = "SELECT count(*), max(until) FROM leases WHERE name LIKE 'stream %'"
 
 async def test_a_clock_that_is_put_back_takes_no_place_from_a_stream(api: Api) -> None:
     here = await api.caller("editor")
+
+    async def are_renewed() -> bool:
+        until = api.clock() + LEASE_SECONDS * 1_000
+        return await api.live.db.one(_PLACES) == (MOST, until)
+
     api.clock.advance(seconds=3_600)
     async with AsyncExitStack() as stack:
         for _ in range(MOST):
             await stack.enter_async_context(streaming(here))
         for seconds in (LEASE_SECONDS - 1, -3_600):
             api.clock.advance(seconds=seconds)
-            renewed = MOST, api.clock() + LEASE_SECONDS * 1_000
-            async with asyncio.timeout(SOON):
-                while tuple(await api.live.db.one(_PLACES) or ()) != renewed:  # noqa: ASYNC110 - another task does it
-                    await asyncio.sleep(0.01)
+            await eventually(are_renewed, "the renewal")
         refused(await here.get("/events/stream"), 429, "RATE_LIMITED")
 
 
@@ -42,14 +45,15 @@ async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
                     with suppress(Unavailable):
                         return int((await api.live.db.one(_PLACES) or (0,))[0])
 
+        async def is_back() -> bool:
+            return await places() == 1
+
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(streaming(viewer))
             unavailable(await editor.get("/events/stream"))
             assert not cut.whole
             assert await places() == 2
             api.clock.advance(seconds=LEASE_SECONDS - 1)
-            async with asyncio.timeout(SOON):
-                while await places() > 1:  # noqa: ASYNC110 - another task does it
-                    await asyncio.sleep(0.01)
+            await eventually(is_back, "the place")
             for _ in range(MOST):
                 await stack.enter_async_context(streaming(editor))

@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 
 from driving import Api, Caller, InProcess, settings_for
-from operating import free_port
+from operating import eventually, free_port
 from portico.domain.audit import OPERATOR
 from portico.domain.published import Published
 from portico.domain.times import HOUR
@@ -57,13 +57,15 @@ async def hook(admin: Caller, receiver: Receiver, *types: str) -> dict[str, Any]
 
 async def deliveries(admin: Caller, made: dict[str, Any], until: str = "") -> list[dict[str, Any]]:
     """A webhook's deliveries, once the newest has this state."""
-    async with asyncio.timeout(20):
-        while True:
-            answer = await admin.get(f"/webhooks/{made['id']}/deliveries")
-            listed: list[dict[str, Any]] = answer.json()["data"]
-            if not until or (listed and until in (listed[0]["status"], listed[0]["last_error"])):
-                return listed
-            await asyncio.sleep(0)  # for the job
+
+    async def shown() -> tuple[list[dict[str, Any]]] | None:
+        answer = await admin.get(f"/webhooks/{made['id']}/deliveries")
+        listed: list[dict[str, Any]] = answer.json()["data"]
+        newest = (listed[0]["status"], listed[0]["last_error"]) if listed else ()
+        return (listed,) if not until or until in newest else None
+
+    found: tuple[list[dict[str, Any]]] = await eventually(shown, until)
+    return found[0]
 
 
 def event_of(request: Received) -> dict[str, Any]:
@@ -161,12 +163,11 @@ async def test_a_failed_delivery_comes_again_on_schedule_under_the_same_id(
 
 
 async def deliveries_after(admin: Caller, made: dict[str, Any], attempts: int) -> Any:
-    async with asyncio.timeout(20):
-        while True:
-            listed = await deliveries(admin, made)
-            if listed and listed[0]["attempts"] == attempts:
-                return listed
-            await asyncio.sleep(0)  # for the job
+    async def tried() -> Any:
+        listed = await deliveries(admin, made)
+        return listed if listed and listed[0]["attempts"] == attempts else None
+
+    return await eventually(tried, "the last attempt")
 
 
 async def test_a_longer_retry_after_is_honoured(api: Api) -> None:
@@ -191,9 +192,7 @@ async def test_410_disables_the_webhook_and_tells_the_admins(api: Api) -> None:
     entries = await api.live.audit.page(limit=9)
     assert [e.credential for e in entries if e.action == "webhook.disabled"] == ["system"]
     log = api.settings.data / "log"
-    async with asyncio.timeout(20):
-        while not await asyncio.to_thread(log.exists):
-            pass
+    await eventually(log.exists, "the mail")
     await api.mailed()
     letters = "".join(file.read_text() for file in log.iterdir())
     assert "Subject: A webhook was disabled" in letters
@@ -201,22 +200,20 @@ async def test_410_disables_the_webhook_and_tells_the_admins(api: Api) -> None:
 
 
 async def became(admin: Caller, made: dict[str, Any], status: str) -> dict[str, Any]:
-    async with asyncio.timeout(20):
-        while True:
-            now = (await admin.get(f"/webhooks/{made['id']}")).json()["data"]
-            if now["status"] == status:
-                found: dict[str, Any] = now
-                return found
-            await asyncio.sleep(0)  # for the job
+    async def found() -> Any:
+        now = (await admin.get(f"/webhooks/{made['id']}")).json()["data"]
+        return now if now["status"] == status else None
+
+    now: dict[str, Any] = await eventually(found, status)
+    return now
 
 
 async def all_tried(admin: Caller, made: dict[str, Any], count: int) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            listed = await deliveries(admin, made)
-            if len(listed) == count and all(one["attempts"] for one in listed):
-                return
-            await asyncio.sleep(0)  # for the job
+    async def tried() -> bool:
+        listed = await deliveries(admin, made)
+        return len(listed) == count and all(one["attempts"] for one in listed)
+
+    await eventually(tried, "the last attempt")
 
 
 async def test_five_days_without_a_success_disable_it(api: Api) -> None:
@@ -447,11 +444,12 @@ async def every_due_one_tried(api: Api, made: dict[str, Any]) -> list[Delivery]:
     """A webhook's deliveries, once nothing is due and what came of all attempts is stored."""
     api.live.db.bell.ring()
     claimed = api.clock() + CLAIM_SECONDS * 1000
-    async with asyncio.timeout(20):
-        while True:
-            page = await api.live.deliveries.page(made["id"], offset=0, limit=100)
-            told = (await api.live.webhooks.all())[0].told_up_to == await api.live.events.last_id()
-            waiting = [one.next_attempt_at for one in page.rows if one.next_attempt_at]
-            if told and all(api.clock() < due != claimed for due in waiting):
-                return page.rows
-            await asyncio.sleep(0)  # for the job
+
+    async def tried() -> list[Delivery] | None:
+        page = await api.live.deliveries.page(made["id"], offset=0, limit=100)
+        told = (await api.live.webhooks.all())[0].told_up_to == await api.live.events.last_id()
+        waiting = [one.next_attempt_at for one in page.rows if one.next_attempt_at]
+        return page.rows if told and all(api.clock() < due != claimed for due in waiting) else None
+
+    rows: list[Delivery] = await eventually(tried, "the last attempt")
+    return rows

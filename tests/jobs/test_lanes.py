@@ -12,6 +12,7 @@ from contract.test_webhooks import HOOK
 from driving import Api, Caller, settings_for
 from first_start import prepare
 from jobs.test_deliveries import FAULT, LAMP, WANTS_NO_MORE, became, deliveries, hook
+from operating import eventually
 from portico.app import Portico
 from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR
@@ -216,10 +217,11 @@ async def test_giving_up_very_many_holds_up_no_other(api: Api) -> None:
         row = await api.live.db.one(left, {"id": made["id"]})
         assert row is not None
         assert row[0] > 0
-        async with asyncio.timeout(20):
-            while row is not None and row[0]:
-                row = await api.live.db.one(left, {"id": made["id"]})
-                await asyncio.sleep(0)  # for the job
+
+        async def none_is_left() -> bool:
+            return await api.live.db.one(left, {"id": made["id"]}) == (0,)
+
+        await eventually(none_is_left, "the end of the last one")
         page = await api.live.deliveries.page(made["id"], offset=many - 1, limit=1)
         assert page.total == many
         assert (page.rows[0].status, page.rows[0].last_error) == ("failed", DROPPED)

@@ -7,6 +7,7 @@ import pytest
 
 from driving import NOON, Api
 from jobs.conftest import Waiting
+from operating import eventually
 from portico.domain.published import Published
 from portico.domain.times import DAY, HOUR, MINUTE
 from portico.jobs.lease import MILLISECONDS, Lease
@@ -116,9 +117,7 @@ async def at_once(_seconds: float) -> None:
 async def begun(api: Api) -> None:
     """The server has tidied once: it would forget by itself what a test leaves for another."""
     runs = [one for one in api.server._runner.runs if one.job == "tidy"]  # noqa: SLF001 - not shown
-    async with asyncio.timeout(20):
-        while not all(one.succeeded_at for one in runs):  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.01)
+    await eventually(lambda: all(one.succeeded_at for one in runs), "the first run")
 
 
 async def owners(api: Api) -> dict[str, int]:

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from driving import Api, settings_for
+from operating import eventually
 from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
 from portico.contract.product_files import read_products
 from portico.domain.audit import OPERATOR
@@ -49,9 +50,7 @@ def files(api: Api) -> list[Path]:
 
 async def cleared(api: Api, left: int = 0) -> None:
     """Waits until the file is gone, which it is right after what came of it is stored."""
-    async with asyncio.timeout(10):
-        while len(files(api)) > left:  # noqa: ASYNC110 - a file is no event
-            await asyncio.sleep(0.02)
+    await eventually(lambda: len(files(api)) <= left, "the end of the file")
 
 
 async def send(
@@ -69,13 +68,14 @@ async def send(
 
 async def settled(visitor: Visitor, path: str) -> str:
     """The page of an import once nobody works on it any more."""
-    async with asyncio.timeout(20):
-        while True:
-            page = await visitor.get(path)
-            assert page.status_code == 200, page.text
-            if "<progress" not in page.text:
-                return unescape(page.text)
-            await asyncio.sleep(0.02)
+
+    async def shown() -> str:
+        page = await visitor.get(path)
+        assert page.status_code == 200, page.text
+        return "" if "<progress" in page.text else unescape(page.text)
+
+    text: str = await eventually(shown, "the end of the import")
+    return text
 
 
 async def checked(visitor: Visitor, content: bytes, **fields: str) -> tuple[str, str]:
@@ -409,12 +409,14 @@ async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> 
 async def ended(api: Api) -> Upload:
     """The one import that there is, once nobody works on it any more."""
     job = TakeUploads(api.live, api.live)
-    async with asyncio.timeout(20):
-        while True:
-            await job.run()
-            (upload,) = await api.live.uploads.all()
-            if not upload.under_way:
-                return upload
+
+    async def settled() -> Upload | None:
+        await job.run()
+        (upload,) = await api.live.uploads.all()
+        return None if upload.under_way else upload
+
+    upload: Upload = await eventually(settled, "the end of the import")
+    return upload
 
 
 @pytest.mark.parametrize("later", [SILENT // SECOND, -3_600], ids=["soon", "its clock was ahead"])

@@ -1,6 +1,5 @@
 """Webhooks in the dashboard, on both databases: made, changed, tried, and what was delivered."""
 
-import asyncio
 import re
 from html import unescape
 from typing import Any
@@ -9,6 +8,7 @@ import httpx
 import pytest
 
 from driving import NOON, Api
+from operating import eventually
 from pages.visiting import Visitor, faults, said, signed_in
 from portico.domain.published import EVENT_TYPES, Published
 from portico.domain.times import DAY
@@ -260,12 +260,13 @@ async def test_the_list_tells_when_something_was_delivered_last(api: Api) -> Non
 async def settled(api: Api, path: str, number: int) -> list[Delivery]:
     """A webhook's deliveries, once there are so many and each was tried."""
     webhook = await stored(api.live, path)
-    async with asyncio.timeout(20):
-        while True:
-            found = await api.live.deliveries.latest(webhook.id, None, 9)
-            if len(found) == number and all(one.attempts for one in found):
-                return found
-            await asyncio.sleep(0)  # for the job
+
+    async def tried() -> list[Delivery]:
+        found = await api.live.deliveries.latest(webhook.id, None, 9)
+        return found if len(found) == number and all(one.attempts for one in found) else []
+
+    found: list[Delivery] = await eventually(tried, "the last attempt")
+    return found
 
 
 async def test_a_test_goes_out_and_anything_is_sent_again(api: Api) -> None:

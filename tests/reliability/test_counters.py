@@ -1,14 +1,14 @@
 """What gathers in memory is stored in the end, whatever happens to a batch, and to the clock."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from driving import Api, Caller, settings_for
+from operating import eventually
 from portico.domain.limits import Plan
 
 PER_DAY = 100
@@ -37,15 +37,6 @@ async def left(caller: Caller) -> int:
     return int(answer.headers["x-ratelimit-remaining"])
 
 
-async def eventually(true: Callable[[], Awaitable[bool]]) -> None:
-    """Waits until something is true."""
-    async with asyncio.timeout(20):
-        while True:
-            if await true():
-                return
-            await asyncio.sleep(0.01)
-
-
 async def stored(api: Api, caller: Caller, count: int) -> None:
     """Waits until so many requests of the caller's are stored."""
     name = {"caller": f"user:{caller.user.id}"}
@@ -53,7 +44,7 @@ async def stored(api: Api, caller: Caller, count: int) -> None:
     async def is_stored() -> bool:
         return await api.live.db.one(COUNTED, name) == (count,)
 
-    await eventually(is_stored)
+    await eventually(is_stored, "the last count")
 
 
 async def test_a_batch_that_fails_in_an_unforeseen_way_is_stored_later(
@@ -69,7 +60,7 @@ async def test_a_batch_that_fails_in_an_unforeseen_way_is_stored_later(
         failures = re.search(FAILURES, answer.text, re.MULTILINE)
         return failures is not None and float(failures[1]) >= 2
 
-    await eventually(failed_twice)
+    await eventually(failed_twice, "the second failure")
     assert caplog.text.count("the job live flush fails") == 1, "the reason stayed the same"
     async with api.live.db.transaction() as tx:
         await tx.script("ALTER TABLE elsewhere RENAME TO rate_counters")

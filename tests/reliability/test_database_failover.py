@@ -8,6 +8,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 
 import asyncpg
 
+from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.storage.postgres import PostgresDatabase
 from servers import PostgresServer, postgres_server
@@ -60,9 +61,7 @@ class Writers:
     async def acknowledges(self, more: int = 1) -> float:
         """Waits until so many more are acknowledged; tells how many seconds that took."""
         begun, wanted = time.monotonic(), len(self.acknowledged) + more
-        while len(self.acknowledged) < wanted:
-            assert time.monotonic() - begun < 20
-            await asyncio.sleep(0.01)
+        await eventually(lambda: len(self.acknowledged) >= wanted, "the last one")
         return time.monotonic() - begun
 
 
@@ -77,11 +76,8 @@ async def follow(primary: PostgresServer) -> None:
     connection = await asyncpg.connect(primary.url)
     await connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
     await connection.execute("SELECT pg_reload_conf()")
-    async with asyncio.timeout(20):
-        while not await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_replication, pg_sleep(0.02) WHERE sync_state = 'sync'"
-        ):
-            pass
+    in_step = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+    await eventually(lambda: connection.fetchval(in_step), "the standby")
     await connection.close()
 
 
@@ -131,10 +127,7 @@ async def reconnected(database: PostgresDatabase, primary: PostgresServer) -> No
 
 async def hears(database: PostgresDatabase) -> None:
     """Waits until it is told of changes: else its version would be another each time."""
-    begun = time.monotonic()
-    while database.version() != database.version():
-        assert time.monotonic() - begun < 5
-        await asyncio.sleep(0.05)
+    await eventually(lambda: database.version() == database.version(), "the connection")
 
 
 async def test_writes_are_back_within_two_seconds_of_a_promotion_and_none_is_lost() -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from driving import FakeClock
-from operating import until
+from operating import eventually, until
 from portico.domain.search import tokens
 from portico.storage import postgres_replicas
 from portico.storage.database import ReplicaState, acting_for
@@ -86,9 +86,7 @@ def state(database: PostgresDatabase, server: PostgresServer) -> ReplicaState:
 
 
 async def becomes(database: PostgresDatabase, server: PostgresServer, word: str) -> None:
-    async with asyncio.timeout(30):
-        while state(database, server).word != word:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually(lambda: state(database, server).word == word, word)
 
 
 async def asked(database: PostgresDatabase) -> int:
@@ -99,9 +97,10 @@ async def asked(database: PostgresDatabase) -> int:
 
 
 async def moves(database: PostgresDatabase, port: int) -> None:
-    async with asyncio.timeout(30):
-        while await asked(database) != port:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async def is_asked() -> bool:
+        return await asked(database) == port
+
+    await eventually(is_asked, "a list from that server")
 
 
 async def add(database: PostgresDatabase, number: int) -> None:
@@ -287,9 +286,7 @@ async def test_totals_of_one_version_are_not_taken_for_those_of_another_server(
     async with waiting_commits(primary):
         acting_for.set(1)
         first = asyncio.create_task(insert("light", "on"))
-        async with asyncio.timeout(20):
-            while await total(2) == 0:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(lambda: total(2), "the first on the replica")
         async with paused(replica):
             acting_for.set(1)
             await insert("dark", "local")
@@ -344,9 +341,7 @@ async def test_a_replica_in_trouble_costs_nobody_an_error(
     await moves(database, replica.port)
     slow = "SELECT inet_server_port() FROM pg_sleep(1)"
     amid = [asyncio.create_task(database.shown.slow.one(slow)) for _ in range(3)]
-    async with asyncio.timeout(20):
-        while database.pools()["replica_slow"].busy < len(amid):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually(lambda: database.pools()["replica_slow"].busy == len(amid), "the readers")
     with ExitStack() as stack:
         if trouble == "freezes":
             stack.enter_context(replica.frozen())

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from driving import Api, Caller, FakeClock, settings_for
+from operating import eventually
 from portico.engines import LIVE, database
 from portico.storage.database import Database
 from portico.storage.migrate import Migration, MigrationError, migrate, shipped
@@ -118,9 +119,7 @@ class Load:
     async def more(self, many: int) -> None:
         """Returns once so many more requests were answered."""
         enough = self.answered + many
-        async with asyncio.timeout(20):
-            while self.answered < enough:  # noqa: ASYNC110 - nothing tells of it
-                await asyncio.sleep(0.01)
+        await eventually(lambda: self.answered >= enough, "answers")
 
     async def _repeat(self, what: Callable[[], Awaitable[httpx.Response]]) -> None:
         while True:
@@ -228,17 +227,21 @@ async def test_an_index_that_a_killed_process_began_is_waited_for(
         " WHERE locktype = 'advisory' AND objid = 7041776"
     )
 
+    async def is_building() -> bool:
+        return bool(await other.all(building))
+
+    async def has_built() -> bool:
+        return not await is_building()
+
     async def is_built(_seconds: float) -> None:
         await holding.aclose()
-        while await other.all(building):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await eventually(has_built, "the index")
 
     async with asyncio.timeout(20), AsyncExitStack() as holding:
         tx = await holding.enter_async_context(older.live.db.transaction())
         await tx.run("LOCK TABLE products IN ROW EXCLUSIVE MODE")
         first = asyncio.create_task(migrate(other, older.clock, carried))
-        while not await other.all(building):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await eventually(is_building, "the beginning of the index")
         await other.all(killed)
         assert await migrate(older.live.db, older.clock, carried, is_built) == carried[-1:]
     await asyncio.gather(first, return_exceptions=True)

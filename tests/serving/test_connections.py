@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from operating import Installation, Service, read_answer, until
+from operating import Installation, Service, eventually, read_answer, until
 from portico.cli.connections import HELD, FileLimit, Patience, Watch, listening_socket
 from portico.http.connections import Connections
 from portico.http.sockets import client_of
@@ -128,8 +128,7 @@ def test_slow_receivers_leave_clients_room_where_few_files_may_be_open(
     answered = threading.Event()
 
     async def late(writer: asyncio.StreamWriter) -> None:
-        while not answered.is_set():  # noqa: ASYNC110 - another thread's
-            await asyncio.sleep(0.01)
+        await eventually(answered.is_set, "the last answer")
         writer.write(OK)
 
     with received(late) as receiver:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.state.valkey_positions import ValkeyPositions
 from portico.storage import positions
@@ -48,9 +49,11 @@ async def test_the_farthest_position_of_each_caller_is_kept(keeping: Keep) -> No
 async def test_a_position_is_forgotten_after_its_life(keeping: Keep) -> None:
     kept = keeping(0.1)
     await kept.note(1, 7)
-    async with asyncio.timeout(20):
-        while await kept.of(1):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+
+    async def is_forgotten() -> bool:
+        return await kept.of(1) == 0
+
+    await eventually(is_forgotten, "the end of its life")
 
 
 async def test_a_store_of_positions_that_is_away_is_told() -> None:

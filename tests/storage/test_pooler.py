@@ -1,11 +1,12 @@
 """PgBouncer between Portico and PostgreSQL, which gives each transaction the session of another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
 import pytest
 
+from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.storage.postgres import POINT_CONNECTIONS, WRITE_CONNECTIONS, PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer
@@ -47,15 +48,6 @@ async def environments(urls: tuple[str, str]) -> AsyncIterator[list[PostgresData
         await database.close()
 
 
-async def happens(true: Callable[[], bool]) -> None:
-    """Waits until it is true."""
-    for _ in range(1_000):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("it did not happen")
-
-
 async def test_environments_keep_apart_whoever_had_the_session_before(
     environments: list[PostgresDatabase], urls: tuple[str, str]
 ) -> None:
@@ -92,13 +84,13 @@ async def test_notices_come_past_the_pooler(
     live, _ = environments
     unheard = PostgresDatabase(urls[0], "portico_live", prepared=False)
     await unheard.open()
-    await happens(lambda: live.version() == live.version())  # it listens by now
+    await eventually(lambda: live.version() == live.version(), "the connection that listens")
     assert unheard.version() != unheard.version()  # so that nothing is kept
     before = live.version()
     connection = await asyncpg.connect(urls[1])
     await connection.execute("SELECT pg_notify('portico_live', 'users')")
     await connection.close()
-    await happens(lambda: live.version() != before)
+    await eventually(lambda: live.version() != before, "the notice")
     await unheard.close()
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
+from operating import eventually
 from portico.cli.checks import CONNECTIONS
 from portico.domain.errors import Unavailable
 from portico.storage.postgres import (
@@ -46,13 +47,6 @@ async def database(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[P
     await database.close()
 
 
-async def until_listening(database: PostgresDatabase) -> None:
-    """Returns once it has the two connections that it never gives back for long."""
-    async with asyncio.timeout(20):
-        while not database.listening():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 async def point(database: PostgresDatabase, sql: str) -> None:
     await database.one(sql)
     await database.all(sql)
@@ -88,9 +82,7 @@ async def stuck(url: str, database: PostgresDatabase, group: str) -> AsyncIterat
     administrator = await asyncpg.connect(url)
     await administrator.execute("SELECT pg_advisory_lock(1)")
     callers = [asyncio.create_task(ask(database, WAIT)) for _ in range(size + WAITING)]
-    async with asyncio.timeout(20):
-        while in_use(database)[group] != (size, WAITING):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually(lambda: in_use(database)[group] == (size, WAITING), "all of them")
     yield
     await administrator.close()
     await asyncio.gather(*callers)
@@ -123,7 +115,7 @@ async def test_no_more_connections_are_opened_than_are_needed(database: Postgres
         assert row
         return int(row[0])
 
-    await until_listening(database)
+    await eventually(database.listening, "the connection that listens")
     assert await connections() == 3  # what asks, the listener, and what looks after it
     for _ in range(10):
         await asyncio.gather(*(ask(database, "SELECT 1") for ask, _ in GROUPS.values()))
@@ -143,9 +135,8 @@ async def test_who_goes_away_takes_no_connection_along(database: PostgresDatabas
         asyncio.create_task(database.one("SELECT pg_sleep(60)"))
         for _ in range(POINT_CONNECTIONS + WAITING)
     ]
-    async with asyncio.timeout(20):
-        while in_use(database)["point"] != (POINT_CONNECTIONS, WAITING):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    all_of_them = (POINT_CONNECTIONS, WAITING)
+    await eventually(lambda: in_use(database)["point"] == all_of_them, "all of them")
     for caller in reversed(callers):
         caller.cancel()
     await asyncio.gather(*callers, return_exceptions=True)
@@ -235,7 +226,7 @@ async def crowded(
     monkeypatch.setattr("portico.storage.postgres.CONNECT_SECONDS", patience)
     database = PostgresDatabase(theirs, "public")
     await database.open()
-    await until_listening(database)
+    await eventually(database.listening, "the connection that listens")
     yield database, theirs
     await database.close()
 
@@ -255,9 +246,7 @@ async def test_who_finds_none_at_all_waits_until_another_process_leaves_its_own(
     async with crowded(url, 4, 60.0, monkeypatch) as (database, theirs):
         other = await asyncpg.connect(theirs)
         writes = [asyncio.create_task(write(database, "SELECT 1")) for _ in range(30)]
-        async with asyncio.timeout(20):
-            while in_use(database)["write"] != (0, 30):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(lambda: in_use(database)["write"] == (0, 30), "all of them")
         await other.close()
         await asyncio.gather(*writes)
 
@@ -295,8 +284,7 @@ async def test_who_waits_gets_a_place_that_the_server_has_again(url: str) -> Non
         pool.connection(),
     ):
         caller = asyncio.create_task(asked(pool))
-        while not pool._full_until:  # noqa: ASYNC110, SLF001 - nobody else tells of a refusal
-            await asyncio.sleep(0.01)
+        await eventually(lambda: pool._full_until, "a refusal")  # noqa: SLF001 - nobody else tells
         await administrator.execute("ALTER ROLE one_for_now CONNECTION LIMIT 10")
         assert await caller == 1
 
@@ -341,13 +329,11 @@ READ_AGAIN = "DROP VIEW notices; ALTER TABLE kept RENAME TO notices"
 async def test_a_server_that_refuses_to_tell_the_number_of_notices_is_asked_again(url: str) -> None:
     database = PostgresDatabase(url, "public")
     await database.open()
-    await until_listening(database)
+    await eventually(database.listening, "the connection that listens")
     administrator = await asyncpg.connect(url)
     await administrator.execute(REFUSED_READ)
-    async with asyncio.timeout(20):
-        while database.listening():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually(lambda: not database.listening(), "the refusal")
     await administrator.execute(READ_AGAIN)
-    await until_listening(database)
+    await eventually(database.listening, "the connection that listens")
     await administrator.close()
     await database.close()

@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from collecting import Collector, collecting, exported, exporting, trace, values
 from driving import Api, InProcess, settings_for
-from operating import free_port
+from operating import eventually, free_port
 from pages.visiting import signed_in
 from portico.telemetry.sdk import Telemetry
 
@@ -52,12 +52,7 @@ async def test_a_request_is_a_span_of_its_callers_trace(
     (resource, *_) = collector.resources
     assert resource["service.name"] == "portico"
     assert resource["service.instance.id"] == "process-1"
-    async with asyncio.timeout(20):
-        while True:
-            if text := capfd.readouterr().err:
-                break
-            await asyncio.sleep(0)  # for the job
-    line = json.loads(text)
+    line = json.loads(await eventually(lambda: capfd.readouterr().err, "the line"))
     assert (line["request_id"], line["trace_id"]) == (answer.headers["x-request-id"], TRACE)
 
 
