@@ -122,7 +122,7 @@ def _add_requests(data: Prepared) -> None:
         for name, seconds, units in (("hour", 3600, 48), ("day", 86_400, 90)):
             last = int(time.time()) // seconds
             database.executemany(
-                f"INSERT INTO request_{name}s VALUES (1, ?, '/v1/products', ?, 1, ?)",  # noqa: S608
+                f"INSERT INTO request_{name}s VALUES (1, ?, '/v1/products', ?, 1, ?)",  # noqa: S608 - constants
                 [
                     (last - unit, status, 9 + unit % 7)
                     for unit in range(units)

@@ -220,7 +220,7 @@ OF_USER = "IN (SELECT id FROM grants WHERE user_id = $1)"
 CHANGES_OF_TOKENS = [
     f"UPDATE tokens SET access_expires_at = 1 WHERE grant_id {OF_USER}",  # noqa: S608 - constants
     f"UPDATE tokens SET scopes = '' WHERE grant_id {OF_USER}",  # noqa: S608 - the same
-    f"UPDATE tokens SET access_hash = id::text::bytea WHERE grant_id {OF_USER}",  # noqa: S608
+    f"UPDATE tokens SET access_hash = id::text::bytea WHERE grant_id {OF_USER}",  # noqa: S608 - the same
     f"DELETE FROM tokens WHERE grant_id {OF_USER}",  # noqa: S608 - the same
     "UPDATE grants SET revoked_at = 1 WHERE user_id = $1",
     "DELETE FROM grants WHERE user_id = $1",

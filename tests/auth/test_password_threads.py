@@ -96,13 +96,13 @@ async def test_nothing_is_overdue_while_anything_is_done() -> None:
 
 async def test_what_nobody_waits_for_holds_no_password() -> None:
     passwords = Passwords(memory_kib=TINY_KIB, iterations=1)
-    passwords._idle = nobody = Threads(0, "nobody", lambda: None)  # noqa: SLF001
+    passwords._idle = nobody = Threads(0, "nobody", lambda: None)  # noqa: SLF001 - they never begin
     asked = asyncio.ensure_future(passwords.hash("word"))
     await asyncio.sleep(0)
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     assert passwords.waiting == 0
-    left = nobody._jobs.get_nowait()  # noqa: SLF001
+    left = nobody._jobs.get_nowait()  # noqa: SLF001 - the same
     assert left is not None
     assert left.work is None
     left.do()

@@ -238,7 +238,7 @@ def test_a_file_may_have_a_name_that_is_not_text(installation: Installation) -> 
     told = json.loads(in_ascii(installation, "backup", name, "--json"))
 
     assert os.path.basename(os.fsencode(told["file"])) == name  # noqa: PTH119 - bytes
-    assert told["bytes"] == os.stat(os.fsencode(told["file"])).st_size  # noqa: PTH116
+    assert told["bytes"] == os.stat(os.fsencode(told["file"])).st_size  # noqa: PTH116 - bytes
     assert b"to /" in in_ascii(installation, "backup", b"another-\xff.tar")
 
 

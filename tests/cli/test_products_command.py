@@ -289,6 +289,7 @@ def test_standard_output_takes_an_export_and_nothing_else(
     installation: Installation, tmp_path: Path
 ) -> None:
     installation.told("products", "import", written(tmp_path, "a.ndjson", FULL, GOOD))
+    before = set(tmp_path.iterdir())
 
     lines = installation.run("products", "export", "-")
     table = installation.run("products", "export", "-", "--format", "csv")
@@ -300,7 +301,7 @@ def test_standard_output_takes_an_export_and_nothing_else(
     assert full == {"id": 1, **FULL}
     assert plain.items() > GOOD.items()
     assert table.stdout.startswith("id,name,category,price,description,")
-    assert os.listdir(tmp_path / "data") == os.listdir(installation.data)  # noqa: PTH208
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_an_export_that_fails_leaves_the_file_as_it_was(
@@ -539,7 +540,7 @@ def test_a_terminal_shows_progress_and_faults(
     code, said, seen = seen_on_a_terminal(installation, "products", "import", path, *strict)
 
     assert code == 1
-    assert "2 products" in said or strict
+    assert ("2 products" in said) == (not strict)
     assert "Reading: 100%" in seen
     assert "line 2: name is required; category is required; price is required\r\n" in seen
     assert "Reading" not in said

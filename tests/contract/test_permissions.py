@@ -44,7 +44,7 @@ both allowed and refused, stands for all on the other engine."""
 
 Body = Callable[[int, User], dict[str, Any] | None]
 NOTHING: Body = lambda _number, _user: None  # noqa: E731 - a constant
-SIGN_IN: Body = lambda _number, user: {"email": user.email, "password": PASSWORD}  # noqa: E731
+SIGN_IN: Body = lambda _number, user: {"email": user.email, "password": PASSWORD}  # noqa: E731 - the same
 
 PUBLIC = "anyone"
 KEYS = "API keys alone"

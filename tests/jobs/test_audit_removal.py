@@ -212,7 +212,7 @@ async def test_a_full_disk_gets_no_part_of_a_file(
 
     def incompressible(_entries: Iterable[Entry]) -> bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (left, limits[1]))
-        return random.randbytes(next(sizes))  # noqa: S311
+        return random.randbytes(next(sizes))  # noqa: S311 - nothing secret
 
     try:
         with pytest.raises(Unavailable, match="cannot be written: File too large"):

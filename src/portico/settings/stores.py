@@ -99,7 +99,7 @@ class Stores(Group):
         """A directory that may be one, and one secret, in a file that can be read."""
         for path in map(str, (self.data, *self.data.parents)):
             # Those of pathlib raise where a name is too long, or nobody may look.
-            if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
+            if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112 - as above
                 raise SettingError(
                     f"{named('data', sources)} must be a directory: {path!r} is none"
                 )
