@@ -1,14 +1,14 @@
 """The endpoints of webhooks."""
 
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from portico.api.paging import list_reply, start_of
 from portico.contract.envelope import Created, Listed, Single, listed
 from portico.contract.reading import sent
 from portico.contract.webhooks import (
+    Accepted,
     ChangeWebhook,
     CreateWebhook,
     DeliveryItem,
@@ -27,12 +27,6 @@ from portico.services import webhooks
 from portico.services.webhooks import Signing
 
 _NO_STORE = ("cache-control", "no-store")
-
-
-class Accepted(msgspec.Struct, frozen=True):
-    """Something will be done soon."""
-
-    message: Annotated[str, Meta(description="For people.", examples=["A ping is on its way."])]
 
 
 def _accepted(message: str) -> Reply:

@@ -82,6 +82,12 @@ class DeliveryItem(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Timestamp
 
 
+class Accepted(msgspec.Struct, frozen=True):
+    """Something will be done soon."""
+
+    message: Annotated[str, Meta(description="For people.", examples=["A ping is on its way."])]
+
+
 def _facts(webhook: Webhook) -> dict[str, Any]:
     return {
         "id": webhook.id,
