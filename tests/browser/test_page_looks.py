@@ -43,6 +43,7 @@ EVERYBODYS = (
     "keys",
     "applications",
     "requests",
+    "requests?span=days",
     "requests?span=days&status=429&key=0&route=none",
     "events",
     "events?type=user.deleted",
@@ -159,6 +160,22 @@ class Rows:
         return self.found(sql, *values.values())
 
 
+def add_requests(database: apsw.Connection, owner: int, now: int) -> None:
+    """What it has asked for in 29 days, more on each before."""
+    whose = (owner, "/v1/products", 200, 0)
+    for day in range(1, 30):
+        database.execute(
+            "INSERT INTO request_days (user_id, route, status, key_id, day, requests)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (*whose, now // 86_400_000 - day, day * day),
+        )
+    database.execute(
+        "INSERT INTO request_totals (unit, user_id, route, status, key_id, requests)"
+        " VALUES ('day', ?, ?, ?, ?, ?)",
+        (*whose, sum(day * day for day in range(1, 30))),
+    )
+
+
 def add_webhooks(rows: Rows, now: int) -> dict[str, int]:
     """Two that have failed for a day, one of them disabled, and what one of them was sent; they are
     told nothing that tests do."""
@@ -255,11 +272,7 @@ def lived(desk: Desk, secured: Person) -> Iterator[dict[str, int | str]]:
     ids["client"] = rows.found("SELECT id FROM oauth_clients WHERE client_id = ?", ids["client_id"])
     ids["key"] = rows.found("SELECT id FROM api_keys WHERE user_id = ?", owner)
     with database:
-        for day in range(1, 30):
-            database.execute(
-                "INSERT INTO daily_use VALUES (?, ?, ?)",
-                (owner, now // 86_400_000 - day, day * day),
-            )
+        add_requests(database, owner, now)
         for row_id, agent in ((ids["client"], ""), (None, "curl/8.5")):
             ids["login" if row_id is None else "grant"] = rows.add(
                 "grants", user_id=owner, client_row_id=row_id, scopes="openid read:users",

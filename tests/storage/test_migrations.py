@@ -1,7 +1,9 @@
 """Migrations: forward, whole or not at all, by one program at a time."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
+from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -207,3 +209,15 @@ def test_every_migration_says_beside_whom_it_can_run(engine: Engine) -> None:
     for one in shipped(engine)[28:]:
         assert one.compatible_from is not None, one.name
         assert one.compatible_from < one.number
+
+
+def named() -> set[str]:
+    """All words of the program, less its migrations."""
+    source = Path(str(files("portico")))
+    return {word for file in source.rglob("*.py") for word in re.findall(r"\w+", file.read_text())}
+
+
+async def test_no_table_is_left_that_no_statement_names(empty: Database) -> None:
+    await migrate(empty, CLOCK)
+    own = ("sqlite_", "product_words_")  # SQLite's, and what FTS5 keeps its index in
+    assert {name for name in await tables(empty) if not name.startswith(own)} <= named()
