@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from urllib.parse import unquote
 
 import httpx
@@ -351,6 +351,16 @@ class Api:
         await self.server.stop()
         await self.portico.close()
 
+    async def __aenter__(self) -> Self:
+        """Begins to serve."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        """Stops, and closes the clients."""
+        await self.aclose()
+        await self.stop()
+
     async def crash(self) -> None:
         """Ends without writing what has gathered in memory, as a kill does."""
         tasks = asyncio.all_tasks() - self._others - {asyncio.current_task()}
@@ -480,6 +490,20 @@ class Api:
         after = await self.state()
         for name, rows in before.items():
             assert name.endswith(f" {but}") or after[name] == rows, name
+
+
+@asynccontextmanager
+async def at_rest(settings: Settings) -> AsyncIterator[Api]:
+    """The application without a server, whose jobs would do what tests do."""
+    api = Api(settings)
+    if not settings.database_url:
+        await prepare(settings, api.clock)
+    api.portico = Portico(settings, clock=api.clock)
+    await api.portico.open()
+    try:
+        yield api
+    finally:
+        await api.portico.close()
 
 
 def _shown() -> Iterator[tuple[str, str, str]]:

@@ -107,11 +107,8 @@ def sections(found: dict[str, dict[str, Any]]) -> str:
 
 async def _write() -> None:
     with TemporaryDirectory() as directory:
-        api = Api(settings_for(Path(directory), {}))
-        await api.start()
-        made = sections(await examples(api))
-        await api.aclose()
-        await api.stop()
+        async with Api(settings_for(Path(directory), {})) as api:
+            made = sections(await examples(api))
     before, start, rest = TARGET.read_text("utf-8").partition("<!-- examples -->\n")
     end = rest[rest.index("<!-- /examples -->") :]
     TARGET.write_text(before + start + made + end, "utf-8")

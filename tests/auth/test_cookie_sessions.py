@@ -63,11 +63,8 @@ async def shared(tmp_path: Path) -> AsyncIterator[Api]:
         "PORTICO_COOKIE_DOMAIN": "portico.test",
     }
     (tmp_path / "shared").mkdir()
-    api = Api(settings_for(tmp_path / "shared", addresses))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path / "shared", addresses)) as api:
+        yield api
 
 
 async def test_a_shared_domain_has_a_cookie_of_its_own_name(shared: Api) -> None:

@@ -37,11 +37,8 @@ class Reaching(Fetcher):
 async def elsewhere(tmp_path: Path) -> AsyncIterator[Api]:
     """The installation that has the accounts."""
     (tmp_path / "elsewhere").mkdir()
-    api = Api(settings_for(tmp_path / "elsewhere", {}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path / "elsewhere", {})) as api:
+        yield api
 
 
 @pytest.fixture
@@ -59,11 +56,8 @@ async def api(elsewhere: Api, client: Registered, tmp_path: Path) -> AsyncIterat
         f'client_id = "{client.client.client_id}"\nclient_secret = "{client.secret}"\n'
         "create_users = true\n"
     )
-    api = Api(settings_for(tmp_path / "here", {}), fetcher=Reaching(elsewhere))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path / "here", {}), fetcher=Reaching(elsewhere)) as api:
+        yield api
 
 
 async def test_portico_signs_in_with_portico(elsewhere: Api, api: Api) -> None:

@@ -64,11 +64,8 @@ async def api(
         f'[sign_in.corp]\nissuer = "{provider.issuer}"\nclient_id = "{CLIENT}"\n'
         f'client_secret = "{SECRET}"\nlabel = "Corp"\n{table}\n'
     )
-    api = Api(settings_for(tmp_path, environ))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, environ)) as api:
+        yield api
 
 
 class Traveller:

@@ -66,8 +66,5 @@ async def async_client(served: Authority, ca: str) -> AsyncIterator[AsyncClient]
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """The application in this process, with a clock to move."""
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, {})) as api:
+        yield api

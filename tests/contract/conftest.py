@@ -29,8 +29,5 @@ def environ(request: pytest.FixtureRequest) -> dict[str, str]:
 @pytest.fixture
 async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     """The running application, with nobody in it."""
-    api = Api(settings_for(tmp_path, environ))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, environ)) as api:
+        yield api

@@ -32,11 +32,8 @@ LAMP = {"name": "Lamp", "category": "light", "price": 1}
 @pytest.fixture
 async def listed(tmp_path: Path) -> AsyncIterator[Api]:
     """The application, which lists one origin."""
-    api = Api(settings_for(tmp_path, {"PORTICO_CORS_ORIGINS": APP}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, {"PORTICO_CORS_ORIGINS": APP})) as api:
+        yield api
 
 
 async def preflight(
@@ -181,17 +178,14 @@ async def test_pages_are_read_by_none(listed: Api) -> None:
 
 
 async def test_with_a_star_every_page_may_call(tmp_path: Path) -> None:
-    api = Api(settings_for(tmp_path, {"PORTICO_CORS_ORIGINS": "*"}))
-    await api.start()
-    caller = await api.caller()
-    asked = await preflight(api, "/products", "null")
-    assert asked.headers["access-control-allow-origin"] == "*"
-    for headers in ({"origin": "https://any.example"}, {}):
-        answer = await caller.get("/products", headers=headers)
-        assert answer.headers["access-control-allow-origin"] == "*"
-        assert "vary" not in answer.headers
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, {"PORTICO_CORS_ORIGINS": "*"})) as api:
+        caller = await api.caller()
+        asked = await preflight(api, "/products", "null")
+        assert asked.headers["access-control-allow-origin"] == "*"
+        for headers in ({"origin": "https://any.example"}, {}):
+            answer = await caller.get("/products", headers=headers)
+            assert answer.headers["access-control-allow-origin"] == "*"
+            assert "vary" not in answer.headers
 
 
 async def test_without_the_setting_only_what_is_published_is_read(api: Api) -> None:

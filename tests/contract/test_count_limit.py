@@ -34,11 +34,8 @@ FOUND_IN = (("Oak", ""), ("Oaken", ""), ("Lamp", "oak"))
 @pytest.fixture
 async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     """The running application, which counts to 100."""
-    api = Api(settings_for(tmp_path, environ | {"PORTICO_COUNT_LIMIT": str(BOUND)}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, environ | {"PORTICO_COUNT_LIMIT": str(BOUND)})) as api:
+        yield api
 
 
 async def add(api: Api, *counts: int) -> None:

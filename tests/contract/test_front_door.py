@@ -21,45 +21,39 @@ OPERATIONS = ("/healthz", "/readyz", "/metrics")
 
 @pytest.mark.parametrize("scheme", ["https", "http"])
 async def test_operators_ask_at_any_host_and_without_https(tmp_path: Path, scheme: str) -> None:
-    api = Api(settings_for(tmp_path, HOSTS))
-    await api.start()
-    for host in ("api.test", "TRY.test:443", "dash.test", "10.0.0.7:8443", ""):
-        for path in OPERATIONS:
-            answer = await InProcess(api).exchange("GET", path, [("host", host)], scheme=scheme)
-            assert answer.status_code == 200, (host, path)
-            assert "x-ratelimit-limit" not in answer.headers
-    await api.stop()
+    async with Api(settings_for(tmp_path, HOSTS)) as api:
+        for host in ("api.test", "TRY.test:443", "dash.test", "10.0.0.7:8443", ""):
+            for path in OPERATIONS:
+                answer = await InProcess(api).exchange("GET", path, [("host", host)], scheme=scheme)
+                assert answer.status_code == 200, (host, path)
+                assert "x-ratelimit-limit" not in answer.headers
 
 
 async def test_a_file_is_at_its_own_host_alone(tmp_path: Path) -> None:
-    api = Api(settings_for(tmp_path, HOSTS))
-    await api.start()
-    found = {
-        host: (await InProcess(api).exchange("GET", "/v1/docs", [("host", host)])).status_code
-        for host in ("api.test", "try.test", "dash.test", "10.0.0.7")
-    }
-    assert found == {"api.test": 200, "try.test": 200, "dash.test": 404, "10.0.0.7": 401}
-    await api.stop()
+    async with Api(settings_for(tmp_path, HOSTS)) as api:
+        found = {
+            host: (await InProcess(api).exchange("GET", "/v1/docs", [("host", host)])).status_code
+            for host in ("api.test", "try.test", "dash.test", "10.0.0.7")
+        }
+        assert found == {"api.test": 200, "try.test": 200, "dash.test": 404, "10.0.0.7": 401}
 
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
 async def test_browsers_find_the_dashboard_at_every_host(tmp_path: Path) -> None:
-    api = Api(settings_for(tmp_path, HOSTS))
-    await api.start()
-    for host in ("api.test", "TRY.test:443", "auth.test", "10.0.0.7:8443", ""):
-        for method in ("GET", "HEAD"):
-            asked = [("host", host), ("accept", BROWSER)]
-            answer = await InProcess(api).exchange(method, "/", asked)
-            assert answer.status_code == 303, host
-            assert answer.headers["location"] == "https://dash.test"
-            assert answer.headers["vary"] == "Accept"
-            assert "x-ratelimit-limit" not in answer.headers
-    asked = [("host", "dash.test"), ("accept", BROWSER)]
-    answer = await InProcess(api).exchange("GET", "/", asked)
-    assert answer.headers["location"].startswith("/sign-in")
-    await api.stop()
+    async with Api(settings_for(tmp_path, HOSTS)) as api:
+        for host in ("api.test", "TRY.test:443", "auth.test", "10.0.0.7:8443", ""):
+            for method in ("GET", "HEAD"):
+                asked = [("host", host), ("accept", BROWSER)]
+                answer = await InProcess(api).exchange(method, "/", asked)
+                assert answer.status_code == 303, host
+                assert answer.headers["location"] == "https://dash.test"
+                assert answer.headers["vary"] == "Accept"
+                assert "x-ratelimit-limit" not in answer.headers
+        asked = [("host", "dash.test"), ("accept", BROWSER)]
+        answer = await InProcess(api).exchange("GET", "/", asked)
+        assert answer.headers["location"].startswith("/sign-in")
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json"])
@@ -71,16 +65,14 @@ async def test_programs_are_told_at_the_root_where_the_api_is(api: Api, accept: 
 
 
 async def test_every_host_has_an_icon(tmp_path: Path) -> None:
-    api = Api(settings_for(tmp_path, HOSTS))
-    await api.start()
-    for host in ("api.test", "dash.test", "auth.test"):
-        answer = await InProcess(api).exchange("GET", "/favicon.ico", [("host", host)])
-        assert answer.status_code == 200
-        assert answer.headers["content-type"] == "image/svg+xml"
-        assert answer.headers["cache-control"] == "public, no-cache"
-        asked = [("host", host), ("if-none-match", answer.headers["etag"])]
-        assert (await InProcess(api).exchange("GET", "/favicon.ico", asked)).status_code == 304
-    await api.stop()
+    async with Api(settings_for(tmp_path, HOSTS)) as api:
+        for host in ("api.test", "dash.test", "auth.test"):
+            answer = await InProcess(api).exchange("GET", "/favicon.ico", [("host", host)])
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == "image/svg+xml"
+            assert answer.headers["cache-control"] == "public, no-cache"
+            asked = [("host", host), ("if-none-match", answer.headers["etag"])]
+            assert (await InProcess(api).exchange("GET", "/favicon.ico", asked)).status_code == 304
 
 
 async def test_what_leads_nowhere_is_counted_though_operators_are_not(api: Api) -> None:
@@ -99,17 +91,15 @@ async def test_over_plain_http_everything_else_is_refused_alike(api: Api, method
 async def test_files_and_health_are_measured_and_logged_like_everything_else(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    api = Api(replace(settings_for(tmp_path, {}), log_requests=True))
-    await api.start()
-    await api.stranger().get("https://localhost:8443/healthz")
-    await api.stranger().get("/docs")
-    metrics = (await api.stranger().get("https://localhost:8443/metrics")).text
-    for where in (
-        'environment="",method="GET",route="/healthz"',
-        'environment="live",method="GET",route="/v1/docs"',
-    ):
-        name = "portico_http_request_duration_seconds_count"
-        assert f'{name}{{{where},status="200"}} 1.0' in metrics
-    await api.stop()
+    async with Api(replace(settings_for(tmp_path, {}), log_requests=True)) as api:
+        await api.stranger().get("https://localhost:8443/healthz")
+        await api.stranger().get("/docs")
+        metrics = (await api.stranger().get("https://localhost:8443/metrics")).text
+        for where in (
+            'environment="",method="GET",route="/healthz"',
+            'environment="live",method="GET",route="/v1/docs"',
+        ):
+            name = "portico_http_request_duration_seconds_count"
+            assert f'{name}{{{where},status="200"}} 1.0' in metrics
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert [line["path"] for line in lines] == ["/healthz", "/v1/docs", "/metrics"]

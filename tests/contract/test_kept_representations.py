@@ -242,16 +242,13 @@ async def test_errors_and_answers_to_one_caller_are_not_kept(api: Api, path: str
 
 
 async def test_with_no_room_nothing_is_kept(tmp_path: Path) -> None:
-    api = Api(replace(settings_for(tmp_path, {}), kept_bytes=0))
-    await api.start()
-    reader = await api.caller("viewer")
-    await api.product()
-    async with counted(api, misses=3):
-        for _ in range(3):
-            await shown(reader, "/products/1")
-    assert (await counts(api)).size == 0
-    await api.aclose()
-    await api.stop()
+    async with Api(replace(settings_for(tmp_path, {}), kept_bytes=0)) as api:
+        reader = await api.caller("viewer")
+        await api.product()
+        async with counted(api, misses=3):
+            for _ in range(3):
+                await shown(reader, "/products/1")
+        assert (await counts(api)).size == 0
 
 
 class Late:

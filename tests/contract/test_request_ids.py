@@ -13,11 +13,8 @@ from driving import Api, InProcess, settings_for
 @pytest.fixture
 async def logging_api(tmp_path: Path) -> AsyncIterator[Api]:
     """As `api`, on SQLite alone, with the request log."""
-    api = Api(replace(settings_for(tmp_path, {}), log_requests=True))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(replace(settings_for(tmp_path, {}), log_requests=True)) as api:
+        yield api
 
 
 async def test_every_answer_has_an_id_of_its_own(api: Api) -> None:

@@ -22,11 +22,8 @@ LAMP = {"name": "Lamp", "category": "light", "price": 1}
 @pytest.fixture
 async def sqlite_api(tmp_path: Path) -> AsyncIterator[Api]:
     """The application on SQLite and memory."""
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, {})) as api:
+        yield api
 
 
 def unavailable(answer: httpx.Response) -> None:
@@ -74,34 +71,31 @@ async def test_lost_connections_to_postgresql_are_made_again(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url = postgres.fresh_database()
-    api = Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": url}))
-    await api.start()
-    editor = await api.caller("editor")
-    product = await api.product()
-    other = await asyncpg.connect(url)
-    cut = (
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    )
-    made = 0
-    for _ in range(3):
-        await other.execute(cut)
-        answers = await asyncio.gather(
-            *(editor.post("/products", json=LAMP) for _ in range(10)),
-            *(editor.get(f"/products/{product.id}") for _ in range(10)),
-            other.execute(cut),
+    async with Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": url})) as api:
+        editor = await api.caller("editor")
+        product = await api.product()
+        other = await asyncpg.connect(url)
+        cut = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        for answer in answers[:20]:
-            if answer.status_code not in (200, 201):
-                unavailable(answer)
-        made += sum(answer.status_code == 201 for answer in answers[:20])
-    await other.close()
-    await recovered(editor)
-    total = (await editor.get("/products?status=draft")).json()["pagination"]["total_items"]
-    assert total >= made
-    assert (await editor.post("/products", json=LAMP)).status_code == 201
-    await api.aclose()
-    await api.stop()
+        made = 0
+        for _ in range(3):
+            await other.execute(cut)
+            answers = await asyncio.gather(
+                *(editor.post("/products", json=LAMP) for _ in range(10)),
+                *(editor.get(f"/products/{product.id}") for _ in range(10)),
+                other.execute(cut),
+            )
+            for answer in answers[:20]:
+                if answer.status_code not in (200, 201):
+                    unavailable(answer)
+            made += sum(answer.status_code == 201 for answer in answers[:20])
+        await other.close()
+        await recovered(editor)
+        total = (await editor.get("/products?status=draft")).json()["pagination"]["total_items"]
+        assert total >= made
+        assert (await editor.post("/products", json=LAMP)).status_code == 201
 
 
 class Cut:
@@ -236,20 +230,17 @@ async def test_without_the_store_of_its_limits_nothing_is_answered_and_nothing_d
     tmp_path: Path,
 ) -> None:
     with redis_server() as redis:
-        api = Api(settings_for(tmp_path, {"PORTICO_VALKEY_URL": redis.url}))
-        await api.start()
-        editor = await api.caller("editor")
-        assert (await editor.get("/users/me")).status_code == 200
-        redis.stop()
-        async with api.unchanged():
-            unavailable(await editor.post("/products", json=LAMP))
-            unavailable(await editor.get("/users/me"))
-            unavailable(await api.stranger().get("/users/me"))
-        redis.start()
-        await recovered(editor)
-        assert (await editor.post("/products", json=LAMP)).status_code == 201
-        await api.aclose()
-        await api.stop()
+        async with Api(settings_for(tmp_path, {"PORTICO_VALKEY_URL": redis.url})) as api:
+            editor = await api.caller("editor")
+            assert (await editor.get("/users/me")).status_code == 200
+            redis.stop()
+            async with api.unchanged():
+                unavailable(await editor.post("/products", json=LAMP))
+                unavailable(await editor.get("/users/me"))
+                unavailable(await api.stranger().get("/users/me"))
+            redis.start()
+            await recovered(editor)
+            assert (await editor.post("/products", json=LAMP)).status_code == 201
 
 
 async def recovered(client: httpx.AsyncClient) -> None:

@@ -13,11 +13,8 @@ from event_examples import examples, sections
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """The running application, with nobody in it."""
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, {})) as api:
+        yield api
 
 
 async def test_the_examples_of_events_are_of_a_run(api: Api) -> None:

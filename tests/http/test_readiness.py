@@ -82,28 +82,24 @@ async def test_a_store_that_fails_in_an_unknown_way_is_said_to_fail() -> None:
 async def test_a_process_that_is_about_to_stop_is_not_ready_and_still_serves(
     tmp_path: Path,
 ) -> None:
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
-    ready = await readiness(api)
-    assert (ready.status_code, ready.json()) == (200, WELL)
-    api.server.leave()
-    leaving = await readiness(api)
-    assert (leaving.status_code, leaving.json()) == (503, {**WELL, "ready": False})
-    assert leaving.headers["retry-after"] == "1"
-    assert (await InProcess(api).exchange("GET", "/healthz", [])).status_code == 200
-    await api.stop()
+    async with Api(settings_for(tmp_path, {})) as api:
+        ready = await readiness(api)
+        assert (ready.status_code, ready.json()) == (200, WELL)
+        api.server.leave()
+        leaving = await readiness(api)
+        assert (leaving.status_code, leaving.json()) == (503, {**WELL, "ready": False})
+        assert leaving.headers["retry-after"] == "1"
+        assert (await InProcess(api).exchange("GET", "/healthz", [])).status_code == 200
 
 
 async def test_a_read_only_file_is_told(tmp_path: Path) -> None:
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
-    writer: apsw.Connection = api.live.db._writer  # type: ignore[attr-defined]  # noqa: SLF001 - root may write any file
-    writer.execute("PRAGMA query_only = on")
-    answer = await readiness(api)
-    assert answer.status_code == 200
-    assert answer.json()["stores"] == {"database": "read_only", "limiter": "ok"}
-    writer.execute("PRAGMA query_only = off")
-    await api.stop()
+    async with Api(settings_for(tmp_path, {})) as api:
+        writer: apsw.Connection = api.live.db._writer  # type: ignore[attr-defined]  # noqa: SLF001 - root may write any file
+        writer.execute("PRAGMA query_only = on")
+        answer = await readiness(api)
+        assert answer.status_code == 200
+        assert answer.json()["stores"] == {"database": "read_only", "limiter": "ok"}
+        writer.execute("PRAGMA query_only = off")
 
 
 def replicating(server: RedisServer, *of: str) -> None:
@@ -137,12 +133,10 @@ async def test_stores_that_answer_and_take_no_writes_are_told(
 
 @pytest.mark.parametrize("times", [3])
 async def test_probes_leave_one_row_for_each_process(tmp_path: Path, times: int) -> None:
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
-    for process in (api, *(api.beside() for _ in range(times - 1))):
-        assert (await readiness(process)).json() == WELL
-    named = "SELECT count(*) FROM leases WHERE name LIKE 'readiness:%'"
-    row = await api.live.db.one(named)
-    assert row is not None
-    assert row[0] == times
-    await api.stop()
+    async with Api(settings_for(tmp_path, {})) as api:
+        for process in (api, *(api.beside() for _ in range(times - 1))):
+            assert (await readiness(process)).json() == WELL
+        named = "SELECT count(*) FROM leases WHERE name LIKE 'readiness:%'"
+        row = await api.live.db.one(named)
+        assert row is not None
+        assert row[0] == times

@@ -32,11 +32,10 @@ ELSEWHERE = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\nContent-Lengt
 @pytest.fixture
 async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     """The running application, whose webhooks may lead to this machine."""
-    api = Api(settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(
+        settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"})
+    ) as api:
+        yield api
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from contract.test_webhooks import HOOK
-from driving import Api, Caller, settings_for
-from first_start import prepare
+from driving import Api, Caller, at_rest, settings_for
 from jobs.test_deliveries import FAULT, LAMP, WANTS_NO_MORE, became, deliveries, hook
 from operating import eventually
 from portico.app import Portico
@@ -28,23 +27,19 @@ from receiving import OK, Receiver, receiving
 @pytest.fixture
 async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     """The running application, whose webhooks may lead to this machine."""
-    api = Api(settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(
+        settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"})
+    ) as api:
+        yield api
 
 
 @pytest.fixture
 async def quiet(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     """The application without a server, whose jobs would send: tests do."""
-    api = Api(settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}))
-    if not api.settings.database_url:
-        await prepare(api.settings, api.clock)
-    api.portico = Portico(api.settings, clock=api.clock)
-    await api.portico.open()
-    yield api
-    await api.portico.close()
+    async with at_rest(
+        settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"})
+    ) as api:
+        yield api
 
 
 async def hooked(api: Api, url: str) -> Webhook:

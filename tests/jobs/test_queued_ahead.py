@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from contract.test_webhooks import HOOK
-from driving import NOON, Api, settings_for
-from first_start import prepare
-from portico.app import Portico
+from driving import NOON, Api, at_rest, settings_for
 from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR
 from portico.domain.times import HOUR, SECOND
@@ -21,13 +19,8 @@ SOON = NOON + CLAIM_SECONDS * SECOND
 @pytest.fixture
 async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     """The stores, without jobs of their own."""
-    api = Api(settings_for(tmp_path, environ))
-    if not api.settings.database_url:
-        await prepare(api.settings, api.clock)
-    api.portico = Portico(api.settings, clock=api.clock)
-    await api.portico.open()
-    yield api
-    await api.portico.close()
+    async with at_rest(settings_for(tmp_path, environ)) as api:
+        yield api
 
 
 @pytest.fixture

@@ -92,14 +92,12 @@ def environment(api: Api, database: Database) -> Environment:
 async def faulty(tmp_path: Path) -> AsyncIterator[tuple[Faulty, Sequence[Environment]]]:
     """One database, and the environments of two processes that share it."""
     (tmp_path / "served").mkdir()
-    api = Api(settings_for(tmp_path / "served", {}))
-    await api.start()
-    database = Faulty(tmp_path / "faulty.db")
-    await database.open()
-    await migrate(database, api.clock)
-    yield database, [environment(api, database) for _ in range(2)]
-    await database.close()
-    await api.stop()
+    async with Api(settings_for(tmp_path / "served", {})) as api:
+        database = Faulty(tmp_path / "faulty.db")
+        await database.open()
+        await migrate(database, api.clock)
+        yield database, [environment(api, database) for _ in range(2)]
+        await database.close()
 
 
 def make(env: Environment, user_id: int, status: int = 200) -> None:

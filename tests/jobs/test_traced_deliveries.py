@@ -29,11 +29,10 @@ async def api(environ: dict[str, str], tmp_path: Path, collector: Collector) -> 
     """The running application, whose webhooks may lead to this machine. What is traced ends before
     the collector does."""
     assert collector.url
-    api = Api(settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(
+        settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"})
+    ) as api:
+        yield api
 
 
 @pytest.mark.parametrize("environment", ["live", "test"])

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from driving import Api, settings_for
-from first_start import prepare
+from driving import Api, at_rest, settings_for
 from mail_server import MailServer, serving
-from portico.app import Portico
+from operating import eventually
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Unavailable
 from portico.domain.users import User
@@ -26,6 +25,7 @@ from portico.services.post import opened
 from portico.services.recovery import ask_reset, ask_verification
 from portico.services.sign_up import ask_sign_up
 from portico.storage.users import Users
+from signing_in import waits
 
 BUSY = "451 4.3.0 ada@example.com must wait"
 AWAY = Undelivered("it is away", lasting=False)
@@ -35,13 +35,8 @@ STRANGER = By(Actor(address="192.0.2.7"))
 @pytest.fixture
 async def quiet(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
     """The application without a server, whose jobs would send: tests do."""
-    api = Api(settings_for(tmp_path, environ))
-    if not api.settings.database_url:
-        await prepare(api.settings, api.clock)
-    api.portico = Portico(api.settings, clock=api.clock)
-    await api.portico.open()
-    yield api
-    await api.portico.close()
+    async with at_rest(settings_for(tmp_path, environ)) as api:
+        yield api
 
 
 class Outbox:
@@ -257,12 +252,13 @@ async def test_what_a_process_was_taking_as_it_stopped_does_not_wait_for_another
     quiet.live.outlet = outbox = Outbox()
     await somebody(quiet)
     job = SendMails(quiet.live)
-    run = asyncio.create_task(job.run())
-    taken = None
-    while taken is None:
-        await asyncio.sleep(0)
-        taken = await quiet.live.db.one("SELECT 1 FROM mails WHERE attempts = 1")
-    run.cancel()
+    async with quiet.live.db.transaction() as tx:
+        if quiet.live.db.engine == "postgres":
+            await tx.run("LOCK TABLE mails IN SHARE MODE")  # nobody writes to it meanwhile
+        run = asyncio.create_task(job.run())
+        await eventually(lambda: waits(quiet.live), "the claim")
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
     await job.close()
     assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 

@@ -18,11 +18,8 @@ AUTH_ADDRESS = "https://localhost:8443/auth"
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """The running application on SQLite, with nobody in it."""
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, {})) as api:
+        yield api
 
 
 @pytest.fixture(scope="session")

@@ -247,11 +247,6 @@ async def test_refusals_of_signing_in_are_as_documented(
 
 async def test_an_outage_is_as_documented(tmp_path: Path, described: dict[str, Any]) -> None:
     nobody = {"PORTICO_VALKEY_URL": f"redis://127.0.0.1:{free_port()}/0"}
-    api = Api(settings_for(tmp_path, nobody))
-    await api.start()
-    try:
+    async with Api(settings_for(tmp_path, nobody)) as api:
         answer = await Walk(described)(await api.caller(), "GET", "/users", 503)
         assert "x-ratelimit-limit" not in answer.headers
-    finally:
-        await api.aclose()
-        await api.stop()

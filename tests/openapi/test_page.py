@@ -276,17 +276,12 @@ async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_pat
         "PORTICO_BASE_URL": "https://api.test/v1",
         "PORTICO_SANDBOX_URL": "https://try.test/v1",
     }
-    api = Api(settings_for(tmp_path, hosts))
-    await api.start()
-    try:
+    async with Api(settings_for(tmp_path, hosts)) as api:
         stranger = api.stranger()
         for host in ("api.test", "try.test"):
             found = await stranger.get(f"https://{host}/v1/openapi.json")
             assert found.json()["servers"] == [{"url": f"https://{host}/v1"}]
         assert (await stranger.get("https://other.test/v1/docs")).status_code == 401
-    finally:
-        await api.aclose()
-        await api.stop()
 
 
 def test_a_superseded_version_says_so() -> None:

@@ -31,11 +31,8 @@ async def placed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     elif request.param == "on PostgreSQL":
         server: PostgresServer = request.getfixturevalue("postgres")
         environ = {"PORTICO_DATABASE_URL": server.fresh_database()}
-    api = Api(settings_for(tmp_path, environ))
-    await api.start()
-    yield api, dashboard
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, environ)) as api:
+        yield api, dashboard
 
 
 async def inhabit(api: Api) -> User:

@@ -114,15 +114,12 @@ async def test_a_file_does_not_wait_until_somebody_looks(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portico.jobs.uploads.LOOK_SECONDS", 600)
-    api = Api(settings_for(tmp_path, environ))
-    await api.start()
-    _, editor = await signed_in(api, "editor")
-    path, page = await checked(editor, lines(GOOD))
-    assert heading(page) == "1 row can go in"
-    await editor.post(path, do="store")
-    assert heading(await settled(editor, path)) == "1 product stored"
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, environ)) as api:
+        _, editor = await signed_in(api, "editor")
+        path, page = await checked(editor, lines(GOOD))
+        assert heading(page) == "1 row can go in"
+        await editor.post(path, do="store")
+        assert heading(await settled(editor, path)) == "1 product stored"
 
 
 async def test_requests_have_their_turn_while_a_file_is_checked(api: Api) -> None:

@@ -328,9 +328,7 @@ async def test_it_counts_against_the_sandboxs_limits(api: Api) -> None:
     ids=["hosts of their own", "behind a proxy"],
 )
 async def test_it_works_wherever_the_sandbox_is(tmp_path: Path, environ: dict[str, str]) -> None:
-    api = Api(settings_for(tmp_path, environ))
-    await api.start()
-    try:
+    async with Api(settings_for(tmp_path, environ)) as api:
         home = environ.get("PORTICO_DASHBOARD_URL", DASHBOARD)
         user = await api.account("editor", password=PASSWORD)
         origin = home.removesuffix("/dashboard")
@@ -345,6 +343,3 @@ async def test_it_works_wherever_the_sandbox_is(tmp_path: Path, environ: dict[st
         fields = {"csrf": csrf[1], "operation": "create_product", "body": json.dumps(LAMP)}
         answer = await browser.post(f"{home}/sandbox/try", data=fields)
         assert outcome(answer)[0] == 201
-    finally:
-        await api.aclose()
-        await api.stop()

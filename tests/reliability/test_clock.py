@@ -28,11 +28,8 @@ async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[A
         with valkey.Valkey.from_url(environ["PORTICO_VALKEY_URL"]) as client:
             client.flushdb()
     settings = settings_for(tmp_path, environ)
-    api = Api(replace(settings, plans={**settings.plans, PLAN.name: PLAN}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(replace(settings, plans={**settings.plans, PLAN.name: PLAN})) as api:
+        yield api
 
 
 async def test_reads_writes_and_rotations_go_on_over_any_step(api: Api) -> None:

@@ -23,11 +23,8 @@ COUNTED = "SELECT day_count FROM rate_counters WHERE caller = :caller"
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """The running application on SQLite, with a plan whose day is short."""
     settings = settings_for(tmp_path, {})
-    api = Api(replace(settings, plans={**settings.plans, PLAN.name: PLAN}))
-    await api.start()
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(replace(settings, plans={**settings.plans, PLAN.name: PLAN})) as api:
+        yield api
 
 
 async def left(caller: Caller) -> int:

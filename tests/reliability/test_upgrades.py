@@ -40,13 +40,10 @@ async def older(
 ) -> AsyncIterator[Api]:
     """The older release, with products, on a database that nobody else has."""
     url = {"PORTICO_DATABASE_URL": postgres.fresh_database()} if "post" in request.param else {}
-    api = Api(settings_for(tmp_path, url))
-    await api.start()
-    async with api.live.db.transaction() as tx:
-        await tx.run(_FILL[request.param] + _PRODUCTS, {"many": PRODUCTS})
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, url)) as api:
+        async with api.live.db.transaction() as tx:
+            await tx.run(_FILL[request.param] + _PRODUCTS, {"many": PRODUCTS})
+        yield api
 
 
 @pytest.fixture

@@ -22,9 +22,6 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 @pytest.fixture
 async def api(tmp_path: Path, collector: Collector) -> AsyncIterator[Api]:
     """The running application, traced and with a log of its requests."""
-    api = Api(replace(settings_for(tmp_path, {}), log_requests=True))
-    await api.start()
-    await trace(api, collector.url)
-    yield api
-    await api.aclose()
-    await api.stop()
+    async with Api(replace(settings_for(tmp_path, {}), log_requests=True)) as api:
+        await trace(api, collector.url)
+        yield api

@@ -115,11 +115,9 @@ async def test_spans_that_are_not_to_be_exported_are_passed_on_all_the_same(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
-    api = Api(replace(settings_for(tmp_path, {}), log_requests=True))
-    await api.start()
-    await trace(api, collector.url)
-    await InProcess(api).exchange("GET", "/v1/users/1", [HOST, ("traceparent", TRACEPARENT)])
-    await api.stop()
+    async with Api(replace(settings_for(tmp_path, {}), log_requests=True)) as api:
+        await trace(api, collector.url)
+        await InProcess(api).exchange("GET", "/v1/users/1", [HOST, ("traceparent", TRACEPARENT)])
     assert (collector.spans, bool(collector.metrics)) == ([], True)
     assert TRACE in capfd.readouterr().err
 
@@ -200,18 +198,17 @@ async def test_a_collector_that_is_away_costs_two_lines_and_delays_no_stop(
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "5")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=c4n4ry")
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
     with collecting() as collector:
         collector.status = 400
-        await trace(api, collector.url)
-        for _ in range(3):
-            answer = await InProcess(api).exchange("GET", "/v1/users/1", [HOST])
-            assert answer.status_code == 401
-            await asyncio.to_thread(collector.more, 2)
-        assert collector.posts[0].headers["authorization"] == "c4n4ry"
-        monkeypatch.setattr("portico.telemetry.sdk.FLUSH_SECONDS", 3600.0)
-        await api.stop()  # for an hour, if it waited
+        async with Api(settings_for(tmp_path, {})) as api:
+            await trace(api, collector.url)
+            for _ in range(3):
+                answer = await InProcess(api).exchange("GET", "/v1/users/1", [HOST])
+                assert answer.status_code == 401
+                await asyncio.to_thread(collector.more, 2)
+            assert collector.posts[0].headers["authorization"] == "c4n4ry"
+            monkeypatch.setattr("portico.telemetry.sdk.FLUSH_SECONDS", 3600.0)
+        # It has stopped: for an hour, if it waited.
         await asyncio.to_thread(exported)
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len([line for line in told if line.startswith("OpenTelemetry, which")]) == 1
@@ -236,12 +233,10 @@ async def test_a_stop_exports_what_has_gathered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=shop,deployment.environment=test")
-    api = Api(settings_for(tmp_path, {}))
-    await api.start()
     with collecting() as collector:
-        await trace(api, collector.url)
-        await InProcess(api).exchange("GET", "/v1/users/1", [HOST])
-        await api.stop()
+        async with Api(settings_for(tmp_path, {})) as api:
+            await trace(api, collector.url)
+            await InProcess(api).exchange("GET", "/v1/users/1", [HOST])
         assert [span.name for span in collector.spans] == ["GET /v1/users/{id}"]
         assert "portico_http_request_duration_seconds" in collector.metrics
         (resource,) = collector.resources
