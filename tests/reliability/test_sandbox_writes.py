@@ -1,11 +1,11 @@
 """Own writes in the sandbox, by the dashboard and by a key, while a standby answers lists."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from driving import Api, settings_for
+from operating import eventually
 from pages.test_page_product_forms import held
 from pages.visiting import signed_in
 from reliability.test_replicas import patient, paused, primary, replica
@@ -27,30 +27,35 @@ async def test_an_account_sees_its_own_writes_by_its_pages_and_its_key(
     url = primary.fresh_database()
     read_url = url.replace(f":{primary.port}/", f":{replica.port}/")
     variables = {"PORTICO_DATABASE_URL": url, "PORTICO_DATABASE_READ_URL": read_url}
-    api = Api(settings_for(tmp_path, variables))
-    await api.start()
-    await api.account()
-    user, visitor = await signed_in(api, "editor")
-    key = await api.caller(key_type="test", user=user)
-    mirror = await api.sandbox.users.by_account(user.id)
-    assert mirror is not None
-    assert mirror.id != user.id
-    form = {"name": "Lamp", "category": "mine", "price": "1", "currency": "USD", "status": "draft"}
-    page = await visitor.get("/sandbox/products/new")
-    async with asyncio.timeout(30):
-        while "ok" not in {one.word for one in api.sandbox.db.replicas().values()}:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    async with paused(replica):
-        if written_by == "key":
-            assert (await key.post("/products", json=LAMP | {"name": "Lamp"})).status_code == 201
-        else:
-            fields = {"stock_quantity": "0", "description": "", "once": held(page, "once")}
-            made = await visitor.post("/sandbox/products/new", **form, **fields)
-            assert made.status_code == 303
-        where = "/products?category=mine&status=draft"
-        if read_by == "key":
-            assert len((await key.get(where)).json()["data"]) == 1
-        else:
-            assert "Lamp" in (await visitor.get(f"/sandbox{where}")).text
-    await api.aclose()
-    await api.stop()
+    async with Api(settings_for(tmp_path, variables)) as api:
+        await api.account()
+        user, visitor = await signed_in(api, "editor")
+        key = await api.caller(key_type="test", user=user)
+        mirror = await api.sandbox.users.by_account(user.id)
+        assert mirror is not None
+        assert mirror.id != user.id
+        form = {
+            "name": "Lamp",
+            "category": "mine",
+            "price": "1",
+            "currency": "USD",
+            "status": "draft",
+        }
+        page = await visitor.get("/sandbox/products/new")
+        await eventually(
+            lambda: "ok" in {one.word for one in api.sandbox.db.replicas().values()}, "the standby"
+        )
+        async with paused(replica):
+            if written_by == "key":
+                assert (
+                    await key.post("/products", json=LAMP | {"name": "Lamp"})
+                ).status_code == 201
+            else:
+                fields = {"stock_quantity": "0", "description": "", "once": held(page, "once")}
+                made = await visitor.post("/sandbox/products/new", **form, **fields)
+                assert made.status_code == 303
+            where = "/products?category=mine&status=draft"
+            if read_by == "key":
+                assert len((await key.get(where)).json()["data"]) == 1
+            else:
+                assert "Lamp" in (await visitor.get(f"/sandbox{where}")).text
