@@ -242,6 +242,37 @@ async def test_who_has_a_key_that_holds_does_not_wait_for_who_fetches() -> None:
         assert issuer.asked.locked(), "nobody else fetched"
 
 
+async def test_of_many_who_come_at_once_with_a_key_that_holds_one_waits() -> None:
+    issuer, clock = Answering(), Clock()
+    issuer.may.set()
+    async with AsyncTokenVerifier(AUTH, BASE, transport=issuer, clock=clock) as mine:
+        token = signed(exp=NOW + 9999)
+        await mine.verify(token)
+        await issuer.asked.acquire()
+        issuer.may.clear()
+        clock.now += 1000
+        first, *others = [asyncio.ensure_future(mine.verify(token)) for _ in range(9)]
+        await asyncio.wait_for(asyncio.gather(*others), PATIENCE_SECONDS)
+        assert not first.done()
+        await issuer.asked.acquire()
+        first.cancel()
+        await asyncio.wait([first])
+        await asyncio.wait_for(mine.verify(token), PATIENCE_SECONDS)
+        issuer.may.set()
+    assert issuer.asked.locked(), "nobody else fetched"
+
+
+def test_an_interrupted_fetch_is_made_again_by_whoever_comes_next() -> None:
+    def interrupt(_: httpx.Request) -> httpx.Response:
+        raise KeyboardInterrupt
+
+    mine, script, _ = verifier(interrupt, published("one"))
+    with pytest.raises(KeyboardInterrupt):
+        mine.verify(signed())
+    assert mine.verify(signed()).user_id == 17
+    assert len(script.requests) == 2
+
+
 async def test_rotated_keys_of_the_server_are_followed(api: Api) -> None:
     user = await api.account("editor", password=PASSWORD)
     base = api.live.addresses.base

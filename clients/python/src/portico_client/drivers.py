@@ -111,6 +111,8 @@ class Driver:
         except StopIteration as done:
             returned: T = done.value
             return returned
+        finally:
+            flow.close()
 
     def close(self) -> None:
         """Closes its connections."""
@@ -181,6 +183,8 @@ class AsyncDriver:
         except StopIteration as done:
             returned: T = done.value
             return returned
+        finally:
+            flow.close()
 
     async def close(self) -> None:
         """Closes its connections, once what is being renewed is there."""

@@ -34,6 +34,8 @@ class Keys:
         self._clock = clock
         self._keys: dict[str, PublicKey] = {}
         self._fetched_at = self._tried_at = -math.inf
+        self._asked = False
+        """Whether somebody is on the way to fetch them, perhaps not yet alone."""
         self._fetching = False
         self._failure: PorticoError | None = None
 
@@ -47,13 +49,16 @@ class Keys:
         return verified(token, key, issuer=self._issuer, audience=audience, now=self._clock())
 
     def _key(self, kid: str) -> Flow[PublicKey]:
-        waits = not (self._fetching and self._knows(kid, STALE_SECONDS))
-        if waits and not self._knows(kid, FRESH_SECONDS):
+        passes = (self._asked or self._fetching) and self._knows(kid, STALE_SECONDS)
+        if not passes and not self._knows(kid, FRESH_SECONDS):
+            self._asked = True
             try:
                 yield Alone(self._fetched(kid))
             except PorticoError:
                 if not self._knows(kid, STALE_SECONDS):
                     raise
+            finally:
+                self._asked = False
         key = self._keys.get(kid)
         if key is None:
             raise InvalidToken("it is signed with a key that the issuer does not have")
@@ -71,16 +76,18 @@ class Keys:
                 raise copy.copy(self._failure)
             return
         holds = self._knows(kid, STALE_SECONDS)
-        self._fetching, self._failure = True, None
+        self._fetching = True
         try:
             yield from self._fetch(
                 dataclasses.replace(self._retries, times=0) if holds else self._retries
             )
         except PorticoError as failure:
-            self._failure = failure
+            self._tried_at, self._failure = self._clock(), failure
             raise
+        else:
+            self._tried_at, self._failure = self._clock(), None
         finally:
-            self._fetching, self._tried_at = False, self._clock()
+            self._fetching = False
 
     def _fetch(self, retries: Retries) -> Flow[None]:
         request = Request("GET", f"{self._issuer}/.well-known/jwks.json")
