@@ -25,6 +25,9 @@ T = TypeVar("T")
 NEVER = threading.Event()
 """Set by nobody."""
 
+TURN_SECONDS = 0.1
+"""As long as a thread waits for others before it looks whether it still has to."""
+
 Parts = TypeVar("Parts", Iterator[bytes], AsyncIterator[bytes])
 
 SILENCE_SECONDS = 45.0
@@ -82,8 +85,11 @@ class Body(Generic[Parts]):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
-class Closed(Exception):
-    """Another thread has closed what this one waited for."""
+class Closed(RuntimeError):
+    """Somebody else has closed what this one waited for; httpx has RuntimeError for that, too."""
+
+    def __init__(self) -> None:
+        super().__init__("it was closed meanwhile")
 
 
 class Driver:
@@ -97,8 +103,8 @@ class Driver:
         self._lock = threading.Lock()
 
     def run(self, flow: Flow[T], closing: threading.Event = NEVER) -> T:
-        """What a flow returns; raises what it raises, and `Closed` where it pauses, so that no
-        answer is on its way, and `closing` is set meanwhile."""
+        """What a flow returns; raises what it raises, and `Closed` where it pauses or waits for
+        others, so that no answer is on its way, and `closing` is set meanwhile."""
         try:
             wanted = next(flow)
             while True:
@@ -129,8 +135,13 @@ class Driver:
             return self._pause(wanted.seconds, closing)
         if isinstance(wanted, Tell):
             return wanted.listener(wanted.value)
-        with self._lock:
+        while not self._lock.acquire(timeout=TURN_SECONDS):
+            if closing.is_set():
+                raise Closed
+        try:
             return self.run(wanted.flow, closing)
+        finally:
+            self._lock.release()
 
     def _pause(self, seconds: float, closing: threading.Event) -> None:
         if self._sleep is None:
@@ -168,9 +179,12 @@ class AsyncDriver:
         self._http = httpx.AsyncClient(transport=options.get("transport"), **_shared(options))
         self._lock = asyncio.Lock()
         self._alone: set[asyncio.Task[Any]] = set()
+        self._pauses: set[asyncio.Timeout] = set()
+        self._closed = False
 
     async def run(self, flow: Flow[T]) -> T:
-        """What a flow returns; raises what it raises."""
+        """What a flow returns; raises what it raises, and `Closed` where it pauses, so that no
+        answer is on its way, and this is closed."""
         try:
             wanted = next(flow)
             while True:
@@ -187,7 +201,10 @@ class AsyncDriver:
             flow.close()
 
     async def close(self) -> None:
-        """Closes its connections, once what is being renewed is there."""
+        """Closes its connections, once what is being renewed is there, or pauses."""
+        self._closed = True
+        while self._pauses:
+            self._pauses.pop().reschedule(0)
         await asyncio.gather(*self._alone, return_exceptions=True)
         await self._http.aclose()
 
@@ -199,7 +216,7 @@ class AsyncDriver:
         if isinstance(wanted, Shut):
             return await wanted.body.answer.aclose()
         if isinstance(wanted, Pause):
-            return await self._sleep(wanted.seconds)
+            return await self._pause(wanted.seconds)
         if isinstance(wanted, Tell):
             told = wanted.listener(wanted.value)
             return await told if inspect.isawaitable(told) else told
@@ -213,6 +230,19 @@ class AsyncDriver:
     async def _run_alone(self, flow: Flow[T]) -> T:
         async with self._lock:
             return await self.run(flow)
+
+    async def _pause(self, seconds: float) -> None:
+        closing = asyncio.timeout(0 if self._closed else None)
+        try:
+            async with closing:
+                self._pauses.add(closing)
+                await self._sleep(seconds)
+        except TimeoutError:
+            if closing.expired():
+                raise Closed from None
+            raise
+        finally:
+            self._pauses.discard(closing)
 
     async def _send(self, request: Request) -> Response:
         try:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from portico_client.drivers import AsyncDriver, Closed, Driver
+from portico_client.errors import PorticoError
 from portico_client.flow import Flow
 from portico_client.following import Following
 from portico_client.models import Event
@@ -17,7 +18,8 @@ class EventStream:
     """Events as they happen: an iterator, to be used by `with`, which begins and closes it.
 
     A connection that breaks is made again by itself. It goes on where it was: no event is missed,
-    and none comes twice. Threads may share it; each event goes to one of them.
+    and none comes twice. Threads may share it; each event goes to one of them. One that is
+    connecting while it is closed finds the end with that attempt.
     """
 
     def __init__(self, driver: Driver, following: Following) -> None:
@@ -66,7 +68,9 @@ class EventStream:
         with self._lock:
             try:
                 return self._driver.run(flow, self._closing)
-            except Closed:
+            except (Closed, PorticoError):
+                if not self._closing.is_set():
+                    raise
                 return None
 
 
@@ -116,13 +120,19 @@ class AsyncEventStream:
 
     async def _until_closed(self, flow: Flow[T]) -> T | None:
         async with self._lock:
+            before = _cancellations()
             self._running = running = asyncio.ensure_future(self._driver.run(flow))
             try:
                 return await running
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
+            except (asyncio.CancelledError, PorticoError):
+                if not self._following.closed or _cancellations() > before:
                     raise  # whoever waits was cancelled, not this
                 return None
             finally:
                 self._running = None
+
+
+def _cancellations() -> int:
+    """How often the current task was cancelled so far, and went on."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
