@@ -407,6 +407,19 @@ async def test_the_asynchronous_face_goes_on_likewise() -> None:
     assert waits == [0.5, 0.5, 3, 0.5]
 
 
+async def test_events_that_are_here_already_are_handed_out_in_the_same_turn() -> None:
+    script = Scripted(stream(told(*range(1, 10))))
+    async with (
+        AsyncClient(KEY, base_url=PLACE, transport=script) as client,
+        client.events.stream(after=0) as events,
+    ):
+        assert (await anext(events)).id == 1
+        turns: list[None] = []
+        asyncio.get_running_loop().call_soon(turns.append, None)
+        assert [(await anext(events)).id for _ in range(8)] == [*range(2, 10)]
+        assert turns == []
+
+
 def pages(size: int, newest: int) -> Callable[[httpx.Request], httpx.Response]:
     """The pages of events up to the newest."""
 

@@ -57,15 +57,22 @@ class Following:
             yield from self._connect()
             self._begun = True
 
+    def received(self) -> Event | None:
+        """The next event that is here already, if there is one. Raises `UnexpectedAnswer`."""
+        while self._messages and not self.closed:
+            message = self._messages.popleft()
+            self._last_id = message.last_id or self._last_id
+            if message.data:
+                return _read(message)
+        return None
+
     def next(self) -> Flow[Event | None]:
         """The next event, waited for; None once this is closed. Raises as `begin` does."""
         while not self.closed:
-            if self._messages:
-                message = self._messages.popleft()
-                self._last_id = message.last_id or self._last_id
-                if message.data:
-                    return _read(message)
-            elif self.body is not None:
+            event = self.received()
+            if event is not None:
+                return event
+            if self.body is not None:
                 yield from self._take()
             elif self._begun:
                 yield from self._connect_again()

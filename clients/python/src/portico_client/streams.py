@@ -106,7 +106,9 @@ class AsyncEventStream:
         return self
 
     async def __anext__(self) -> Event:
-        event = await self._until_closed(self._following.next())
+        event = self._following.received()
+        if event is None:
+            event = await self._until_closed(self._following.next())
         if event is None:
             raise StopAsyncIteration
         return event
