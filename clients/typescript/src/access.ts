@@ -92,7 +92,7 @@ export class Access {
       const answer = await this.requests.send(carrying(proof));
       if (answer.status !== 401) return answer;
     }
-    const renewed = await this.#alone(() => this.#renewed(renew, proof));
+    const renewed = await until(request.streamed, () => this.#alone(() => this.#renewed(renew, proof)));
     return this.requests.send(carrying(renewed));
   }
 
@@ -158,6 +158,18 @@ export class Access {
     if (answer.status !== 200) throw errorOf(answer);
     return oauthProof(granted(answer, held, this.requests.clock()));
   }
+}
+
+/** What a work gives, waited for until the signal: then it goes on by itself, and the signal's reason is thrown. */
+function until<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const end = () => reject(signal?.reason);
+    signal?.addEventListener("abort", end);
+    work()
+      .then(resolve, reject)
+      .finally(() => signal?.removeEventListener("abort", end));
+  });
 }
 
 function post(url: string, fields: object): Request {

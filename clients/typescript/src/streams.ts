@@ -8,7 +8,7 @@
 
 import type { Access } from "./access.js";
 import { query } from "./calls.js";
-import { APIError, ConnectionFailed, PorticoError, UnexpectedAnswer, UntrustedCertificate } from "./errors.js";
+import { APIError, ConnectionFailed, UnexpectedAnswer, UntrustedCertificate } from "./errors.js";
 import type { Event, StreamFilters } from "./models.js";
 import { eventOf, unexpected } from "./reading.js";
 import { Parser } from "./sse.js";
@@ -79,7 +79,7 @@ export class EventStream implements AsyncIterableIterator<Event, undefined> {
         }
       }
     } catch (error) {
-      if (!signal.aborted || error instanceof PorticoError) throw error;
+      if (!signal.aborted || error instanceof UnexpectedAnswer) throw error;
     } finally {
       this.close();
     }

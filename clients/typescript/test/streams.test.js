@@ -1,7 +1,7 @@
 // Events as they happen, over connections that break.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client, Gone, UnexpectedAnswer } from "@portico/client";
+import { Client, Gone, Login, UnexpectedAnswer } from "@portico/client";
 import { KEY, PLACE, rejected, scripted, still } from "./scripted.js";
 
 const event = (id) => ({ id, type: "product.created", timestamp: "2026-03-15T12:00:00.000Z", data: { id } });
@@ -130,4 +130,36 @@ test("closing ends it for whoever waits for a server that is away", async () => 
       assert.deepEqual(left, []);
     }
   }
+});
+
+test("closing ends it for whoever waits for a new token, and a renewal that has begun goes on", async () => {
+  const tokens = { access_token: "a", refresh_token: "r", token_type: "Bearer", expires_in: 3600 };
+  let refresh;
+  const refreshing = new Promise((resolve) => (refresh = resolve));
+  const renews = () => {
+    stream.close();
+    return refreshing;
+  };
+  const { fetch, left } = scripted(
+    { status: 200, body: tokens },
+    parts(message(1)),
+    { status: 401, code: "AUTHENTICATION_REQUIRED" },
+    renews,
+    ({ headers }) => Response.json({ data: headers }),
+  );
+  const client = new Client({ auth: new Login("ada@example.com", "p"), baseUrl: PLACE, fetch, ...still() });
+  const stream = client.events.stream({ after: 0 });
+  assert.deepEqual(await taken(stream, 2), [1]);
+  const calling = client.me().catch((error) => error);
+  refresh(Response.json({ ...tokens, access_token: "b" }));
+  await calling;
+  assert.deepEqual(left, []);
+});
+
+test("a closed stream that has no token yet signs nobody in", async () => {
+  const { fetch, requests } = scripted();
+  const stream = new Client({ auth: new Login("ada@example.com", "p"), baseUrl: PLACE, fetch }).events.stream({});
+  stream.close();
+  assert.deepEqual(await stream.next(), { value: undefined, done: true });
+  assert.deepEqual(requests, []);
 });
