@@ -78,7 +78,7 @@ def user_body(user: User) -> UserBody:
         PreferencesBody(
             user.theme,  # type: ignore[arg-type]  # the database holds no other
             user.language,
-            user.notifications,
+            bool(user.notifications),
         ),
     )
 

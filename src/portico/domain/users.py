@@ -54,7 +54,7 @@ class User(msgspec.Struct, frozen=True):
 
     def wants(self, mail: str) -> bool:
         """Whether they want this one of `MAILS`."""
-        return self.notifications and mail not in self.muted.split()
+        return bool(self.notifications) and mail not in self.muted.split()
 
 
 def new_user(

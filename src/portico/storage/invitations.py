@@ -3,12 +3,14 @@
 from portico.domain.invitations import Invitation
 from portico.domain.users import email_key
 from portico.storage.database import LOCKED, Database, Rank, Transaction
-from portico.storage.table import BOOLEAN, Table
+from portico.storage.table import Form, Table
+
+_BOOLEAN = Form(int, bool)
 
 INVITATIONS = Table(
     "invitations",
     Invitation,
-    forms={"signed_up": BOOLEAN, "mailed": BOOLEAN},
+    forms={"signed_up": _BOOLEAN, "mailed": _BOOLEAN},
     keys={"email_key": lambda one: email_key(one.email)},
     secrets=("token_hash",),
 )

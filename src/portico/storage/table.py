@@ -28,7 +28,7 @@ class Form(NamedTuple):
     """None where the stored form will do."""
 
 
-BOOLEAN = Form(int, bool)
+BOOLEAN = Form(int)
 SCOPES = Form(spelled, lambda text: frozenset(text.split()))
 WORDS = Form(" ".join, lambda text: tuple(text.split()))
 
