@@ -161,15 +161,17 @@ def test_a_web_application_renews_tokens_once_and_forgets_who_was_signed_out(
     app, clients = example["app"], example["clients"]
     begun = app.begin("openid read:products read:users")
     tokens = app.complete(browser.decide(begun.url), begun)
-    clients["hers"] = Client(
-        auth=replace(tokens, expires_at=datetime.now(UTC), on_change=lambda new: kept.append(new))
-    )
     kept: list[OAuthTokens] = []
+    hers = clients["hers"] = Client(
+        auth=replace(tokens, expires_at=datetime.now(UTC), on_change=kept.append)
+    )
 
     def visit(_: int) -> httpx.Response:
         return httpx.get(f"http://127.0.0.1:{port}/", cookies={"demo": "hers"}, timeout=30)
 
     with (
+        app,
+        hers,
         ThreadingHTTPServer(("127.0.0.1", port), example["Pages"]) as server,
         ThreadPoolExecutor(5) as pool,
     ):

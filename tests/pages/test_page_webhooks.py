@@ -325,10 +325,10 @@ async def test_a_secret_is_rotated_and_both_sign_for_a_day(api: Api) -> None:
     assert "16 Mar 2026, 12:00 UTC" in answer.text
     after = await stored(api.live, path)
     assert (after.former_secret, after.former_until) == (before.secret, NOON + DAY)
-    assert "Two sign" in (await admin.get(path)).text
+    assert "Both the new and the old one sign" in (await admin.get(path)).text
     async with api.live.db.transaction() as tx:
         await tx.run("UPDATE webhooks SET former_until = :now", {"now": api.clock()})
-    assert "Two sign" not in (await admin.get(path)).text
+    assert "Both the new and the old one sign" not in (await admin.get(path)).text
 
 
 async def test_a_deleted_webhook_is_nowhere_any_more(api: Api) -> None:
