@@ -14,7 +14,8 @@ POCKETBASE_LIST = Request(pocketbase.FIRST_PAGE)
 BODY_SAMPLE = 50
 
 
-def _mean_body(server: Running) -> int:
+def mean_body(server: Running) -> int:
+    """How many bytes a product is answered with."""
     sizes = [len(server.address.get(f"/v1/products/{id_}")[1]) for id_ in range(1, BODY_SAMPLE + 1)]
     return sum(sizes) // BODY_SAMPLE
 
@@ -23,7 +24,7 @@ def get(shop: Workshop) -> None:
     """GET one product by a random id, beside everyone else."""
     with ExitStack() as stack:
         ours = [stack.enter_context(shop.portico(MIDDLE, tls_on=on)) for on in (True, False)]
-        size = _mean_body(ours[0])
+        size = mean_body(ours[0])
         hello = [stack.enter_context(shop.hello(size, tls_on=on)) for on in (True, False)]
         fastify = [stack.enter_context(shop.fastify(MIDDLE, tls_on=on)) for on in (True, False)]
         for server in (hello[0], ours[0], fastify[0]):
