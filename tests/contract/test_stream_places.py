@@ -45,6 +45,9 @@ async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
                     with suppress(Unavailable):
                         return int((await api.live.db.one(_PLACES) or (0,))[0])
 
+        async def are_two() -> bool:
+            return await places() == 2
+
         async def is_back() -> bool:
             return await places() == 1
 
@@ -52,7 +55,7 @@ async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
             await stack.enter_async_context(streaming(viewer))
             unavailable(await editor.get("/events/stream"))
             assert not cut.whole
-            assert await places() == 2
+            await eventually(are_two, "the commit, whose end nobody heard")
             api.clock.advance(seconds=LEASE_SECONDS - 1)
             await eventually(is_back, "the place")
             for _ in range(MOST):
