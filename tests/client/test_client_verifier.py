@@ -4,7 +4,8 @@ import asyncio
 import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
@@ -224,15 +225,23 @@ class Answering(httpx.AsyncBaseTransport):
         return httpx.Response(200, content=published("one").content, request=request)
 
 
-async def test_who_has_a_key_that_holds_does_not_wait_for_who_fetches() -> None:
-    issuer, clock = Answering(), Clock()
+@asynccontextmanager
+async def with_a_key(issuer: Answering, token: str) -> AsyncIterator[AsyncTokenVerifier]:
+    """A verifier whose keys hold and are old enough to be fetched anew, of an issuer that does not
+    answer any more."""
+    clock = Clock()
     issuer.may.set()
     async with AsyncTokenVerifier(AUTH, BASE, transport=issuer, clock=clock) as mine:
-        token = signed(exp=NOW + 9999)
         await mine.verify(token)
         await issuer.asked.acquire()
         issuer.may.clear()
         clock.now += 1000
+        yield mine
+
+
+async def test_who_has_a_key_that_holds_does_not_wait_for_who_fetches() -> None:
+    issuer, token = Answering(), signed(exp=NOW + 9999)
+    async with with_a_key(issuer, token) as mine:
         fetching = asyncio.ensure_future(mine.verify(token))
         await issuer.asked.acquire()
         claims = await asyncio.wait_for(mine.verify(token), PATIENCE_SECONDS)
@@ -243,14 +252,8 @@ async def test_who_has_a_key_that_holds_does_not_wait_for_who_fetches() -> None:
 
 
 async def test_of_many_who_come_at_once_with_a_key_that_holds_one_waits() -> None:
-    issuer, clock = Answering(), Clock()
-    issuer.may.set()
-    async with AsyncTokenVerifier(AUTH, BASE, transport=issuer, clock=clock) as mine:
-        token = signed(exp=NOW + 9999)
-        await mine.verify(token)
-        await issuer.asked.acquire()
-        issuer.may.clear()
-        clock.now += 1000
+    issuer, token = Answering(), signed(exp=NOW + 9999)
+    async with with_a_key(issuer, token) as mine:
         first, *others = [asyncio.ensure_future(mine.verify(token)) for _ in range(9)]
         await asyncio.wait_for(asyncio.gather(*others), PATIENCE_SECONDS)
         assert not first.done()

@@ -12,7 +12,7 @@ from portico.pages.filters import in_order, scope_words
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.pages.versions import VERSION, Told, differences, require_version, version_of
+from portico.pages.versions import Told, beside, require_version
 from portico.services.clients import (
     Registered,
     Registration,
@@ -52,14 +52,10 @@ def _stored(client: Client) -> dict[str, str]:
 def _form(visit: Visit, title: str, client: Client | None, mine: Told | None = None) -> Reply:
     """The form of a client; with the changes of another admin beside those that are `mine`."""
     stored = _stored(client) if client else {}
-    version = version_of(stored)
     return visit.page(
         "client_form.html",
         title,
-        status=412 if mine else 200,
-        version=version if mine else visit.form.shown(VERSION, version),
-        meanwhile=bool(mine),
-        differences=differences(stored, mine or {}),
+        **beside(visit.form, stored, mine),
         client=client,
         scopes=_SCOPES,
         kinds=_KINDS,

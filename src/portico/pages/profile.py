@@ -8,7 +8,7 @@ from portico.domain.errors import PreconditionFailed
 from portico.domain.users import User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
-from portico.pages.versions import VERSION, Told, differences, require_version, version_of
+from portico.pages.versions import Told, beside, require_version
 from portico.services.chosen_passwords import chosen
 from portico.services.users import Check, change_user, read_user
 
@@ -48,14 +48,10 @@ def _stored(user: User) -> Told:
 def _page(visit: Visit, user: User, mine: Told | None = None) -> Reply:
     """The profile; with what was changed elsewhere beside what is `mine`."""
     stored = _stored(user)
-    version = version_of(stored)
     return visit.page(
         "profile.html",
         "Profile",
-        status=412 if mine else 200,
-        version=version if mine else visit.form.shown(VERSION, version),
-        meanwhile=bool(mine),
-        differences=differences(stored, mine or {}),
+        **beside(visit.form, stored, mine),
         themes=_THEMES,
         mails=_MAILS,
         wanted=_wanted(user),

@@ -14,7 +14,7 @@ from portico.pages.keys import shown
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.pages.versions import VERSION, Told, differences, require_version, version_of
+from portico.pages.versions import Told, beside, require_version
 from portico.services.recovery import HANDED_HOURS, HandedOver, give_reset
 from portico.services.second_factor import reset_factors
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
@@ -99,16 +99,12 @@ def _stored(person: User) -> dict[str, str]:
 async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
     """The page of a user; with the changes of another admin beside those that are `mine`."""
     env, now, stored = visit.env, visit.request.now, _stored(person)
-    version = version_of(stored)
     keys = [one.key for one in await env.api_keys.of_user(person.id)]
     return visit.page(
         "user.html",
         person.name,
-        status=412 if mine else 200,
         person=person,
-        version=version if mine else visit.form.shown(VERSION, version),
-        meanwhile=bool(mine),
-        differences=differences(stored, mine or {}),
+        **beside(visit.form, stored, mine),
         keys=[shown(key, now) for key in reversed(keys)],
         devices=await devices_of(env, person.id, now),
         grants=await granted_by(env, person.id, now),

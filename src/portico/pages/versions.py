@@ -5,7 +5,7 @@ A version is the entity tag of what a form shows, as people compare it, by the n
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,9 +35,16 @@ def differences(theirs: Told, mine: Told) -> list[Difference]:
     ]
 
 
-def version_of(told: Told) -> str:
-    """The version of a form that shows this."""
-    return entity_tag(msgspec.json.encode(told))
+def beside(form: Form, stored: Told, mine: Told | None) -> dict[str, Any]:
+    """What the page of a form has of versions: that which it begins with, and what others have
+    changed beside what is `mine`, of a form that was refused for it (412)."""
+    version = entity_tag(msgspec.json.encode(stored))
+    return {
+        "status": 412 if mine else 200,
+        "version": version if mine else form.shown(VERSION, version),
+        "meanwhile": bool(mine),
+        "differences": differences(stored, mine or {}),
+    }
 
 
 def require_version(form: Form, told: Told) -> None:

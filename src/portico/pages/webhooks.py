@@ -24,7 +24,7 @@ from portico.pages.event_types import by_noun
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import ONCE, PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.pages.versions import VERSION, Told, differences, require_version, version_of
+from portico.pages.versions import Told, beside, require_version
 from portico.services.webhooks import (
     Signing,
     change_webhook,
@@ -93,14 +93,10 @@ def _stored(webhook: Webhook) -> dict[str, str]:
 def _form(visit: Visit, title: str, webhook: Webhook | None, mine: Told | None = None) -> Reply:
     """The form of a webhook; with the changes of another admin beside those that are `mine`."""
     stored = _stored(webhook) if webhook else {}
-    version = version_of(stored)
     return visit.page(
         "webhook_form.html",
         title,
-        status=412 if mine else 200,
-        version=version if mine else visit.form.shown(VERSION, version),
-        meanwhile=bool(mine),
-        differences=differences(stored, mine or {}),
+        **beside(visit.form, stored, mine),
         webhook=webhook,
         groups=_groups(webhook),
         once=fresh_key(visit),

@@ -110,8 +110,7 @@ class Subscriptions:
 
     async def _renew(self, until: int) -> None:
         """Keeps the places; ends the streams whose place another process has got, because this one
-        stood still for too long, and gives back those whose commit
-        was lost sight of."""
+        stood still for too long, and gives back those whose commit was lost sight of."""
         opened, known, begun = [*self._open.items()], self._known(), self._begun
         is_opening = begun > self._ended
         kept = await self._stores.leases.renew(self._holder, until)
