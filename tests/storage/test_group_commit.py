@@ -312,6 +312,15 @@ async def test_the_version_changes_with_what_is_committed_and_with_nothing_else(
     assert sqlite.version() != second
 
 
+async def test_a_database_is_closed_amid_a_batch(sqlite: SqliteDatabase) -> None:
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+    sqlite.version()
+    await sqlite.close()
+    await asyncio.sleep(0)
+    assert failures == []
+
+
 async def test_every_connection_writes_durably_and_holds_foreign_keys(tmp_path: Path) -> None:
     connection = connect(tmp_path / "test.db")
     assert [

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from storage.lamp import LAMP
 ONE: Part = (1,)
 OTHER: Part = (2,)
 ADD = "INSERT INTO numbers VALUES (:number)"
+COUNT = "SELECT count(*) FROM numbers"
 
 
 @pytest.fixture
@@ -113,15 +115,30 @@ async def test_statements_without_names_move_all(sqlite: SqliteDatabase) -> None
 
 
 class Committer(Executor):
-    """Does what it is given at once, and says so as soon as it is let."""
+    """Does what it is given at once, unless it waits, and says so as soon as it is let."""
 
     def __init__(self) -> None:
         self.done: Future[Any] = Future()
+        self._given: list[Callable[[], Any]] | None = None
 
     def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See `Executor`."""
-        work(*args, **kwargs)
+        if self._given is None:
+            work(*args, **kwargs)
+        else:
+            self._given.append(partial(work, *args, **kwargs))
         return self.done
+
+    def waits(self) -> None:
+        """Has what it is given from now on wait, and says so only when that is done."""
+        self.done, self._given = Future(), []
+
+    def works(self) -> None:
+        """Does what waits."""
+        assert self._given, "nothing waits"
+        for work in self._given:
+            work()
+        self.done.set_result(None)
 
 
 @pytest.fixture
@@ -175,6 +192,62 @@ async def test_a_commit_that_ended_is_told_before_whoever_made_it_hears_of_it(
     assert after[1] == before[1]
     await storing
     assert await versions(sqlite) == after
+
+
+async def test_point_reads_of_a_batch_see_one_state(
+    sqlite: SqliteDatabase, foreign: SqliteDatabase
+) -> None:
+    sqlite.version()
+    beside = foreign._writer  # noqa: SLF001 - another process does not wait for a turn of this one
+    beside.execute(ADD, {"number": 1}).fetchall()
+    assert await sqlite.one(COUNT) == (0,)
+    await asyncio.sleep(0)
+    assert await sqlite.one(COUNT) == (1,)
+
+
+async def test_what_a_batch_reads_is_not_older_than_the_version_it_is_told(
+    sqlite: SqliteDatabase, foreign: SqliteDatabase
+) -> None:
+    """Another process commits while this one asks which parts have moved."""
+    beside = foreign._writer  # noqa: SLF001 - another process does not wait for a turn of this one
+    beside.execute(ADD, {"number": 1}).fetchall()
+    sqlite.version()
+    beside.execute(ADD, {"number": 2}).fetchall()
+    told, read = sqlite.version_of(ONE), await sqlite.one(COUNT)
+    await asyncio.sleep(0)
+    assert (read == (2,)) or sqlite.version_of(ONE) != told
+
+
+@pytest.mark.parametrize("moment", ["begins", "ends"])
+async def test_what_is_read_as_a_commit_is_made_is_not_older_than_the_version_it_is_told(
+    sqlite: SqliteDatabase, committer: Committer, moment: str
+) -> None:
+    """The disk is quicker than a turn of the event loop."""
+    committer.done.set_result(None)
+    sqlite.version_of(ONE)
+    await add(sqlite, 1, ONE)
+    if moment == "ends":
+        committer.waits()
+    told: list[tuple[int | None, Any]] = []
+
+    async def before() -> None:
+        for _ in range(4):
+            sqlite.version()
+            await asyncio.sleep(0)
+
+    async def behind() -> None:
+        for turn in range(4):
+            await asyncio.sleep(0)
+            if moment == "ends" and turn == 2:
+                committer.works()
+            if moment == "begins" or turn >= 2:
+                told.append((sqlite.version_of(ONE), await sqlite.one(COUNT)))
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(before(), add(sqlite, 2, ONE), behind())
+    await asyncio.sleep(0)
+    now = sqlite.version_of(ONE)
+    assert [read for version, read in told if version == now and read != (2,)] == []
 
 
 LISTS = {

@@ -158,6 +158,7 @@ class SqliteDatabase:
     async def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
+        await asyncio.sleep(0)  # so that no batch is left to end
         async with self._lock:
             self._committer.shutdown()
             self._slow.close()
@@ -178,15 +179,19 @@ class SqliteDatabase:
             raise translated(error) from error
 
     def version(self, *_parts: Part) -> int:
-        # Whatever the event loop runs before `_expire` was queued before this was read, so one look
+        # Whatever the event loop runs before `_expire` was queued before this is read, so one look
         # serves a whole batch of requests and yet every one of them sees what was committed before
         # it came in.
         if self._version is None:
+            self._call_soon(self._expire)
             try:
+                # One transaction for the whole batch: to begin and end one costs as much as a read.
+                # Not beside a commit, which one that was begun before it would not see.
+                if self._commit_job is None and not self._reader.in_transaction:
+                    self._read("BEGIN")
                 self._version = int(self._read("PRAGMA data_version").get)
             except OUTAGES as error:
                 raise translated(error) from error
-            self._call_soon(self._expire)
         return self._version
 
     def version_of(self, part: Part) -> int | None:
@@ -204,6 +209,7 @@ class SqliteDatabase:
             except OUTAGES as error:
                 raise translated(error) from error
             if others != self._others_seen:
+                self._see_commits()
                 self._parts.move_all()
                 self._others_seen = others
             self._parts_seen = version
@@ -221,6 +227,12 @@ class SqliteDatabase:
 
     def _expire(self) -> None:
         self._version = None
+        self._see_commits()
+
+    def _see_commits(self) -> None:
+        """Has point reads see what was committed since the batch began."""
+        if self._reader.in_transaction:
+            self._read("COMMIT")
 
     def pools(self) -> Mapping[str, PoolUse]:
         write = PoolUse(int(self._lock.locked()), self._waiting, self._waited)
@@ -358,8 +370,9 @@ class SqliteDatabase:
         await asyncio.shield(task)
 
     async def _commit(self, group: _Group) -> None:
-        self._commit_job = self._committer.submit(self._writer.execute, "COMMIT")
         try:
+            self._expire()
+            self._commit_job = self._committer.submit(self._writer.execute, "COMMIT")
             await asyncio.wrap_future(self._commit_job)
         except apsw.Error as error:
             self._roll_back()
