@@ -18,8 +18,9 @@ from auth.test_second_factor import (
 )
 from driving import Api
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Invalid
 from portico.domain.factors import Passkey, step_of
-from portico.services.second_factor import Enrolment
+from portico.services.second_factor import Enrolment, offer_authenticator, read_enrolment
 from portico.services.second_step import begin_second_step, finish_by_enrolling, waiting
 from portico.services.sessions import Browser
 from portico.services.sign_in import StepGone
@@ -83,6 +84,15 @@ async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) ->
 async def enrolled_twice(person: Person) -> int:
     """What becomes of the form when it is sent once more."""
     return (await person.post("/sign-in/code", secret="", otp="000000", name="Phone")).status_code
+
+
+async def test_what_one_environment_offers_is_no_app_of_the_others_user(api: Api) -> None:
+    user = await api.account()
+    offer = offer_authenticator(api.sandbox, user.id)
+    assert offer_authenticator(api.sandbox, user.id, offer.sealed) == offer
+    assert offer_authenticator(api.live, user.id, offer.sealed).secret != offer.secret
+    with pytest.raises(Invalid):
+        read_enrolment(api.live, user.id, offer.sealed, code_of(api, 0, offer.secret), "Phone")
 
 
 async def test_a_passkey_that_was_added_meanwhile_is_wanted_after_all(api: Api) -> None:

@@ -18,6 +18,7 @@ from portico.domain.users import User
 from portico.pages.kept_forms import MAX_BYTES
 from portico.services.shown_once import FORM_WAITS, MAX_FORMS, keep_form
 from portico.services.sign_out import sign_out_everywhere
+from signing_in import AUTH, CALLBACK, CHALLENGE, client_of
 
 pytestmark = pytest.mark.one_engine
 
@@ -112,6 +113,34 @@ async def test_nobody_else_gets_it_and_its_sender_still_does(api: Api) -> None:
     assert GONE in said(page, "status")
     assert "Lamp" not in page.text
     assert "Lamp" in (await sign_in(await visitor(api), user, target)).text
+
+
+async def sandbox_token(api: Api, user: User) -> str:
+    """The form's token on the page by which the sandbox asks a user of its own for consent."""
+    app = await client_of(api.sandbox, public=True)
+    client = api.stranger()
+    signing_in = {"email": user.email, "password": PASSWORD}
+    at = AUTH["sandbox"]
+    await client.post(f"{at}/sign-in", data=signing_in, headers={"origin": ORIGIN})
+    wanted = {"response_type": "code", "client_id": app.client.client_id}
+    wanted |= {"redirect_uri": CALLBACK, "code_challenge": CHALLENGE}
+    page = await client.get(f"{at}/authorize", params=wanted | {"code_challenge_method": "S256"})
+    found = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert found, page.text
+    return found[1]
+
+
+async def test_nobody_of_the_sandbox_lays_one_out_for_a_user_of_the_same_number(api: Api) -> None:
+    user = await api.account("editor", password=PASSWORD)
+    tester = await api.account(env=api.sandbox, password=PASSWORD)
+    assert tester.id == user.id
+    token = await sandbox_token(api, tester)
+    assert f"_{user.id}_" in token
+    stranger = await visitor(api)
+    answer = await stranger.send("/products/new", {**PRODUCT, "csrf": token})
+    assert answer.status_code == 303
+    assert "kept=" not in answer.headers["location"]
+    assert await api.live.db.all("SELECT 1 FROM shown_once") == []
 
 
 async def test_it_waits_for_an_hour(api: Api) -> None:

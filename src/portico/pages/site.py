@@ -152,8 +152,9 @@ def sender_of(form: Form, accounts: Accounts) -> int | None:
 
 
 def _code(accounts: Accounts, session: str, user_id: int) -> str:
-    text = f"form of session {session} of user {user_id}"
-    return accounts.environment.vault.authenticate(text.encode()).hex()[:32]
+    env = accounts.environment
+    text = f"{env.name} form of session {session} of user {user_id}"
+    return env.vault.authenticate(text.encode()).hex()[:32]
 
 
 class Visit:

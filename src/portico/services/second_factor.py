@@ -130,7 +130,7 @@ def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Off
     if secret is not None:
         return Offer(secret, sealed)
     secret = new_secret(env.random)
-    sealed_secret = env.vault.seal(secret.encode(), _offer_name(user_id))
+    sealed_secret = env.vault.seal(secret.encode(), _offer_name(env, user_id))
     return Offer(secret, urlsafe_b64encode(sealed_secret).decode())
 
 
@@ -305,7 +305,7 @@ def _opened(env: Environment, authenticator: Authenticator) -> str:
 
 def _offered(env: Environment, user_id: int, sealed: str) -> str | None:
     try:
-        secret = env.vault.open(urlsafe_b64decode(sealed.encode()), _offer_name(user_id))
+        secret = env.vault.open(urlsafe_b64decode(sealed.encode()), _offer_name(env, user_id))
     except ValueError:
         return None
     return None if secret is None else secret.decode()
@@ -315,8 +315,8 @@ def _name(user_id: int) -> str:
     return f"authenticator of {user_id}"
 
 
-def _offer_name(user_id: int) -> str:
-    return f"authenticator offered to {user_id}"
+def _offer_name(env: Environment, user_id: int) -> str:
+    return f"{env.name} authenticator offered to {user_id}"
 
 
 def _wrong_code() -> AuthenticationRequired:
