@@ -29,6 +29,19 @@ async def test_operators_ask_at_any_host_and_without_https(tmp_path: Path, schem
                 assert "x-ratelimit-limit" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    ("forwarded", "status"),
+    [(None, 200), ("127.0.0.1", 403), ("", 403), ("unknown", 403), ("198.51.100.9", 403)],
+)
+async def test_metrics_are_for_who_asks_at_the_port_not_for_who_comes_through_a_proxy(
+    tmp_path: Path, forwarded: str | None, status: int
+) -> None:
+    async with Api(settings_for(tmp_path, {"PORTICO_TRUSTED_PROXIES": "127.0.0.1"})) as api:
+        told = [] if forwarded is None else [("x-forwarded-for", forwarded)]
+        answer = await InProcess(api).exchange("GET", "/metrics", told)
+        assert answer.status_code == status
+
+
 async def test_a_file_is_at_its_own_host_alone(tmp_path: Path) -> None:
     async with Api(settings_for(tmp_path, HOSTS)) as api:
         found = {

@@ -58,8 +58,6 @@ def forwarded(*values: str | None) -> tuple[str, bool]:
         (["[2001:db8::1]:4711"], "2001:db8::1"),
         ([f"::ffff:{CLIENT}"], CLIENT),
         ([f" ,{CLIENT} , ,"], CLIENT),
-        (["10.0.0.3"], "10.0.0.3"),
-        ([], PROXY),
     ],
 )
 def test_the_last_address_that_is_no_proxys_is_the_client(values: list[str], address: str) -> None:
@@ -82,6 +80,16 @@ def test_the_last_address_that_is_no_proxys_is_the_client(values: list[str], add
 def test_what_is_no_address_ends_the_walk_at_the_proxy_that_wrote_it(entry: str) -> None:
     assert forwarded(CLIENT, entry) == (PROXY, False)
     assert forwarded(f"{CLIENT}, {entry}, 10.0.0.9") == ("10.0.0.9", False)
+
+
+@pytest.mark.parametrize(
+    ("values", "last"),
+    [([], PROXY), ([""], PROXY), ([" , ", ","], PROXY), (["10.0.0.3"], "10.0.0.3")],
+)
+def test_proxies_that_name_nobody_but_themselves_tell_of_no_client(
+    values: list[str], last: str
+) -> None:
+    assert forwarded(*values) == (last, False)
 
 
 def test_a_header_that_is_no_text_leads_nowhere() -> None:

@@ -55,7 +55,7 @@ class Origin(msgspec.Struct, frozen=True):
 
     address: str
     known: bool
-    """False where a proxy named no address: then `address` is the proxy's."""
+    """False where no proxy named an address but those of proxies: then `address` is a proxy's."""
     secure: bool
     """Whether the whole way from there was HTTPS."""
     headers: tuple[tuple[str, str], ...]

@@ -8,6 +8,7 @@ from portico.domain.errors import PermissionDenied, PorticoError
 from portico.domain.networks import Network, is_within
 from portico.http.api_responder import nowhere
 from portico.http.messages import Reply, Request
+from portico.http.peers import FORWARDED_FOR
 from portico.http.problems import problem
 from portico.http.routing import Access, Endpoint, Place
 
@@ -31,10 +32,16 @@ class OpenResponder:
         if endpoint is None:
             raise nowhere(request, place)
         if endpoint.route.access is Access.OPERATOR:
-            origin = request.origin
-            if not (origin.known and is_within(origin.address, self._operators)):
-                raise PermissionDenied("This is not open to your address.")
+            self._check_operator(request)
         return await endpoint.handler(request)
+
+    def _check_operator(self, request: Request) -> None:
+        """Raises `PermissionDenied` but for the operators. What tells of no forwarding was sent
+        straight to the port, also where a proxy has its address in common with an operator."""
+        origin = request.origin
+        known = origin.known or FORWARDED_FOR not in request.headers
+        if not (known and is_within(origin.address, self._operators)):
+            raise PermissionDenied("This is not open to your address.")
 
     def problem(self, _request: Request, error: PorticoError) -> Reply:
         """The error body of specification §7."""

@@ -12,6 +12,8 @@ _NOSNIFF = ("x-content-type-options", "nosniff")
 _KEPT_SECURE = ("strict-transport-security", "max-age=31536000")
 _NOT_KEPT = ("strict-transport-security", "max-age=0")
 
+FORWARDED_FOR = "x-forwarded-for"
+
 UNSECURED = (_NOSNIFF,)
 """Headers of every response, where its way was not encrypted; else one more (RFC 6797 §7.2)."""
 
@@ -46,10 +48,9 @@ class Peers:
 
     def _forwarded(self, headers: Any, peer: str) -> tuple[str, bool]:
         """The last address of `X-Forwarded-For` that is not itself a trusted proxy's, and whether
-        the header led there. What is no address ends the walk at the proxy that wrote it."""
-        lines = headers.get_all("x-forwarded-for")
-        if not lines:  # one that cannot be read is there and has no lines
-            return peer, "x-forwarded-for" not in headers
+        there is one: else whoever comes through a proxy that tells of nobody would pass for it.
+        What is no address ends the walk at the proxy that wrote it."""
+        lines = headers.get_all(FORWARDED_FOR)  # none of one that cannot be read
         for entry in reversed(",".join(lines).split(",")):
             if not entry.strip():
                 continue
@@ -59,7 +60,7 @@ class Peers:
             if not self._trusts(address):
                 return address, True
             peer = address
-        return peer, True
+        return peer, False
 
 
 @lru_cache(maxsize=4096)
