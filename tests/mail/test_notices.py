@@ -110,6 +110,22 @@ async def test_a_new_key_is_told_to_its_owner_by_its_hint(
     assert "Für &lt;b&gt;" in html.get_content()
 
 
+@pytest.mark.parametrize("break_", ["\n\n", "\r\n\r\n", "\u2029", "\u0085\u0085", "\v\f"])
+async def test_whoever_names_something_writes_no_paragraph_of_a_mail(
+    api: Api, post: Post, break_: str
+) -> None:
+    user, admin = await api.account(), await api.caller("admin")
+    name = break_.join(("ends.", "Keep your account:", "https://evil.example/", "The key"))
+    body = {"name": name, "type": "live", "user_id": user.id}
+    assert (await admin.post("/api-keys", json=body)).status_code == 201
+    (message,) = await post.new()
+    assert "ends. Keep your account: https://evil.example/ The key (" in words(message)
+    assert link(message) == "https://localhost:8443/dashboard/keys"
+    html = message.get_body(["html"])
+    assert html is not None
+    assert 'href="https://evil.example' not in html.get_content()
+
+
 async def test_a_key_that_somebody_else_makes_is_told_to_its_owner(api: Api, post: Post) -> None:
     user, admin = await api.account(), await api.caller("admin")
     body = {"name": "CI", "type": "live", "user_id": user.id}

@@ -169,7 +169,7 @@ def _spelled(words: dict[str, str], value: Value) -> str:
     if isinstance(value, int):
         return datetime.fromtimestamp(value // SECOND, UTC).strftime(words["moment"])
     if isinstance(value, str):
-        return value
+        return _one_line(value)  # a line end in a name would begin a paragraph
     if value.program is not None:
         return value.program or words["a_program"]
     browser, system = value.browser or words["a_browser"], value.system or words["a_system"]
