@@ -15,6 +15,8 @@ from portico.domain.users import Shared, User
 from portico.services.accounts import give_key, set_plan
 from portico.services.mirrors import lagging, lent_session
 from portico.storage.audit import AuditFilter
+from portico.storage.migrate import shipped
+from signing_in import login_of, session_of
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
 
@@ -113,13 +115,38 @@ async def test_what_mirrors_a_live_account_is_changed_there_alone(api: Api) -> N
     boss, viewer = await api.caller("admin", "test"), await api.caller("viewer", "test")
     own = await api.account("viewer", env=api.sandbox)
     mirrored = viewer.record.user_id
-    for values in ({"role": "admin"}, {"email": "new@example.com"}):
+    for values in ({"role": "admin"}, {"email": "new@example.com"}, {"password": "N3w-Password"}):
         refused(await boss.patch(f"/users/{mirrored}", json=values), 409, "CONFLICT")
     for user_id, values in (
         (mirrored, {"role": "viewer", "email": viewer.user.email, "name": "Eve"}),
         (own.id, {"role": "editor", "email": "new@example.com"}),
     ):
         assert (await boss.patch(f"/users/{user_id}", json=values)).status_code == 200
+
+
+async def test_a_password_that_a_mirror_had_is_taken_with_what_it_has_opened(api: Api) -> None:
+    env = api.sandbox
+    mirrored = (await api.caller("viewer", "test")).record.user_id
+    async with env.db.transaction() as tx:
+        found = await env.users.get(mirrored, tx)
+        assert found is not None
+        await env.users.update(tx, msgspec.structs.replace(found, password_hash="a hash"))
+    own = await api.account(env=env, password_hash="a hash")
+    for user in (found, own):
+        await session_of(env, user)
+        await login_of(env, user)
+    (migration,) = (
+        one for one in shipped(env.db.engine) if one.name == "mirrors_without_passwords"
+    )
+    async with env.db.transaction() as tx:
+        await tx.script(migration.sql)
+    for user, left in ((found, 0), (own, 1)):
+        now = await env.users.get(user.id)
+        assert now is not None
+        assert (now.password_hash is not None) == bool(left)
+        assert len(await env.sessions.of_user(user.id, api.clock())) == left
+        grants = await env.db.all("SELECT 1 FROM grants WHERE user_id = :id", {"id": user.id})
+        assert len(grants) == left
 
 
 async def test_a_deleted_account_takes_its_mirror_and_sandbox_keys_along(api: Api) -> None:

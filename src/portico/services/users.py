@@ -108,8 +108,8 @@ async def change_user(
     change, and admins are changed with the scope `admin` alone. An OAuth client changes nobody
     without `write:users`. The session that makes the request outlives a new password.
     Raises `NotFound`, `PermissionDenied`, `PreconditionFailed`, `Duplicate`, `Conflict` for the
-    last admin and for a mirror's e-mail and role, `Invalid` for a wrong `current_password`, and
-    `RateLimited` for too many of them.
+    last admin and for a mirror's e-mail, role and password, `Invalid` for a wrong
+    `current_password`, and `RateLimited` for too many of them.
     """
     own = caller.user_id == user_id
     _permit(caller, values, own=own)
@@ -245,9 +245,11 @@ async def _permit_change(
     if caller.user_id == user.id and (new_role or changes.get("plan", user.plan) != user.plan):
         raise PermissionDenied("Nobody changes their own role or plan; ask another admin.")
     new_email = changes.get("email", user.email) != user.email
-    if (new_role or new_email) and user.account_id is not None:
+    new_password = "password_hash" in changes
+    if (new_role or new_email or new_password) and user.account_id is not None:
         raise Conflict(
-            "This user mirrors a live account, whose e-mail and role it has; change that."
+            "This user mirrors a live account, has its e-mail and role, and signs in with that:"
+            " change them there."
         )
 
 
