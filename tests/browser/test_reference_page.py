@@ -4,6 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from browser.looking import PHONE, Desk, cut_off, faults, overflow
+from operating import in_database
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -140,6 +141,36 @@ async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -
             delete.get_by_text("not signed in any more, and nothing was sent")
         ).to_be_visible()
         await expect(delete.get_by_label("id")).to_have_value("5")
+
+
+async def test_whoever_has_to_prove_who_they_are_does_so_in_the_reference_too(desk: Desk) -> None:
+    person = desk.person()
+    async with desk.looking(person, expected=("status of 409", "status of 422")) as page:
+        stale = "UPDATE sessions SET proved_at = 0 WHERE user_id = ?"
+        in_database(desk.installation.data / "live.db", stale, person.id)
+        await page.goto(f"{desk.origin}/v1/docs/create_api_key")
+        main = page.locator("main")
+        await main.get_by_role("link", name="Try it in the sandbox").click()
+        body = main.get_by_label("Body")
+        await body.fill('{"name": "Till", "type": "test"}')
+        send = main.get_by_role("button", name="Send to the sandbox")
+        await send.click()
+        password = main.get_by_label("Your password")
+        await expect(main.get_by_role("heading", name="Is it you?")).to_be_visible()
+        await expect(password).to_be_focused()
+        assert await faults(page) == []
+        assert await overflow(page) <= 0
+        await main.get_by_role("button", name="Cancel").click()
+        await expect(main.get_by_text("You cancelled, so nothing was done.")).to_be_visible()
+        await expect(body).to_have_value('{"name": "Till", "type": "test"}')
+        await send.click()
+        await password.fill("Wrong-password1")
+        await page.keyboard.press("Enter")
+        await expect(main.get_by_text("This is not the current password.")).to_be_visible()
+        await password.fill(person.password)
+        await page.keyboard.press("Enter")
+        await expect(main.locator(".outcome")).to_have_text("201 Created")
+        await expect(main.locator(".came")).to_contain_text("sk_test_")
 
 
 async def test_an_operation_is_tried_without_javascript(desk: Desk) -> None:

@@ -202,8 +202,9 @@ async def test_all_that_decides_on_access_needs_it(api: Api) -> None:
         if page.method == "POST" and hasattr(page.handler, "__wrapped__")
     }
     assert needs >= {
-        *("/keys", "/keys/rotate", "/clients/new", "/clients/secret"),
-        *("/webhooks/new", "/webhooks/secret", "/users/new", "/users/{id}"),
+        *("/keys", "/keys/rotate", "/clients/new", "/clients/{id}", "/clients/secret"),
+        *("/webhooks/new", "/webhooks/{id}/edit", "/webhooks/secret"),
+        *("/users/new", "/users/{id}"),
         *("/users/reset-password", "/users/invitations", "/users/invitations/renew"),
         *("/users/reset-second-factor", "/security/app", "/security/rename"),
         *("/security/remove", "/security/recovery-codes"),

@@ -12,10 +12,12 @@ import httpx
 import pytest
 
 from driving import Api, settings_for
+from pages.test_page_step_up import hidden
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, Visitor, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.pages.forms import BODY_LIMIT
+from portico.services.step_up import FRESH
 from portico.services.suspension import suspend
 
 LAMP = {"name": "Lamp", "category": "lighting", "price": 24.5, "status": "active"}
@@ -191,6 +193,43 @@ async def sandbox_user(api: Api, role: str) -> tuple[User, Visitor]:
     answer = await one.client.post(f"{SANDBOX}/sessions", json=credentials)
     assert answer.status_code == 201, answer.text
     return user, one
+
+
+ACCESS: dict[str, dict[str, str]] = {
+    "create_api_key": {"body": json.dumps({"name": "Till <i>", "type": "test"})},
+    "create_webhook": {"body": json.dumps({"url": "https://hooks.test/", "types": ["*"]})},
+    "create_user": {
+        "body": json.dumps({"name": "Grace", "email": "grace@example.com", "password": PASSWORD})
+    },
+    "change_user": {"path.id": "1", "body": json.dumps({"name": "Grace"})},
+}
+
+
+@pytest.mark.parametrize("operation", ACCESS)
+async def test_a_session_left_open_tries_nothing_that_decides_on_access(
+    api: Api, operation: str
+) -> None:
+    user, admin = await signed_in(api, "admin")
+    await tried(admin, "change_me", body=json.dumps({"name": "Ada King"}))  # whose mirror is made
+    api.clock.advance(milliseconds=FRESH)
+    for harmless in ("read_me", "create_product"):
+        assert outcome(await tried(admin, harmless, body=json.dumps(LAMP)))[0] in (200, 201)
+    async with api.unchanged(but="challenges"):
+        asked = await tried(admin, operation, **ACCESS[operation])
+    assert "Is it you?" in asked.text
+    waiting = hidden(asked)
+    assert {"csrf", "step_up", "operation", *ACCESS[operation]} == waiting.keys()
+    async with api.unchanged():
+        back = await admin.send("/sandbox/try", {**waiting, "step_up_cancel": "yes"})
+    assert said(back) == "You cancelled, so nothing was done."
+    assert ACCESS[operation]["body"] in unescape(back.text)
+    proof = {**waiting, "current_password": PASSWORD}
+    assert outcome(await admin.send("/sandbox/try", proof))[0] in (200, 201)
+    async with api.unchanged():
+        again = await admin.send("/sandbox/try", proof)
+    assert again.status_code == 409
+    assert "done already" in said(again)
+    assert outcome(await tried(admin, "read_me"))[1]["data"]["email"] == user.email
 
 
 async def test_whoever_is_signed_in_to_the_sandbox_itself_tries_as_themselves(api: Api) -> None:

@@ -168,7 +168,7 @@ PAGES = (
     PageRoute("GET", "/clients/new", show_new, "admin"),
     PageRoute("POST", "/clients/new", fresh(register), "admin"),
     PageRoute("GET", "/clients/{id}", show, "admin"),
-    PageRoute("POST", "/clients/{id}", change, "admin"),
+    PageRoute("POST", "/clients/{id}", fresh(change), "admin"),
     PageRoute("GET", "/clients/secret", ask_secret, "admin"),
     PageRoute("POST", "/clients/secret", fresh(new_secret), "admin"),
     PageRoute("GET", "/clients/delete", ask_delete, "admin"),

@@ -29,12 +29,12 @@ def fresh(handler: Handler) -> Handler:
 
     @wraps(handler)
     async def proved(visit: Visit) -> Reply:
-        return await _question(visit) or await handler(visit)
+        return await question(visit) or await handler(visit)
 
     return proved
 
 
-async def _question(visit: Visit) -> Reply | None:
+async def question(visit: Visit) -> Reply | None:
     """The page that asks, unless the proof is fresh, or came with the form. Raises `Conflict` for
     whoever cancels there, by which the page of the form shows it again."""
     env, by, form = visit.site.accounts.environment, visit.request.by, visit.form

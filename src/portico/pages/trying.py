@@ -23,6 +23,7 @@ from portico.http.routing import Access
 from portico.pages.forms import Form
 from portico.pages.reference import Operation
 from portico.pages.site import Accounts, PageRoute, Visit, check_token
+from portico.pages.step_up import question
 from portico.services.mirrors import lent_session
 
 PATH = "/try"
@@ -110,7 +111,12 @@ class Trying:
         if reader is None:
             return self._page(visit, None, status=403)
         check_token(visit.form, self._accounts.cookie.read(visit.request.headers))
-        filled = _filled(self._operation(visit), visit.form, visit.env.addresses.base)
+        operation = self._operation(visit)
+        filled = _filled(operation, visit.form, visit.env.addresses.base)
+        if visit.signed_in and _decides_on_access(operation):
+            asked = await question(visit)
+            if asked is not None:
+                return asked
         async with self._session(visit, reader) as cookie:
             reply = await self._inside.ask(
                 filled.method,
@@ -171,6 +177,11 @@ class Trying:
         accounts = visit.site.accounts.environment
         async with lent_session(accounts, visit.user, visit.request.by) as secret:
             yield secret
+
+
+def _decides_on_access(operation: Operation) -> bool:
+    """Whether it may do what forms of the dashboard do by a fresh proof alone."""
+    return operation.method != "GET" and operation.tag != "products"
 
 
 def _filled(operation: Operation, form: Form, base: str) -> Filled:

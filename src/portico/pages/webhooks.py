@@ -280,7 +280,7 @@ PAGES = (
     PageRoute("GET", "/webhooks/{id}", show, "admin"),
     PageRoute("POST", "/webhooks/{id}", send, "admin"),
     PageRoute("GET", "/webhooks/{id}/edit", show_edit, "admin"),
-    PageRoute("POST", "/webhooks/{id}/edit", edit, "admin"),
+    PageRoute("POST", "/webhooks/{id}/edit", fresh(edit), "admin"),
     PageRoute("GET", "/webhooks/disable", ask_disable, "admin"),
     PageRoute("POST", "/webhooks/disable", disable, "admin"),
     PageRoute("GET", "/webhooks/enable", ask_enable, "admin"),

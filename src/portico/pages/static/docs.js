@@ -223,11 +223,14 @@ function offerSearch() {
   });
 }
 
-/** The part of a page that tries an operation; of another page, what it says. */
+/** The part of a page that tries an operation, or first asks who does; of another page, what it says. */
 async function tried(answer) {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const part = page.querySelector(".trying");
-  if (part) return document.adoptNode(part);
+  const part = page.querySelector(".trying, .card:has([name=step_up])");
+  if (part) {
+    part.classList.add("trying");
+    return document.adoptNode(part);
+  }
   const said = made("p", { class: "notice bad", role: "alert" });
   said.textContent = [...page.querySelectorAll("main h1, main h1 + p")].map((one) => one.textContent).join(": ");
   return said;
@@ -257,11 +260,12 @@ document.addEventListener("submit", async (event) => {
   const part = form.closest(".trying");
   if (!part) return;
   event.preventDefault();
+  const sent = new URLSearchParams(new FormData(form, event.submitter));
   const button = form.querySelector("button");
   button.disabled = true;
   let next;
   try {
-    next = await tried(await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) }));
+    next = await tried(await fetch(form.action, { method: "POST", body: sent }));
   } catch {
     next = made("p", { class: "notice bad", role: "alert" }, "The server did not answer. Nothing is known of the request.");
   }
@@ -270,7 +274,7 @@ document.addEventListener("submit", async (event) => {
   if (!next.querySelector("form")) return part.append(next); // What was typed stays.
   part.replaceWith(next);
   offerCopies(next);
-  next.querySelector("[aria-invalid], .outcome")?.focus();
+  next.querySelector("[aria-invalid], [type=password], .outcome")?.focus();
 });
 
 // What signing out, or the end of the session, has left in the browser's memory is not shown again.
