@@ -3,7 +3,7 @@
 from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.users import Owner
-from portico.storage.database import LOCKED, Database, Rank, Reader, Row, Transaction
+from portico.storage.database import Database, Rank, Reader, Row, Transaction
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
 from portico.storage.table import Form, Table, cuts
 from portico.storage.users import OWNERS, pattern
@@ -99,11 +99,7 @@ class ApiKeys:
     async def get(self, key_id: int, tx: Transaction | None = None) -> ApiKey | None:
         """The key with this id, whatever its state; with `tx`, nobody else changes it until that
         ends."""
-        if tx is None:
-            row = await self._db.one(API_KEYS.by_id, {"id": key_id})
-        else:
-            row = await tx.one(API_KEYS.by_id + LOCKED[self._db.engine], {"id": key_id})
-        return API_KEYS.read(row) if row else None
+        return await API_KEYS.get(self._db, key_id, tx)
 
     async def all(self) -> list[OwnedKey]:
         """Every key, oldest first."""

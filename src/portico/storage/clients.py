@@ -1,7 +1,7 @@
 """OAuth clients: what is registered, and the digest of the secret."""
 
 from portico.domain.oauth import Client
-from portico.storage.database import LOCKED, Database, Rank, Transaction
+from portico.storage.database import Database, Rank, Transaction
 from portico.storage.table import SCOPES, Table, json_form
 
 CLIENTS = Table(
@@ -28,16 +28,11 @@ class Clients:
         """The client that calls itself so."""
         if not client_id.isascii() or not client_id.isprintable():
             return None  # and not every engine takes such text
-        row = await self._db.one(_BY_CLIENT_ID, {"client_id": client_id})
-        return CLIENTS.read(row) if row else None
+        return await CLIENTS.one(self._db, _BY_CLIENT_ID, {"client_id": client_id})
 
     async def get(self, row_id: int, tx: Transaction | None = None) -> Client | None:
         """The client of this row; with `tx`, nobody else changes it until that ends."""
-        if tx is None:
-            row = await self._db.one(CLIENTS.by_id, {"id": row_id})
-        else:
-            row = await tx.one(CLIENTS.by_id + LOCKED[self._db.engine], {"id": row_id})
-        return CLIENTS.read(row) if row else None
+        return await CLIENTS.get(self._db, row_id, tx)
 
     async def all(self) -> list[Client]:
         """Every client, oldest first."""

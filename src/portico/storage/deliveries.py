@@ -111,8 +111,7 @@ class Deliveries:
 
     async def get(self, webhook_id: int, delivery_id: int) -> Delivery | None:
         """A webhook's delivery with this id."""
-        row = await self._db.one(_ONE, {"id": delivery_id, "webhook_id": webhook_id})
-        return DELIVERIES.read(row) if row else None
+        return await DELIVERIES.one(self._db, _ONE, {"id": delivery_id, "webhook_id": webhook_id})
 
     async def page(
         self, webhook_id: int, *, offset: int, limit: int, behind: Place | None = None

@@ -42,8 +42,7 @@ class EmailTokens:
 
     async def by_hash(self, token_hash: bytes) -> EmailToken | None:
         """The token with this digest, whether it has expired or not; it stays usable."""
-        row = await self._db.one(_BY_HASH, {"hash": token_hash})
-        return EmailToken(*row) if row else None
+        return await EMAIL_TOKENS.one(self._db, _BY_HASH, {"hash": token_hash})
 
     async def insert(self, tx: Transaction, token_hash: bytes, token: EmailToken) -> None:
         """Stores a new token by its digest."""

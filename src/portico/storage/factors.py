@@ -76,8 +76,7 @@ class FactorStore:
 
     async def passkey(self, credential_id: bytes) -> Passkey | None:
         """The passkey with this id, whosever it is."""
-        row = await self._db.one(_PASSKEY, {"id": credential_id})
-        return Passkey(*row) if row else None
+        return await PASSKEYS.one(self._db, _PASSKEY, {"id": credential_id})
 
     async def add_passkey(self, tx: Transaction, new: Passkey) -> None:
         """Stores a new one, whose id is ignored. Raises `UniqueViolation` where it is known."""
@@ -147,8 +146,7 @@ class FactorStore:
 
     async def pending(self, token_hash: bytes) -> PendingSignIn | None:
         """The sign-in with this digest that waits, whether it has expired or not."""
-        row = await self._db.one(_PENDING, {"hash": token_hash})
-        return PendingSignIn(*row) if row else None
+        return await PENDING.one(self._db, _PENDING, {"hash": token_hash})
 
     async def take_pending(self, tx: Transaction, token_hash: bytes, now: int) -> bool:
         """Ends a sign-in's wait; False where it has expired or was taken before."""

@@ -4,7 +4,7 @@ import msgspec
 
 from portico.domain.proofs import Methods, Proof
 from portico.domain.users import Owner
-from portico.storage.database import LOCKED, Database, Rank, Row, Transaction
+from portico.storage.database import Database, Rank, Row, Transaction
 from portico.storage.table import SCOPES, WORDS, Table, cuts
 from portico.storage.users import OWNERS
 
@@ -139,11 +139,7 @@ class Grants:
 
     async def get(self, grant_id: int, tx: Transaction | None = None) -> Grant | None:
         """The grant with this id; with `tx`, nobody else changes it until that ends."""
-        if tx is None:
-            row = await self._db.one(GRANTS.by_id, {"id": grant_id})
-        else:
-            row = await tx.one(GRANTS.by_id + LOCKED[self._db.engine], {"id": grant_id})
-        return GRANTS.read(row) if row else None
+        return await GRANTS.get(self._db, grant_id, tx)
 
     async def of_user(self, user_id: int, now: int) -> list[Grant]:
         """A user's living grants, newest first."""
@@ -243,11 +239,7 @@ class Grants:
 
     async def code(self, code_hash: bytes, tx: Transaction | None = None) -> Code | None:
         """The code with this digest; with `tx`, nobody else spends it until that ends."""
-        if tx is None:
-            row = await self._db.one(_CODE, {"hash": code_hash})
-        else:
-            row = await tx.one(_CODE + LOCKED[self._db.engine], {"hash": code_hash})
-        return CODES.read(row) if row else None
+        return await CODES.one(self._db, _CODE, {"hash": code_hash}, tx)
 
     async def spend_code(self, tx: Transaction, code_hash: bytes, grant_id: int) -> None:
         """Exchanges a code for a grant, unless it was exchanged before."""

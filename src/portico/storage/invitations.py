@@ -2,7 +2,7 @@
 
 from portico.domain.invitations import Invitation
 from portico.domain.users import email_key
-from portico.storage.database import LOCKED, Database, Rank, Transaction
+from portico.storage.database import Database, Rank, Transaction
 from portico.storage.table import Form, Table
 
 _BOOLEAN = Form(int, bool)
@@ -42,16 +42,11 @@ class Invitations:
 
     async def get(self, invitation_id: int, tx: Transaction | None = None) -> Invitation | None:
         """The invitation with this id; with `tx`, nobody else changes it until that ends."""
-        if tx is None:
-            row = await self._db.one(INVITATIONS.by_id, {"id": invitation_id})
-        else:
-            row = await tx.one(INVITATIONS.by_id + LOCKED[self._db.engine], {"id": invitation_id})
-        return INVITATIONS.read(row) if row else None
+        return await INVITATIONS.get(self._db, invitation_id, tx)
 
     async def by_hash(self, token_hash: bytes) -> Invitation | None:
         """The invitation whose link has this digest, expired or not; it stays usable."""
-        row = await self._db.one(_BY_HASH, {"hash": token_hash})
-        return INVITATIONS.read(row) if row else None
+        return await INVITATIONS.one(self._db, _BY_HASH, {"hash": token_hash})
 
     async def by_admins(self) -> list[Invitation]:
         """Those that admins have made, the newest first, expired ones too."""

@@ -29,8 +29,7 @@ class ProviderStore:
 
     async def link(self, issuer: str, subject: str) -> ProviderLink | None:
         """Whose link this is."""
-        row = await self._db.one(_BY_SUBJECT, {"issuer": issuer, "subject": subject})
-        return LINKS.read(row) if row else None
+        return await LINKS.one(self._db, _BY_SUBJECT, {"issuer": issuer, "subject": subject})
 
     async def links_of(self, user_id: int, tx: Transaction | None = None) -> list[ProviderLink]:
         """A user's links, oldest first; with `tx`, as that sees them."""
@@ -55,8 +54,7 @@ class ProviderStore:
 
     async def visit(self, token_hash: bytes) -> ProviderVisit | None:
         """The visit with this digest, whether it has expired or not."""
-        row = await self._db.one(_VISIT, {"hash": token_hash})
-        return VISITS.read(row) if row else None
+        return await VISITS.one(self._db, _VISIT, {"hash": token_hash})
 
     async def take_visit(
         self, tx: Transaction, token_hash: bytes, now: int

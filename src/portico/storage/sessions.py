@@ -4,7 +4,7 @@ from portico.domain.proofs import Methods
 from portico.domain.sessions import IDLE_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import Owner
-from portico.storage.database import LOCKED, Database, Rank, Transaction
+from portico.storage.database import Database, Rank, Transaction
 from portico.storage.table import WORDS, Table, cuts
 from portico.storage.users import OWNERS
 
@@ -67,11 +67,7 @@ class Sessions:
 
     async def get(self, session_id: int, tx: Transaction | None = None) -> Session | None:
         """The session with this id; with `tx`, nobody else ends it until that does."""
-        if tx is None:
-            row = await self._db.one(SESSIONS.by_id, {"id": session_id})
-        else:
-            row = await tx.one(SESSIONS.by_id + LOCKED[self._db.engine], {"id": session_id})
-        return SESSIONS.read(row) if row else None
+        return await SESSIONS.get(self._db, session_id, tx)
 
     async def of_user(self, user_id: int, now: int) -> list[Session]:
         """A user's living sessions, newest first."""

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from portico.domain.oauth import spelled
-from portico.storage.database import Row, Transaction
+from portico.storage.database import LOCKED, Database, Params, Row, Transaction
 from portico.storage.parts import Part
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -93,6 +93,20 @@ class Table(Generic[R]):
     def of(self, alias: str) -> str:
         """The columns of the table that a statement calls so."""
         return ", ".join(f"{alias}.{name}" for name in self.names)
+
+    async def get(self, db: Database, row_id: int, tx: Transaction | None = None) -> R | None:
+        """The record with this id; with `tx`, nobody else changes it until that ends."""
+        return await self.one(db, self.by_id, {"id": row_id}, tx)
+
+    async def one(
+        self, db: Database, sql: str, params: Params, tx: Transaction | None = None
+    ) -> R | None:
+        """The record that a statement finds; with `tx`, nobody else changes it until that ends."""
+        if tx is None:
+            row = await db.one(sql, params)
+        else:
+            row = await tx.one(sql + LOCKED[db.engine], params)
+        return self.read(row) if row else None
 
     async def add(self, tx: Transaction, record: R, **secrets: object) -> R:
         """Inserts a record, whose `id` is ignored; returns it with the one it got. Raises

@@ -4,7 +4,7 @@ import msgspec
 
 from portico.domain.audit import Actor
 from portico.domain.uploads import WAITING, Rejected, Upload
-from portico.storage.database import LOCKED, Database, Rank, Transaction
+from portico.storage.database import Database, Rank, Transaction
 from portico.storage.leases import LONGEST
 from portico.storage.table import Form, Table, json_form
 
@@ -44,11 +44,7 @@ class Uploads:
 
     async def get(self, upload_id: int, tx: Transaction | None = None) -> Upload | None:
         """The file with this id; with `tx`, nobody else changes it until that ends."""
-        if tx is None:
-            row = await self._db.one(UPLOADS.by_id, {"id": upload_id})
-        else:
-            row = await tx.one(UPLOADS.by_id + LOCKED[self._db.engine], {"id": upload_id})
-        return UPLOADS.read(row) if row else None
+        return await UPLOADS.get(self._db, upload_id, tx)
 
     async def latest(self, account_id: int, limit: int) -> list[Upload]:
         """The latest files of an account: those that wait first, the newest first of each."""

@@ -6,7 +6,7 @@ import msgspec
 
 from portico.domain.text import case_key
 from portico.domain.users import Owner, Shared, User, email_key
-from portico.storage.database import LOCKED, NOTHING, Database, Engine, Params, Rank, Transaction
+from portico.storage.database import NOTHING, Database, Engine, Rank, Transaction
 from portico.storage.listing import Listing, Order, Page, Place
 from portico.storage.table import BOOLEAN, Table
 
@@ -23,7 +23,6 @@ _SHARED = Table("users", Shared)
 SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
 """What a list may be sorted by, and the column that holds it."""
 
-_BY_ID = USERS.by_id
 _BY_EMAIL = f"SELECT {USERS.columns} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {USERS.columns} FROM users WHERE account_id = :id"
 _COUNT_MIRRORS = "SELECT count(*) FROM users WHERE account_id IS NOT NULL"
@@ -76,19 +75,19 @@ class Users:
 
     async def get(self, user_id: int, tx: Transaction | None = None) -> User | None:
         """The user with this id, if any; with `tx`, nobody else changes it until that ends."""
-        return await self._one(_BY_ID, {"id": user_id}, tx)
+        return await USERS.get(self._db, user_id, tx)
 
     async def by_email(self, email: str, tx: Transaction | None = None) -> User | None:
         """The user with this e-mail in any case or Unicode form, if any; `tx` as in `get`."""
-        return await self._one(_BY_EMAIL, {"key": email_key(email)}, tx)
+        return await USERS.one(self._db, _BY_EMAIL, {"key": email_key(email)}, tx)
 
     async def by_account(self, account_id: int, tx: Transaction | None = None) -> User | None:
         """The sandbox mirror of a live account, if any; `tx` as in `get`."""
-        return await self._one(_BY_ACCOUNT, {"id": account_id}, tx)
+        return await USERS.one(self._db, _BY_ACCOUNT, {"id": account_id}, tx)
 
     async def first_admin(self) -> User | None:
         """The oldest admin who is not suspended."""
-        return await self._one(_FIRST_ADMIN, NOTHING, None)
+        return await USERS.one(self._db, _FIRST_ADMIN, NOTHING)
 
     async def has_admin(self) -> bool:
         """Whether there is an admin, in a database that any release has made."""
@@ -180,10 +179,3 @@ class Users:
         await tx.one(_LOCK_ADMINS[self._db.engine])
         row = await tx.one(_COUNT_ADMINS, {"id": user_id})
         return int(row[0]) if row else 0
-
-    async def _one(self, sql: str, params: Params, tx: Transaction | None) -> User | None:
-        if tx is None:
-            row = await self._db.one(sql, params)
-        else:
-            row = await tx.one(sql + LOCKED[self._db.engine], params)
-        return User(*row) if row else None

@@ -37,11 +37,7 @@ class Webhooks:
 
     async def get(self, webhook_id: int, tx: Transaction | None = None) -> Webhook | None:
         """The webhook with this id; with `tx`, nobody else changes it until that ends."""
-        if tx is None:
-            row = await self._db.one(WEBHOOKS.by_id, {"id": webhook_id})
-        else:
-            row = await tx.one(WEBHOOKS.by_id + LOCKED[self._db.engine], {"id": webhook_id})
-        return WEBHOOKS.read(row) if row else None
+        return await WEBHOOKS.get(self._db, webhook_id, tx)
 
     async def all(self) -> list[Webhook]:
         """Every webhook, the oldest first: there are few."""
