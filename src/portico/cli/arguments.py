@@ -47,7 +47,7 @@ class Commands:
             command.add_argument(
                 "--json", action="store_true", help="print one JSON value and nothing else"
             )
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, sandbox=False)  # unless it takes `--sandbox`
         return command
 
 

@@ -1,27 +1,26 @@
 """`portico audit`: who did what."""
 
-import asyncio
 from argparse import Namespace
 
 from portico.cli.output import answer, minute, plain, table
-from portico.cli.prepared import environment
+from portico.cli.prepared import done
 from portico.contract.audit import entry_out
 from portico.domain.audit import Entry
 from portico.services.accounts import account
+from portico.services.environment import Environment
 from portico.settings import Settings
 from portico.storage.audit import AuditFilter
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    entries = asyncio.run(_read(settings, chosen))
+    entries = done(settings, chosen, lambda env: _read(env, chosen))
     answer([entry_out(entry) for entry in entries], _table(entries), as_json=chosen.json)
 
 
-async def _read(settings: Settings, chosen: Namespace) -> list[Entry]:
-    async with environment(settings, chosen) as env:
-        user_id = None if chosen.user is None else (await account(env, chosen.user)).id
-        wanted = AuditFilter(user_id=user_id, action=chosen.action)
-        return await env.audit.page(wanted, before=chosen.before, limit=chosen.limit)
+async def _read(env: Environment, chosen: Namespace) -> list[Entry]:
+    user_id = None if chosen.user is None else (await account(env, chosen.user)).id
+    wanted = AuditFilter(user_id=user_id, action=chosen.action)
+    return await env.audit.page(wanted, before=chosen.before, limit=chosen.limit)
 
 
 def _table(entries: list[Entry]) -> str:

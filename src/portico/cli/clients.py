@@ -1,11 +1,10 @@
 """`portico clients`: OAuth clients, from the operator's side."""
 
-import asyncio
 from argparse import Namespace
 from typing import Any
 
 from portico.cli.output import CommandError, answer, plain, table
-from portico.cli.prepared import environment
+from portico.cli.prepared import done
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
 from portico.domain.oauth import Client, spelled
@@ -22,7 +21,7 @@ from portico.settings import Settings
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
-    made = asyncio.run(_register(settings, chosen))
+    made = done(settings, chosen, lambda env: _register(env, chosen))
     client = made.client
     facts = {"client_id": client.client_id}
     if made.secret is not None:
@@ -36,25 +35,23 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     )
 
 
-async def _register(settings: Settings, chosen: Namespace) -> Registered:
-    async with environment(settings, chosen) as env:
-        owner = await (account(env, chosen.owner) if chosen.owner else env.users.first_admin())
-        wanted = Registration(chosen.name, chosen.redirect_uri, spelled(chosen.scope))
-        return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
+async def _register(env: Environment, chosen: Namespace) -> Registered:
+    owner = await (account(env, chosen.owner) if chosen.owner else env.users.first_admin())
+    wanted = Registration(chosen.name, chosen.redirect_uri, spelled(chosen.scope))
+    return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = asyncio.run(_found(settings, chosen))
+    found = done(settings, chosen, _found)
     answer([_entry(*each) for each in found], _table(found), as_json=chosen.json)
 
 
-async def _found(settings: Settings, chosen: Namespace) -> list[tuple[Client, str | None]]:
-    async with environment(settings, chosen) as env:
-        found = []
-        for client in await env.clients.all():
-            owner = await env.users.get(client.user_id) if client.user_id else None
-            found.append((client, owner.email if owner else None))
-        return found
+async def _found(env: Environment) -> list[tuple[Client, str | None]]:
+    found = []
+    for client in await env.clients.all():
+        owner = await env.users.get(client.user_id) if client.user_id else None
+        found.append((client, owner.email if owner else None))
+    return found
 
 
 def _registration(client: Client) -> dict[str, Any]:
@@ -93,11 +90,10 @@ def _table(found: list[tuple[Client, str | None]]) -> str:
 
 
 def run_renew(settings: Settings, chosen: Namespace) -> None:
-    async def renew() -> Registered:
-        async with environment(settings, chosen) as env:
-            return await renew_secret(env, await _row_of(env, chosen.client_id), by=OPERATOR)
+    async def renew(env: Environment) -> Registered:
+        return await renew_secret(env, await _row_of(env, chosen.client_id), by=OPERATOR)
 
-    made = asyncio.run(renew())
+    made = done(settings, chosen, renew)
     answer(
         {"client_id": made.client.client_id, "client_secret": made.secret},
         f"{plain(made.client.name)} has a new secret:\n\n  {made.secret}\n\n"
@@ -107,11 +103,10 @@ def run_renew(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
-    async def delete() -> Client:
-        async with environment(settings, chosen) as env:
-            return await delete_client(env, await _row_of(env, chosen.client_id), by=OPERATOR)
+    async def delete(env: Environment) -> Client:
+        return await delete_client(env, await _row_of(env, chosen.client_id), by=OPERATOR)
 
-    client = asyncio.run(delete())
+    client = done(settings, chosen, delete)
     answer(
         {"client_id": client.client_id, "name": client.name},
         f"{plain(client.name)} is deleted, and what was granted to it has ended.",

@@ -1,15 +1,14 @@
 """`portico events list`, and how people read an event."""
 
-import asyncio
 from argparse import Namespace
 
 import msgspec
 
 from portico.cli.output import answer, mention, minute, plain, table
-from portico.cli.prepared import environment
+from portico.cli.prepared import done
 from portico.contract.events import event_body
 from portico.domain.published import StoredEvent
-from portico.services.events import EventPage, read_events
+from portico.services.events import read_events
 from portico.settings import Settings
 
 LONGEST = 60
@@ -17,15 +16,12 @@ LONGEST = 60
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    page = asyncio.run(_read(settings, chosen))
+    page = done(
+        settings, chosen, lambda env: read_events(env, chosen.after, chosen.type, chosen.limit)
+    )
     answer([event_body(event) for event in page.rows], _table(page.rows), as_json=chosen.json)
     if page.has_more and not chosen.json:
         mention(f"There are more: --after {page.rows[-1].id}")
-
-
-async def _read(settings: Settings, chosen: Namespace) -> EventPage:
-    async with environment(settings, chosen) as env:
-        return await read_events(env, chosen.after, chosen.type, chosen.limit)
 
 
 def _table(rows: list[StoredEvent]) -> str:

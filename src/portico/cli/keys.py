@@ -1,11 +1,10 @@
 """`portico keys`: API keys, from the operator's side."""
 
-import asyncio
 from argparse import Namespace
 from typing import Any
 
 from portico.cli.output import CommandError, answer, minute, plain, table
-from portico.cli.prepared import environment
+from portico.cli.prepared import done
 from portico.contract.api_keys import in_order
 from portico.contract.envelope import timestamp
 from portico.domain.api_keys import ApiKey
@@ -14,6 +13,7 @@ from portico.domain.errors import Invalid
 from portico.domain.oauth import spelled
 from portico.services.accounts import account, give_key
 from portico.services.api_keys import revoke_key
+from portico.services.environment import Environment
 from portico.settings import Settings
 from portico.storage.api_keys import OwnedKey
 
@@ -22,7 +22,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     if chosen.sandbox and chosen.type != "test":
         raise CommandError(f"--type {chosen.type} belongs to live; --sandbox takes --type test", 2)
     try:
-        facts = asyncio.run(_give(settings, chosen))
+        facts = done(settings, chosen, lambda env: _give(env, chosen))
     except Invalid as error:
         faults = "; ".join(f"{fault.field} {fault.message}" for fault in error.details)
         raise CommandError(faults) from error
@@ -35,22 +35,21 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     )
 
 
-async def _give(settings: Settings, chosen: Namespace) -> dict[str, Any]:
-    async with environment(settings, chosen) as env:
-        owner = await account(env, chosen.owner)
-        expires_at = None
-        if chosen.expires_in is not None:
-            expires_at = env.clock() + chosen.expires_in
-        key, secret = await give_key(
-            env,
-            owner,
-            name=chosen.name,
-            key_type=chosen.type,
-            expires_at=expires_at,
-            scopes=chosen.scope,
-            networks=chosen.network,
-            by=OPERATOR,
-        )
+async def _give(env: Environment, chosen: Namespace) -> dict[str, Any]:
+    owner = await account(env, chosen.owner)
+    expires_at = None
+    if chosen.expires_in is not None:
+        expires_at = env.clock() + chosen.expires_in
+    key, secret = await give_key(
+        env,
+        owner,
+        name=chosen.name,
+        key_type=chosen.type,
+        expires_at=expires_at,
+        scopes=chosen.scope,
+        networks=chosen.network,
+        by=OPERATOR,
+    )
     return {
         "id": key.id,
         "name": key.name,
@@ -65,16 +64,15 @@ async def _give(settings: Settings, chosen: Namespace) -> dict[str, Any]:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    owned, now = asyncio.run(_found(settings, chosen))
+    owned, now = done(settings, chosen, lambda env: _found(env, chosen))
     answer([_entry(each) for each in owned], _table(owned, now), as_json=chosen.json)
 
 
-async def _found(settings: Settings, chosen: Namespace) -> tuple[list[OwnedKey], int]:
-    async with environment(settings, chosen) as env:
-        if chosen.owner is None:
-            return await env.api_keys.all(), env.clock()
-        owner = await account(env, chosen.owner)
-        return await env.api_keys.of_user(owner.id), env.clock()
+async def _found(env: Environment, chosen: Namespace) -> tuple[list[OwnedKey], int]:
+    if chosen.owner is None:
+        return await env.api_keys.all(), env.clock()
+    owner = await account(env, chosen.owner)
+    return await env.api_keys.of_user(owner.id), env.clock()
 
 
 def _entry(owned: OwnedKey) -> dict[str, Any]:
@@ -130,17 +128,12 @@ def _state(key: ApiKey, now: int) -> str:
 
 
 def run_revoke(settings: Settings, chosen: Namespace) -> None:
-    key = asyncio.run(_end(settings, chosen))
+    key = done(settings, chosen, lambda env: revoke_key(env, chosen.id, OPERATOR))
     answer(
         {"id": key.id, "name": key.name, "hint": key.hint, "revoked_at": _moment(key.revoked_at)},
         f"Key {key.id} ({plain(key.name)}, {key.hint}) is revoked.",
         as_json=chosen.json,
     )
-
-
-async def _end(settings: Settings, chosen: Namespace) -> ApiKey:
-    async with environment(settings, chosen) as env:
-        return await revoke_key(env, chosen.id, OPERATOR)
 
 
 def _moment(milliseconds: int | None) -> str | None:

@@ -1,10 +1,12 @@
 """What `portico init` or `portico serve` has prepared, for commands that work on it."""
 
+import asyncio
 import os
 from argparse import Namespace
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import TypeVar
 
 from portico.app import Portico
 from portico.cli.output import CommandError
@@ -17,6 +19,8 @@ from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped
 from portico.storage.signing_keys import SigningKey
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -58,6 +62,16 @@ async def environment(settings: Settings, chosen: Namespace) -> AsyncIterator[En
     """The environment that a command works on, by its `--sandbox`. Raises `CommandError`."""
     async with prepared(settings) as portico:
         yield portico.sandbox if chosen.sandbox else portico.live
+
+
+def done(settings: Settings, chosen: Namespace, work: Callable[[Environment], Awaitable[T]]) -> T:
+    """What `work` returns, done on the environment that was chosen."""
+
+    async def act() -> T:
+        async with environment(settings, chosen) as env:
+            return await work(env)
+
+    return asyncio.run(act())
 
 
 def _secret(settings: Settings, keys: list[SigningKey]) -> bytes:

@@ -1,13 +1,12 @@
 """`portico sessions`: who is signed in, from the operator's side."""
 
-import asyncio
 from argparse import Namespace
 from typing import Any
 
 import msgspec
 
 from portico.cli.output import CommandError, answer, minute, plain, table
-from portico.cli.prepared import environment
+from portico.cli.prepared import done
 from portico.cli.values import LOGIN, SESSION
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
@@ -33,19 +32,18 @@ class _SignedIn(msgspec.Struct):
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = asyncio.run(_found(settings, chosen))
+    found = done(settings, chosen, lambda env: _found(env, chosen))
     answer([_fact(each) for each in found], _table(found), as_json=chosen.json)
 
 
-async def _found(settings: Settings, chosen: Namespace) -> list[_SignedIn]:
-    async with environment(settings, chosen) as env:
-        now = env.clock()
-        if chosen.owner is None:
-            return await _owned(env, await env.sessions.all(now), await env.grants.logins(now))
-        owner = await account(env, chosen.owner)
-        grants = await env.grants.of_user(owner.id, now)
-        logins = [grant for grant in grants if grant.client_row_id is None]
-        return await _owned(env, await env.sessions.of_user(owner.id, now), logins)
+async def _found(env: Environment, chosen: Namespace) -> list[_SignedIn]:
+    now = env.clock()
+    if chosen.owner is None:
+        return await _owned(env, await env.sessions.all(now), await env.grants.logins(now))
+    owner = await account(env, chosen.owner)
+    grants = await env.grants.of_user(owner.id, now)
+    logins = [grant for grant in grants if grant.client_row_id is None]
+    return await _owned(env, await env.sessions.of_user(owner.id, now), logins)
 
 
 async def _owned(env: Environment, sessions: list[Session], logins: list[Grant]) -> list[_SignedIn]:
@@ -109,7 +107,7 @@ def run_revoke(settings: Settings, chosen: Namespace) -> None:
     if chosen.all:
         if chosen.owner is None or chosen.id is not None:
             raise CommandError("--all takes --owner EMAIL and no ID", 2)
-        sessions, grants = asyncio.run(_end_all(settings, chosen))
+        sessions, grants = done(settings, chosen, lambda env: _end_all(env, chosen))
         answer(
             {"owner": chosen.owner, "sessions": sessions, "grants": grants},
             f"{plain(chosen.owner)} is signed out everywhere.",
@@ -118,25 +116,22 @@ def run_revoke(settings: Settings, chosen: Namespace) -> None:
         return
     if chosen.id is None or chosen.owner is not None:
         raise CommandError("name one ID, or an account with --all --owner EMAIL", 2)
-    asyncio.run(_end(settings, chosen))
     kind, row_id = chosen.id
+    done(settings, chosen, lambda env: _end(env, kind, row_id))
     name = f"{kind}-{row_id}"
     answer({"id": name}, f"{name} is ended.", as_json=chosen.json)
 
 
-async def _end(settings: Settings, chosen: Namespace) -> None:
-    kind, row_id = chosen.id
-    async with environment(settings, chosen) as env:
-        if kind == SESSION:
-            await end_session(env, row_id, OPERATOR)
-            return
-        try:
-            await end_grant(env, row_id, OPERATOR)
-        except NotFound:
-            raise NotFound(f"There is no login {row_id}.") from None
+async def _end(env: Environment, kind: str, row_id: int) -> None:
+    if kind == SESSION:
+        await end_session(env, row_id, OPERATOR)
+        return
+    try:
+        await end_grant(env, row_id, OPERATOR)
+    except NotFound:
+        raise NotFound(f"There is no login {row_id}.") from None
 
 
-async def _end_all(settings: Settings, chosen: Namespace) -> tuple[int, int]:
-    async with environment(settings, chosen) as env:
-        owner = await account(env, chosen.owner)
-        return await sign_out_everywhere(env, owner.id, OPERATOR)
+async def _end_all(env: Environment, chosen: Namespace) -> tuple[int, int]:
+    owner = await account(env, chosen.owner)
+    return await sign_out_everywhere(env, owner.id, OPERATOR)

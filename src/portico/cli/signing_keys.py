@@ -1,11 +1,10 @@
 """`portico signing-keys`: what signs JSON Web Tokens."""
 
-import asyncio
 from argparse import Namespace
 from typing import Any
 
 from portico.cli.output import answer, table
-from portico.cli.prepared import environment
+from portico.cli.prepared import done
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
 from portico.settings import Settings
@@ -13,11 +12,7 @@ from portico.storage.signing_keys import SigningKey
 
 
 def run_rotate(settings: Settings, chosen: Namespace) -> None:
-    async def rotate() -> SigningKey:
-        async with environment(settings, chosen) as env:
-            return await env.signer.rotate(OPERATOR, at_once=chosen.at_once)
-
-    made = asyncio.run(rotate())
+    made = done(settings, chosen, lambda env: env.signer.rotate(OPERATOR, at_once=chosen.at_once))
     told = (
         "signs from now on; what other keys signed is refused"
         if chosen.at_once
@@ -31,11 +26,7 @@ def run_rotate(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    async def found() -> list[dict[str, Any]]:
-        async with environment(settings, chosen) as env:
-            return [_entry(row) for row in await env.signing_keys.all()]
-
-    entries = asyncio.run(found())
+    entries = [_entry(row) for row in done(settings, chosen, lambda env: env.signing_keys.all())]
     headings = ("KID", "CREATED", "SIGNS FROM", "PUBLISHED UNTIL")
     rows = [
         (each["kid"], each["created_at"], each["signs_at"], each["retires_at"] or "further notice")

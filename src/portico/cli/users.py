@@ -1,15 +1,14 @@
 """`portico users`: accounts, from the operator's side."""
 
-import asyncio
 import os
 import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
 from getpass import getpass
-from typing import Any
+from typing import Any, TypeVar
 
 from portico.cli.output import CommandError, answer, mention, minute, plain, table
-from portico.cli.prepared import environment, prepared
+from portico.cli.prepared import done
 from portico.contract.envelope import timestamp
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
@@ -18,8 +17,8 @@ from portico.domain.audit import OPERATOR, By
 from portico.domain.users import User
 from portico.services.accounts import account, random_password, set_plan, set_role
 from portico.services.environment import Environment
-from portico.services.invitations import Made, invite
-from portico.services.recovery import HandedOver, give_reset
+from portico.services.invitations import invite
+from portico.services.recovery import give_reset
 from portico.services.second_factor import reset_factors
 from portico.services.suspension import resume, suspend
 from portico.services.users import create_user, delete_user, read_user
@@ -27,7 +26,8 @@ from portico.settings import Settings
 
 MAX_PASSWORD_BYTES = 4096
 
-Act = Callable[[Environment, int, By], Awaitable[User]]
+T = TypeVar("T")
+Act = Callable[[Environment, int, By], Awaitable[T]]
 """What is done to the account with an id."""
 
 
@@ -38,26 +38,17 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     values = _checked(
         {"email": chosen.email, "name": chosen.name, "role": chosen.role, "password": password}
     )
-    user = asyncio.run(_store(settings, values, chosen))
+    user = done(
+        settings,
+        chosen,
+        lambda env: create_user(env, **values, plan=chosen.plan, by=OPERATOR),
+    )
     facts: dict[str, Any] = {"id": user.id, "email": user.email}
     text = f"User {user.id} is created: {plain(user.email)}, {user.role}, plan {user.plan}."
     if given is None:
         facts["password"] = password
         text += f"\n\n  password   {password}\n\nStore it now; it is not shown again."
     answer(facts, text, as_json=chosen.json)
-
-
-async def _store(settings: Settings, values: dict[str, str], chosen: Namespace) -> User:
-    async with environment(settings, chosen) as env:
-        return await create_user(
-            env,
-            name=values["name"],
-            email=values["email"],
-            password=values["password"],
-            role=values["role"],
-            plan=chosen.plan,
-            by=OPERATOR,
-        )
 
 
 def _given_password() -> str:
@@ -93,7 +84,7 @@ def _checked(values: dict[str, str]) -> dict[str, str]:
 
 def run_set_plan(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
-    user = asyncio.run(_move(settings, chosen))
+    user = done(settings, chosen, lambda env: set_plan(env, chosen.email, chosen.plan, OPERATOR))
     answer(
         {"id": user.id, "email": user.email, "plan": user.plan},
         f"{plain(user.email)} is on the plan {user.plan} now.",
@@ -101,32 +92,39 @@ def run_set_plan(settings: Settings, chosen: Namespace) -> None:
     )
 
 
-async def _move(settings: Settings, chosen: Namespace) -> User:
-    async with environment(settings, chosen) as env:
-        return await set_plan(env, chosen.email, chosen.plan, OPERATOR)
-
-
 def run_suspend(settings: Settings, chosen: Namespace) -> None:
-    user = asyncio.run(_on_account(settings, chosen, suspend))
+    user = _on_account(settings, chosen, suspend)
     text = f"{plain(user.email)} is suspended: nothing that the account has opens anything."
     answer({"id": user.id, "email": user.email, "suspended": True}, text, as_json=chosen.json)
 
 
 def run_resume(settings: Settings, chosen: Namespace) -> None:
-    user = asyncio.run(_on_account(settings, chosen, resume))
+    user = _on_account(settings, chosen, resume)
     text = f"{plain(user.email)} is suspended no longer. Its API keys work again."
     answer({"id": user.id, "email": user.email, "suspended": False}, text, as_json=chosen.json)
 
 
 def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
-    user = asyncio.run(_on_account(settings, chosen, reset_factors))
+    user = _on_account(settings, chosen, reset_factors)
     text = f"{plain(user.email)} has no second factor any more; its password alone signs in."
     answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
 
 
 def run_invite(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
-    made = asyncio.run(_invite(settings, chosen))
+    made = done(
+        settings,
+        chosen,
+        lambda env: invite(
+            env,
+            email=chosen.email,
+            name=chosen.name or "",
+            role=chosen.role,
+            plan=chosen.plan,
+            handed_over=True,
+            by=OPERATOR,
+        ),
+    )
     its = made.invitation
     facts = {
         "id": its.id,
@@ -142,21 +140,8 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
     answer(facts, text, as_json=chosen.json)
 
 
-async def _invite(settings: Settings, chosen: Namespace) -> Made:
-    async with prepared(settings) as portico:
-        return await invite(
-            portico.live,
-            email=chosen.email,
-            name=chosen.name or "",
-            role=chosen.role,
-            plan=chosen.plan,
-            handed_over=True,
-            by=OPERATOR,
-        )
-
-
 def run_set_role(settings: Settings, chosen: Namespace) -> None:
-    user = asyncio.run(_give_role(settings, chosen))
+    user = done(settings, chosen, lambda env: set_role(env, chosen.email, chosen.role, OPERATOR))
     answer(
         {"id": user.id, "email": user.email, "role": user.role},
         f"{plain(user.email)} has the role {user.role} now.",
@@ -164,13 +149,8 @@ def run_set_role(settings: Settings, chosen: Namespace) -> None:
     )
 
 
-async def _give_role(settings: Settings, chosen: Namespace) -> User:
-    async with environment(settings, chosen) as env:
-        return await set_role(env, chosen.email, chosen.role, OPERATOR)
-
-
 def run_reset_password(settings: Settings, chosen: Namespace) -> None:
-    given = asyncio.run(_give_reset(settings, chosen))
+    given = _on_account(settings, chosen, give_reset)
     facts = {
         "email": given.user.email,
         "link": given.link,
@@ -183,16 +163,10 @@ def run_reset_password(settings: Settings, chosen: Namespace) -> None:
     answer(facts, text, as_json=chosen.json)
 
 
-async def _give_reset(settings: Settings, chosen: Namespace) -> HandedOver:
-    async with prepared(settings) as portico:
-        user = await account(portico.live, chosen.email)
-        return await give_reset(portico.live, user.id, OPERATOR)
-
-
 def run_delete(settings: Settings, chosen: Namespace) -> None:
     if not chosen.yes:
         raise CommandError("deleting a user cannot be undone: say --yes if you mean it", 2)
-    user = asyncio.run(_on_account(settings, chosen, _delete))
+    user = _on_account(settings, chosen, _delete)
     text = f"{plain(user.email)} is deleted, with all that was theirs."
     answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
 
@@ -204,13 +178,8 @@ async def _delete(env: Environment, user_id: int, by: By) -> User:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = asyncio.run(_found(settings, chosen))
+    found = done(settings, chosen, lambda env: env.users.all(chosen.role))
     answer([_entry(each) for each in found], _table(found), as_json=chosen.json)
-
-
-async def _found(settings: Settings, chosen: Namespace) -> list[User]:
-    async with environment(settings, chosen) as env:
-        return await env.users.all(chosen.role)
 
 
 def _entry(user: User) -> dict[str, Any]:
@@ -247,7 +216,7 @@ def _table(found: list[User]) -> str:
 
 
 def run_show(settings: Settings, chosen: Namespace) -> None:
-    facts = asyncio.run(_shown(settings, chosen))
+    facts = done(settings, chosen, lambda env: _shown(env, chosen.email))
     width = max(map(len, facts))
     lines = (f"{name.ljust(width)}  {_words(value)}" for name, value in facts.items())
     answer(facts, "\n".join(lines), as_json=chosen.json)
@@ -261,23 +230,24 @@ def _words(value: object) -> str:
     return plain(str(value))
 
 
-async def _shown(settings: Settings, chosen: Namespace) -> dict[str, Any]:
-    async with environment(settings, chosen) as env:
-        user, now = await account(env, chosen.email), env.clock()
-        keys = await env.api_keys.of_user(user.id)
-        return {
-            **_entry(user),
-            "email_verified": user.email_verified_at is not None,
-            "api_keys": sum(usable(one.key, now) for one in keys),
-            "sessions": len(await env.sessions.of_user(user.id, now)),
-            "grants": len(await env.grants.of_user(user.id, now)),
-        }
+async def _shown(env: Environment, email: str) -> dict[str, Any]:
+    user, now = await account(env, email), env.clock()
+    keys = await env.api_keys.of_user(user.id)
+    return {
+        **_entry(user),
+        "email_verified": user.email_verified_at is not None,
+        "api_keys": sum(usable(one.key, now) for one in keys),
+        "sessions": len(await env.sessions.of_user(user.id, now)),
+        "grants": len(await env.grants.of_user(user.id, now)),
+    }
 
 
-async def _on_account(settings: Settings, chosen: Namespace, act: Act) -> User:
-    async with environment(settings, chosen) as env:
+def _on_account(settings: Settings, chosen: Namespace, act: Act[T]) -> T:
+    async def work(env: Environment) -> T:
         user = await account(env, chosen.email)
         return await act(env, user.id, OPERATOR)
+
+    return done(settings, chosen, work)
 
 
 def _check_plan(settings: Settings, plan: str) -> None:

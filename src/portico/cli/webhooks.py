@@ -1,14 +1,11 @@
 """`portico webhooks`: where events are sent, from the operator's side."""
 
-import asyncio
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 from msgspec.structs import asdict
 
 from portico.cli.output import CommandError, answer, minute, plain, table
-from portico.cli.prepared import environment
+from portico.cli.prepared import done
 from portico.contract.webhooks import DeliveryItem, delivery_item, new_webhook, webhook_item
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
@@ -18,20 +15,8 @@ from portico.services.environment import Environment
 from portico.services.webhooks import Signing
 from portico.settings import Settings
 
-T = TypeVar("T")
-
 SHOWN_OF_ANSWER = 60
 """How many characters of a receiver's answer the table shows; JSON has all that was kept."""
-
-
-def _done(settings: Settings, chosen: Namespace, work: Callable[[Environment], Awaitable[T]]) -> T:
-    """What `work` returns, done on the environment that was chosen."""
-
-    async def act() -> T:
-        async with environment(settings, chosen) as env:
-            return await work(env)
-
-    return asyncio.run(act())
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
@@ -41,7 +26,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         "description": chosen.description,
     }
     try:
-        made = _done(settings, chosen, lambda env: webhooks.create_webhook(env, values, OPERATOR))
+        made = done(settings, chosen, lambda env: webhooks.create_webhook(env, values, OPERATOR))
     except Invalid as error:
         told = "; ".join(f"--{fault.field} {fault.message}" for fault in error.details)
         raise CommandError(told, 2) from None
@@ -49,7 +34,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_rotate_secret(settings: Settings, chosen: Namespace) -> None:
-    made = _done(settings, chosen, lambda env: webhooks.rotate_secret(env, chosen.id, OPERATOR))
+    made = done(settings, chosen, lambda env: webhooks.rotate_secret(env, chosen.id, OPERATOR))
     told = f"Webhook {chosen.id} has a new secret; for 24 hours the one before signs too."
     _show_secret(made, told, chosen)
 
@@ -63,7 +48,7 @@ def _show_secret(made: Signing, told: str, chosen: Namespace) -> None:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    rows = _done(settings, chosen, lambda env: env.webhooks.all())
+    rows = done(settings, chosen, lambda env: env.webhooks.all())
     answer([webhook_item(row) for row in rows], _table(rows), as_json=chosen.json)
 
 
@@ -90,7 +75,7 @@ def run_deliveries(settings: Settings, chosen: Namespace) -> None:
         page = await env.deliveries.page(webhook.id, offset=0, limit=chosen.limit)
         return [(delivery_item(row, webhook), row) for row in page.rows]
 
-    found = _done(settings, chosen, read)
+    found = done(settings, chosen, read)
     facts = [{**asdict(item), "answer": row.answer} for item, row in found]
     answer(facts, _deliveries_table(found), as_json=chosen.json)
 
@@ -124,7 +109,7 @@ def _answered(item: DeliveryItem, said: str | None) -> str:
 
 
 def run_redeliver(settings: Settings, chosen: Namespace) -> None:
-    _done(
+    done(
         settings,
         chosen,
         lambda env: webhooks.redeliver(env, chosen.id, chosen.delivery_id, OPERATOR),
@@ -134,7 +119,7 @@ def run_redeliver(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_test(settings: Settings, chosen: Namespace) -> None:
-    _done(settings, chosen, lambda env: webhooks.test_webhook(env, chosen.id, OPERATOR))
+    done(settings, chosen, lambda env: webhooks.test_webhook(env, chosen.id, OPERATOR))
     told = (
         "A running server sends a ping now; what came of it, portico webhooks deliveries"
         f" {chosen.id} tells."
@@ -156,7 +141,7 @@ def run_disable(settings: Settings, chosen: Namespace) -> None:
 
 def _switched(settings: Settings, chosen: Namespace, *, enabled: bool) -> Webhook:
     values = {"enabled": enabled}
-    return _done(
+    return done(
         settings,
         chosen,
         lambda env: webhooks.change_webhook(env, chosen.id, values, OPERATOR),
@@ -164,5 +149,5 @@ def _switched(settings: Settings, chosen: Namespace, *, enabled: bool) -> Webhoo
 
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
-    _done(settings, chosen, lambda env: webhooks.delete_webhook(env, chosen.id, OPERATOR))
+    done(settings, chosen, lambda env: webhooks.delete_webhook(env, chosen.id, OPERATOR))
     answer({"id": chosen.id}, f"Webhook {chosen.id} is deleted.", as_json=chosen.json)
