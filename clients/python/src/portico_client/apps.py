@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 from portico_client.connection import addresses
 from portico_client.credentials import OAuthTokens
-from portico_client.drivers import AsyncDriver, AsyncOptions, Driver, Options
+from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions, Closing, Driver, Options
 from portico_client.oauth import Application, Authorization
 
 
-class OAuthApp:
+class OAuthApp(Closing):
     """A registered OAuth application, for callers that block. Threads may share it."""
 
     def __init__(
@@ -38,17 +37,6 @@ class OAuthApp:
             self._driver.clock,
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Closes the connections."""
         self._driver.close()
@@ -73,7 +61,7 @@ class OAuthApp:
         self._driver.run(self._app.revoke(tokens))
 
 
-class AsyncOAuthApp:
+class AsyncOAuthApp(AsyncClosing):
     """A registered OAuth application, for asyncio. Tasks may share it."""
 
     def __init__(
@@ -99,17 +87,6 @@ class AsyncOAuthApp:
             self._driver.retries,
             self._driver.clock,
         )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Closes the connections."""

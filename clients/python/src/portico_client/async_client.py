@@ -1,14 +1,13 @@
 """The client for asyncio."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
 from portico_client.calls import ME, PRODUCTS, USERS, WHOLE_PAGE, Call, Pages, list_events
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
-from portico_client.drivers import AsyncDriver, AsyncOptions
+from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions
 from portico_client.following import Following
 from portico_client.inputs import (
     ApiKeyFilters,
@@ -65,7 +64,7 @@ class AsyncMake(Protocol):
         ...
 
 
-class AsyncClient:
+class AsyncClient(AsyncClosing):
     """Calls the API of one environment as one account. Tasks may share it."""
 
     def __init__(
@@ -95,17 +94,6 @@ class AsyncClient:
 
     def __repr__(self) -> str:
         return f"<AsyncClient of {self._access.addresses.base}>"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Closes the connections. A login or session stays: `logout` ends it."""

@@ -1,14 +1,13 @@
 """The client for callers that block."""
 
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
 from portico_client.calls import ME, PRODUCTS, USERS, WHOLE_PAGE, Call, Pages, list_events
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
-from portico_client.drivers import Driver, Options
+from portico_client.drivers import Closing, Driver, Options
 from portico_client.following import Following
 from portico_client.inputs import (
     ApiKeyFilters,
@@ -65,7 +64,7 @@ class Make(Protocol):
         ...
 
 
-class Client:
+class Client(Closing):
     """Calls the API of one environment as one account. Threads may share it."""
 
     def __init__(
@@ -95,17 +94,6 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<Client of {self._access.addresses.base}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the connections. A login or session stays: `logout` ends it."""

@@ -2,10 +2,9 @@
 
 import asyncio
 import threading
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from portico_client.drivers import AsyncDriver, Closed, Driver
+from portico_client.drivers import AsyncClosing, AsyncDriver, Closed, Closing, Driver
 from portico_client.errors import PorticoError
 from portico_client.flow import Flow
 from portico_client.following import Following
@@ -14,7 +13,7 @@ from portico_client.models import Event
 T = TypeVar("T")
 
 
-class EventStream:
+class EventStream(Closing):
     """Events as they happen: an iterator, to be used by `with`, which begins and closes it.
 
     A connection that breaks is made again by itself. It goes on where it was: no event is missed,
@@ -33,14 +32,6 @@ class EventStream:
         `APIError` where the service refuses it, and `ConnectionFailed`."""
         self._until_closed(self._following.begin())
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __iter__(self) -> Self:
         """The events to come, until it is closed."""
@@ -74,7 +65,7 @@ class EventStream:
                 return None
 
 
-class AsyncEventStream:
+class AsyncEventStream(AsyncClosing):
     """Events as they happen: an iterator, to be used by `with`, which begins and closes it.
 
     A connection that breaks is made again by itself. It goes on where it was: no event is missed,
@@ -92,14 +83,6 @@ class AsyncEventStream:
         `APIError` where the service refuses it, and `ConnectionFailed`."""
         await self._until_closed(self._following.begin())
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __aiter__(self) -> Self:
         """The events to come, until it is closed."""

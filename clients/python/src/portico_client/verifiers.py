@@ -4,16 +4,15 @@ Needs `portico-client[jwt]`. A verified token was good when it was issued: wheth
 since, only the service itself can tell. Login tokens hold an hour at most.
 """
 
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
 from portico_client.claims import Claims
 from portico_client.connection import addresses
-from portico_client.drivers import AsyncDriver, AsyncOptions, Driver, Options
+from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions, Closing, Driver, Options
 from portico_client.keys import Keys
 
 
-class TokenVerifier:
+class TokenVerifier(Closing):
     """Verifies tokens of one issuer for one audience, for callers that block. Threads may share it.
 
     The issuer's public keys are fetched when they are first needed, kept for a quarter of an hour,
@@ -28,17 +27,6 @@ class TokenVerifier:
         issuer = addresses(None, issuer).auth
         self._keys = Keys(issuer, self._driver.retries, self._driver.clock)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Closes the connections."""
         self._driver.close()
@@ -52,7 +40,7 @@ class TokenVerifier:
         return self._driver.run(self._keys.verify(token, self._audience))
 
 
-class AsyncTokenVerifier:
+class AsyncTokenVerifier(AsyncClosing):
     """Verifies tokens of one issuer for one audience, for asyncio. Tasks may share it.
 
     The issuer's public keys are fetched when they are first needed, kept for a quarter of an hour,
@@ -66,17 +54,6 @@ class AsyncTokenVerifier:
         self._audience = audience
         issuer = addresses(None, issuer).auth
         self._keys = Keys(issuer, self._driver.retries, self._driver.clock)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Closes the connections."""
