@@ -107,6 +107,7 @@ mounts.V1 = (
             handler=handler,
             access=Access.ANY_CALLER,
             summary="X",
+            no_store=True,
         )
         for handler in (quiet, flood, broken, part, cut, ring)
     ),

@@ -28,7 +28,6 @@ from portico.services.api_keys import (
 )
 from portico.services.api_keys import rotate_key as rotate
 
-_NO_STORE = ("cache-control", "no-store")
 _ROTATED = "Key rotated: store the new one now, the old one works until {}."
 
 
@@ -62,7 +61,7 @@ async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
     def reply(made: Made, secret: str | UnsetType = UNSET) -> Reply:
         where = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
         data = made_key(made.key, secret, request.now)
-        return json_reply(201, Created(data, "Key created: store it now."), where, _NO_STORE)
+        return json_reply(201, Created(data, "Key created: store it now."), where)
 
     new = NewKey(
         name=body.name,
@@ -89,7 +88,7 @@ async def rotate_key(request: Request) -> Reply:
     def reply(rotation: Rotation, key: str | UnsetType = UNSET) -> Reply:
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
         message = _ROTATED.format(body.previous_key.expires_at)
-        return json_reply(201, Created(body, message), _NO_STORE)
+        return json_reply(201, Created(body, message))
 
     rotation = await rotate(request.environment, request.caller, request.answering(reply))
     return reply(rotation, rotation.key)

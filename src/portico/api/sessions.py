@@ -24,7 +24,6 @@ async def create_session(request: BodyRequest[SignIn]) -> Reply:
         201,
         Created(session_body(opened.session, opened.user), "You are signed in."),
         cookie.set(opened.secret),
-        ("cache-control", "no-store"),
     )
 
 

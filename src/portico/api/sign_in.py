@@ -29,9 +29,6 @@ from portico.services.tokens import Pair, log_in, refresh_login
 from portico.services.users import read_user
 from portico.services.wiring import Addresses
 
-_NO_STORE = ("cache-control", "no-store")
-_PUBLISHED = ("cache-control", f"public, max-age={PUBLISHED_SECONDS}")
-
 
 async def login(request: BodyRequest[SignIn]) -> Reply:
     """POST /login."""
@@ -67,19 +64,19 @@ async def logout(request: BodyRequest[LogOut | None]) -> Reply:
 
 def _tokens(pair: Pair) -> Reply:
     tokens = LoginTokens(pair.access_token, pair.refresh_token, ACCESS_SECONDS, "Bearer")
-    return json_reply(200, tokens, _NO_STORE)
+    return json_reply(200, tokens)
 
 
 async def read_keys(request: Request) -> Reply:
     """GET /.well-known/jwks.json."""
     keys = await request.environment.signer.published()
-    return json_reply(200, KeySet([PublicKey(**key) for key in keys]), _PUBLISHED)
+    return json_reply(200, KeySet([PublicKey(**key) for key in keys]))
 
 
 async def read_user_info(request: Request) -> Reply:
     """GET /userinfo."""
     user = await read_user(request.environment, request.caller.user_id)
-    return json_reply(200, user_info(user, request.caller.scopes), _NO_STORE)
+    return json_reply(200, user_info(user, request.caller.scopes))
 
 
 async def post_user_info(request: Request) -> Reply:
@@ -89,7 +86,7 @@ async def post_user_info(request: Request) -> Reply:
 
 async def read_openid_metadata(request: Request) -> Reply:
     """GET /.well-known/openid-configuration."""
-    return json_reply(200, metadata(request.environment.addresses), _PUBLISHED)
+    return json_reply(200, metadata(request.environment.addresses))
 
 
 async def read_oauth_metadata(request: Request) -> Reply:

@@ -26,8 +26,6 @@ from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import webhooks
 from portico.services.webhooks import Signing
 
-_NO_STORE = ("cache-control", "no-store")
-
 
 def _accepted(message: str) -> Reply:
     return json_reply(202, Accepted(message))
@@ -62,7 +60,7 @@ async def create_webhook(request: BodyRequest[CreateWebhook]) -> Reply:
     def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
         where = ("location", f"{base}/webhooks/{webhook.id}")
         body = Created(new_webhook(webhook, secret), "Webhook created: store its secret now.")
-        return json_reply(201, body, where, _NO_STORE)
+        return json_reply(201, body, where)
 
     values = _values(request.body)
     made = await webhooks.create_webhook(request.environment, values, request.answering(reply))
@@ -88,7 +86,7 @@ async def rotate_secret(request: Request) -> Reply:
 
     def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
         message = "Secret rotated: store the new one now, for 24 hours both sign."
-        return json_reply(201, Created(new_webhook(webhook, secret), message), _NO_STORE)
+        return json_reply(201, Created(new_webhook(webhook, secret), message))
 
     made: Signing = await webhooks.rotate_secret(
         request.environment, request.resource_id, request.answering(reply)

@@ -20,7 +20,7 @@ from portico.http.authenticate import Authenticators, bearer
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
-from portico.http.messages import NoQuery, Origin, Reply, Request, Stream
+from portico.http.messages import NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
 from portico.http.representations import Representation, Representations
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
@@ -91,13 +91,12 @@ class ApiResponder:
             body = await request.read_body(most)
             request.body = _decoded(request, endpoint, endpoint.body, body)
         if endpoint.route.repeatable and (known := keyed_request(request, endpoint, body)):
-            return await self._repeats.once(request, known, endpoint.handler)
-        if shows is not None:
+            reply = await self._repeats.once(request, known, endpoint.handler)
+        elif shows is not None:
             return await self._kept.read(request, endpoint, shows)
-        reply = await endpoint.handler(request)
-        if reply.status == 200 and request.method in READING_METHODS:
-            return _tagged(request, reply)
-        return reply
+        else:
+            reply = await endpoint.handler(request)
+        return _for_caches(request, endpoint, reply)
 
     async def _admit(self, request: Request, endpoint: Endpoint | None) -> None:
         """Authenticates and counts the request, against its account or else its address."""
@@ -150,9 +149,12 @@ def nowhere(request: Request, place: Place) -> PorticoError:
     return NotFound("There is nothing at this path.")
 
 
-def _tagged(request: Request, reply: Reply) -> Reply:
-    """The reply with its entity tag, unless it is a stream. Whoever sets `Cache-Control` has said
-    what holds."""
-    if isinstance(reply, Stream) or any(name == "cache-control" for name, _ in reply.headers):
-        return reply
-    return Representation.of(reply).reply(request)
+def _for_caches(request: Request, endpoint: Endpoint, reply: Reply) -> Reply:
+    """The reply with what its route declares for caches, or else, to a read, with its entity
+    tag."""
+    if endpoint.cache_control:
+        if reply.status < 400:  # and not a refusal, given again
+            reply.headers.append(("cache-control", endpoint.cache_control))
+    elif reply.status == 200 and request.method in READING_METHODS:
+        return Representation.of(reply).reply(request)
+    return reply

@@ -160,7 +160,7 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
     if route.no_store:
         headers["Cache-Control"] = NO_STORE
     if route.public_seconds:
-        value = f"public, max-age={route.public_seconds}"
+        value = route.cache_control
         headers["Cache-Control"] = _header("Anyone may keep it so long.", value, const=value)
     if route.query is not None and issubclass(route.query, ListQuery):
         headers |= refs("Link")

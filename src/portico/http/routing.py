@@ -126,7 +126,14 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tagged(self) -> bool:
         """Whether a success carries an entity tag."""
-        return self.method == "GET" and not self.no_store and not self.public_seconds
+        return self.method == "GET" and not self.cache_control
+
+    @property
+    def cache_control(self) -> str:
+        """The `Cache-Control` of a success; empty where it has none, or that of a tagged one."""
+        if self.no_store:
+            return "no-store"
+        return f"public, max-age={self.public_seconds}" if self.public_seconds else ""
 
 
 @cache  # paths are few, and asked about again and again while a server starts
@@ -192,6 +199,7 @@ class Endpoint:
 
     __slots__ = (
         "body",
+        "cache_control",
         "environment",
         "handler",
         "ids",
@@ -221,6 +229,7 @@ class Endpoint:
         self.scope = route.scope
         self.public = route.access is Access.ANYONE
         self.whole = route.access is Access.WHOLE_CALLER
+        self.cache_control = route.cache_control
         self.media = route.media
         self.never_refused = route.never_refused
         self.query = route.query

@@ -12,7 +12,6 @@ EVENT_STREAM = "text/event-stream"
 LAST_EVENT_ID = "Last-Event-ID"
 _HEADERS = (
     ("content-type", EVENT_STREAM),
-    ("cache-control", "no-store"),
     ("x-accel-buffering", "no"),  # proxies gather no part of it
 )
 _LINE_END = re.compile("\r\n|\n|\r")
