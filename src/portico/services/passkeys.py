@@ -29,12 +29,11 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.second_factor import (
-    locked_user,
     new_recovery_codes,
     store_recovery_codes,
-    tell_factors_changed,
 )
-from portico.services.ways_in import keep_a_way_in
+from portico.services.users import locked_user
+from portico.services.ways_in import keep_a_way_in, tell_of_ways_in
 from portico.storage.database import UniqueViolation
 
 KIND = "passkey"
@@ -165,7 +164,7 @@ async def add_passkey(
         await env.factors.add_passkey(change.tx, new)
         change.note(FactorAdded(user, KIND, name))
         await env.sessions.prove(change.tx, session_id, user_id, BY_PASSKEY, change.now)
-        await tell_factors_changed(env, change, user, "passkey-added", by, name=name)
+        await tell_of_ways_in(env, change, user, "passkey-added", by, name=name)
         if factors:
             return ()
         await store_recovery_codes(env, change, user, codes)
@@ -233,7 +232,7 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
         if not await env.factors.of_user(user_id, change.tx):
             await env.factors.set_recovery_codes(change.tx, user_id, ())
         change.note(FactorRemoved(user, KIND, found.name))
-        await tell_factors_changed(env, change, user, "passkey-removed", by, name=found.name)
+        await tell_of_ways_in(env, change, user, "passkey-removed", by, name=found.name)
 
     await env.change(by, work)
 

@@ -26,11 +26,10 @@ from portico.domain.users import User, new_user, same_mailbox
 from portico.domain.users import name as user_name
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.letters import Kind, tell
 from portico.services.openid import Answer, NotAccepted, Trip
 from portico.services.sign_in import SUSPENDED, note_refusal
-from portico.services.users import missing_user
-from portico.services.ways_in import keep_a_way_in
+from portico.services.users import locked_user
+from portico.services.ways_in import keep_a_way_in, tell_of_ways_in
 from portico.storage.database import UniqueViolation
 
 _LOST = (
@@ -151,11 +150,11 @@ async def link(env: Environment, provider: Provider, person: Person, user_id: in
     Raises `NotFound`, and `Conflict` where another is linked."""
 
     async def work(change: Change) -> None:
-        user = await _locked(env, change, user_id)
+        user = await locked_user(env, change, user_id)
         await _add(env, change, provider, person, user)
         told = person.email or person.subject
         label = provider.label
-        await _tell(env, change, user, "provider-linked", by, provider=label, name=told)
+        await tell_of_ways_in(env, change, user, "provider-linked", by, provider=label, name=told)
 
     try:
         await env.change(by, work)
@@ -174,7 +173,7 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
     last way in."""
 
     async def work(change: Change) -> None:
-        user = await _locked(env, change, user_id)
+        user = await locked_user(env, change, user_id)
         links = await env.providers.links_of(user_id, change.tx)
         found = next((one for one in links if one.id == link_id), None)
         if found is None:
@@ -184,7 +183,7 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
         await env.factors.delete_pending_of_user(change.tx, user_id)
         change.note(ProviderUnlinked(user, found.issuer))
         label, told = label_of(env, found) or found.issuer, found.email or found.subject
-        await _tell(env, change, user, "provider-unlinked", by, provider=label, name=told)
+        await tell_of_ways_in(env, change, user, "provider-unlinked", by, provider=label, name=told)
 
     await env.change(by, work)
 
@@ -255,13 +254,6 @@ async def _take_visit(env: Environment, secret: str, by: By) -> ProviderVisit | 
     return await env.change(by.alone, work)
 
 
-async def _locked(env: Environment, change: Change, user_id: int) -> User:
-    user = await change.lock(env.users, user_id)
-    if user is None:
-        raise missing_user(user_id)
-    return user
-
-
 def _name(person: Person) -> str:
     for told in (person.name, person.email.partition("@")[0]):
         try:
@@ -279,10 +271,3 @@ def _denied(provider: Provider, error: str) -> str:
         f" {error if error.replace('_', '').isalnum() and len(error) < 50 else 'an error'}. Try"
         " again, or sign in another way."
     )
-
-
-async def _tell(
-    env: Environment, change: Change, user: User, kind: Kind, by: By, **values: str
-) -> None:
-    page = f"{env.addresses.dashboard}/security"
-    await tell(env, change, user, kind, by=by, page=page, **values)

@@ -26,7 +26,7 @@ from portico.services.mirrors import follow
 from portico.services.post import Ask, Waiting, admit, ask, post
 from portico.services.users import (
     admins_only,
-    missing_user,
+    locked_user,
     prove_password,
     store_change,
     taken,
@@ -87,9 +87,7 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
     token = mint("", env.random(RANDOM_BYTES))
 
     async def work(change: Change) -> HandedOver:
-        user = await change.lock(env.users, user_id)
-        if user is None:
-            raise missing_user(user_id)
+        user = await locked_user(env, change, user_id)
         if user.account_id is not None:
             raise Conflict("This user mirrors a live account, and signs in with that.")
         if user.suspended_at is not None:

@@ -42,7 +42,8 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.guard import Claim, guarded
-from portico.services.letters import Kind, tell
+from portico.services.users import locked_user
+from portico.services.ways_in import tell_of_ways_in
 
 KIND = "authenticator"
 
@@ -154,7 +155,7 @@ async def add_authenticator(
     await env.factors.add_authenticator(change.tx, new)
     change.note(FactorAdded(user, KIND, enrolment.name))
     await store_recovery_codes(env, change, user, enrolment.recovery_codes)
-    await tell_factors_changed(env, change, user, "app-added", change.by, name=enrolment.name)
+    await tell_of_ways_in(env, change, user, "app-added", change.by, name=enrolment.name)
 
 
 async def enrol(
@@ -223,7 +224,7 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
             await env.factors.set_recovery_codes(change.tx, user_id, ())
         change.note(FactorRemoved(user, KIND, authenticator.name))
         name = authenticator.name
-        await tell_factors_changed(env, change, user, "app-removed", by, name=name)
+        await tell_of_ways_in(env, change, user, "app-removed", by, name=name)
 
     await env.change(by, work)
 
@@ -239,7 +240,7 @@ async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[
             raise _gone()
         change.note(RecoveryCodesRenewed(user))
         await store_recovery_codes(env, change, user, codes)
-        await tell_factors_changed(env, change, user, "recovery-codes-renewed", by)
+        await tell_of_ways_in(env, change, user, "recovery-codes-renewed", by)
 
     await env.change(by, work)
     return codes
@@ -256,18 +257,10 @@ async def reset_factors(env: Environment, user_id: int, by: By) -> User:
             raise Conflict("This account has no second factor.")
         await env.factors.delete_pending_of_user(change.tx, user_id)
         change.note(FactorsReset(user, removed))
-        await tell_factors_changed(env, change, user, "factors-reset", by)
+        await tell_of_ways_in(env, change, user, "factors-reset", by)
         return user
 
     return await env.change(by, work)
-
-
-async def tell_factors_changed(
-    env: Environment, change: Change, user: User, kind: Kind, by: By, **values: str
-) -> None:
-    """Tells an account by mail what became of its factors."""
-    page = f"{env.addresses.dashboard}/security"
-    await tell(env, change, user, kind, by=by, page=page, **values)
 
 
 def _step(env: Environment, secret: str, text: str) -> int | None:
@@ -286,14 +279,6 @@ async def store_recovery_codes(
     """Gives a locked user these recovery codes, by their digests, instead of those before."""
     hashes = tuple(digest(recovery_text(code)) for code in codes)
     await env.factors.set_recovery_codes(change.tx, user.id, hashes)
-
-
-async def locked_user(env: Environment, change: Change, user_id: int) -> User:
-    """The user, whom nobody changes until the change ends. Raises `NotFound`."""
-    user = await change.lock(env.users, user_id)
-    if user is None:
-        raise NotFound(f"There is no user {user_id}.")
-    return user
 
 
 def _opened(env: Environment, authenticator: Authenticator) -> str:

@@ -13,6 +13,7 @@ from portico.domain.secrets import digest
 from portico.services.change import Change
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
+from portico.services.users import locked_user
 
 
 async def end_session(
@@ -57,9 +58,7 @@ async def sign_out_everywhere(
 
     async def work(change: Change) -> tuple[int, int]:
         await change.check()
-        user = await change.lock(env.users, user_id)
-        if user is None:
-            raise NotFound(f"There is no user {user_id}.")
+        user = await locked_user(env, change, user_id)
         sessions, grants = await end_sign_ins(env, change, user_id, but_session=but_session)
         change.note(SignedOutEverywhere(user, sessions, grants))
         return sessions, grants

@@ -8,7 +8,7 @@ from portico.services.endings import set_suspended
 from portico.services.environment import Environment
 from portico.services.letters import tell
 from portico.services.mirrors import follow
-from portico.services.users import admins_only, keep_an_admin, missing_user
+from portico.services.users import admins_only, keep_an_admin, locked_user
 
 
 async def suspend(env: Environment, user_id: int, by: By) -> User:
@@ -52,9 +52,7 @@ async def resume(env: Environment, user_id: int, by: By) -> User:
 
 
 async def _locked(env: Environment, change: Change, user_id: int) -> User:
-    user = await change.lock(env.users, user_id)
-    if user is None:
-        raise missing_user(user_id)
+    user = await locked_user(env, change, user_id)
     if user.account_id is not None:
         raise Conflict("This user mirrors a live account, and is suspended with it.")
     if user.role == "admin" and not change.by.may("admin"):

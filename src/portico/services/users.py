@@ -37,7 +37,7 @@ Check = Callable[[User], None]
 _TAKEN = "A user with this e-mail exists already."
 
 
-def missing_user(user_id: int) -> NotFound:
+def _missing(user_id: int) -> NotFound:
     """For an id that no user has."""
     return NotFound(f"There is no user {user_id}.")
 
@@ -47,11 +47,19 @@ def taken() -> Duplicate:
     return Duplicate(_TAKEN, [Fault("email", _TAKEN)])
 
 
+async def locked_user(env: Environment, change: Change, user_id: int) -> User:
+    """The user, whom nobody changes until the change ends. Raises `NotFound`."""
+    user = await change.lock(env.users, user_id)
+    if user is None:
+        raise _missing(user_id)
+    return user
+
+
 async def read_user(env: Environment, user_id: int) -> User:
     """The user. Raises `NotFound`."""
     user = await env.users.get(user_id)
     if user is None:
-        raise missing_user(user_id)
+        raise _missing(user_id)
     return user
 
 
@@ -124,9 +132,7 @@ async def change_user(
         changes["password_hash"] = await env.passwords.hash(changes.pop("password"))
 
     async def work(change: Change) -> User:
-        user = await change.lock(env.users, user_id)
-        if user is None:
-            raise missing_user(user_id)
+        user = await locked_user(env, change, user_id)
         if own:
             await change.check()  # a new password ends the login that asks for it
             if _needs_proof(user, changes) and (not proven or user.password_hash != proven):
@@ -199,9 +205,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
     `PermissionDenied` for an admin without the scope `admin`, and `Conflict` for the last admin."""
 
     async def work(change: Change) -> None:
-        user = await change.lock(env.users, user_id)
-        if user is None:
-            raise missing_user(user_id)
+        user = await locked_user(env, change, user_id)
         check(user)
         if user.role == "admin":
             if not by.may("admin"):

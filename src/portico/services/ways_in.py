@@ -1,9 +1,11 @@
 """The ways into an account: its password, a provider that it is linked to, a passkey."""
 
+from portico.domain.audit import By
 from portico.domain.errors import Conflict
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.letters import Kind, tell
 
 
 async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
@@ -16,3 +18,11 @@ async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
     factors = await env.factors.of_user(user.id, change.tx)
     if not factors.passkeys and all(link.issuer not in issuers for link in links):
         raise Conflict("This is the only way into your account: set a password first.")
+
+
+async def tell_of_ways_in(
+    env: Environment, change: Change, user: User, kind: Kind, by: By, **values: str
+) -> None:
+    """Tells a user by mail what became of a way into their account, or of its second factors."""
+    page = f"{env.addresses.dashboard}/security"
+    await tell(env, change, user, kind, by=by, page=page, **values)
