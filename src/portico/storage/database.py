@@ -34,6 +34,17 @@ LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
 """Ends a SELECT in a transaction that changes what it read: nobody else does so in between.
 SQLite has one writer at a time anyway."""
 
+AMONG: dict[Engine, str] = {
+    "sqlite": "IN (SELECT value FROM json_each(:ids))",
+    "postgres": "= ANY (:ids)",
+}
+"""Stands behind a column: whether its id is one of those that `among` gives."""
+
+
+def among(engine: Engine, ids: Iterable[int]) -> Params:
+    """The parameter of `AMONG`; any number of ids."""
+    return {"ids": msgspec.json.encode([*ids]).decode() if engine == "sqlite" else [*ids]}
+
 
 class Rank(IntEnum):
     """In which order a transaction locks rows, so that no two wait for each other in a ring."""

@@ -9,11 +9,9 @@ its number once it is committed, under a lock (`settle`), and is not read before
 from collections.abc import Collection, Sequence
 from string import ascii_lowercase
 
-import msgspec
-
 from portico.domain.published import Published, StoredEvent
 from portico.domain.webhooks import PING
-from portico.storage.database import Database, Engine, Reader, Transaction, traceparent
+from portico.storage.database import AMONG, Database, Reader, Transaction, among, traceparent
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.table import Table
 
@@ -26,11 +24,7 @@ _OF_ALL = f"""
 SELECT {EVENTS.columns} FROM events WHERE id {{beyond}} :start AND type <> '{PING}'
 ORDER BY id {{order}} LIMIT :limit"""
 _TO_TELL = f"SELECT {EVENTS.columns} FROM events WHERE id > :after ORDER BY id LIMIT :limit"
-_ONES: dict[Engine, str] = {
-    "sqlite": f"""
-SELECT {EVENTS.columns} FROM events WHERE id IN (SELECT value FROM json_each(:ids))""",
-    "postgres": f"SELECT {EVENTS.columns} FROM events WHERE id = ANY (:ids)",
-}
+_ONES = f"SELECT {EVENTS.columns} FROM events WHERE id"
 # One step through the index for each type, however rare.
 _OF_TYPE = f"""
 SELECT * FROM (SELECT {EVENTS.columns} FROM events
@@ -135,9 +129,8 @@ class Events:
 
     async def some(self, ids: Collection[int]) -> dict[int, StoredEvent]:
         """The events with these numbers, by number; of those that are kept."""
-        sqlite = self._db.engine == "sqlite"
-        given = msgspec.json.encode(list(ids)).decode() if sqlite else list(ids)
-        rows = await self._db.all(_ONES[self._db.engine], {"ids": given})
+        engine = self._db.engine
+        rows = await self._db.all(f"{_ONES} {AMONG[engine]}", among(engine, ids))
         return {event.id: event for event in EVENTS.read_all(rows)}
 
     async def _last(self, reader: Reader) -> int:

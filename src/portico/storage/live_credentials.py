@@ -4,13 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import msgspec
-
 from portico.domain.caller import Principal
 from portico.domain.sessions import IDLE_SECONDS
 from portico.domain.times import SECOND
 from portico.storage.api_keys import API_KEYS
-from portico.storage.database import Database, Engine
+from portico.storage.database import AMONG, Database, among
 from portico.storage.grants import GRANTS
 from portico.storage.parts import Part
 from portico.storage.sessions import SESSIONS
@@ -52,10 +50,6 @@ HOLDS = {
 
 _IDLE_END = f"c.last_seen_at + {IDLE_SECONDS * SECOND}"
 _IDLE_SESSION = f"CASE WHEN {_IDLE_END} < c.expires_at THEN {_IDLE_END} ELSE c.expires_at END"
-_GIVEN: dict[Engine, str] = {
-    "sqlite": "IN (SELECT value FROM json_each(:ids))",
-    "postgres": "= ANY (:ids)",
-}
 _ENDS = """
 SELECT c.id, u.role, {end} FROM {rows}
 WHERE c.id {given} AND {living} AND u.suspended_at IS NULL"""
@@ -111,14 +105,11 @@ class LiveCredentials:
             ids[kind].append(row_id)
         found: dict[Holder, Standing] = {}
         for kind, given in ids.items():
-            rows = await self._db.all(self._ends(kind), {"ids": self._list(given)})
+            rows = await self._db.all(self._ends(kind), among(self._db.engine, given))
             found |= {(kind, row[0]): Standing(row[1], row[2]) for row in rows}
         return found
 
     def _ends(self, kind: str) -> str:
         rows, living, end = _KINDS[kind]
         end = _IDLE_SESSION if kind == "session" else end
-        return _ENDS.format(end=end, rows=rows, given=_GIVEN[self._db.engine], living=living)
-
-    def _list(self, ids: list[int]) -> object:
-        return msgspec.json.encode(ids).decode() if self._db.engine == "sqlite" else ids
+        return _ENDS.format(end=end, rows=rows, given=AMONG[self._db.engine], living=living)

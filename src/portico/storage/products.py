@@ -1,6 +1,5 @@
 """Products: their rows and lists. Full-text search is in `product_search`."""
 
-import json
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from itertools import chain
 from typing import get_type_hints
@@ -8,7 +7,7 @@ from typing import get_type_hints
 import msgspec
 
 from portico.domain.products import STATUSES, Product
-from portico.storage.database import LOCKED, Database, Params, Rank, Transaction
+from portico.storage.database import AMONG, LOCKED, Database, Params, Rank, Transaction, among
 from portico.storage.listing import Beginning, Listing, Order, Page, Place
 from portico.storage.parts import Part
 from portico.storage.product_search import ProductSearch
@@ -48,9 +47,8 @@ FROM (SELECT * FROM unnest({
     ", ".join(f"CAST(:{name} AS {_TYPES[name]}[])" for name in PRODUCTS.names)
 }) AS given ({PRODUCTS.columns})) AS new WHERE products.id = new.id"""
 _SEVERAL = {
-    "sqlite": f"""
-SELECT {PRODUCTS.columns} FROM products WHERE id IN (SELECT value FROM json_each(:ids))""",
-    "postgres": f"SELECT {PRODUCTS.columns} FROM products WHERE id = ANY (:ids) ORDER BY id",
+    engine: f"SELECT {PRODUCTS.columns} FROM products WHERE id {among_them} ORDER BY id"
+    for engine, among_them in AMONG.items()
 }
 _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
@@ -157,7 +155,7 @@ class Products:
         if not ids:
             return {}
         engine = self._db.engine
-        params: Params = {"ids": json.dumps(list(ids)) if engine == "sqlite" else list(ids)}
+        params = among(engine, ids)
         if tx is None:
             rows = await self._db.slow.all(_SEVERAL[engine], params)
         else:

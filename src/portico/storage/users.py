@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from portico.domain.text import case_key
 from portico.domain.users import Owner, Shared, User, email_key
-from portico.storage.database import NOTHING, Database, Engine, Rank, Transaction
+from portico.storage.database import AMONG, NOTHING, Database, Rank, Transaction, among
 from portico.storage.listing import Listing, Order, Page, Place
 from portico.storage.table import BOOLEAN, Table
 
@@ -29,15 +27,7 @@ _COUNT_MIRRORS = "SELECT count(*) FROM users WHERE account_id IS NOT NULL"
 _STANDING_OF_MIRRORS = f"""
 SELECT account_id, {_SHARED.columns} FROM users
 WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
-_STANDING: dict[Engine, str] = {
-    "sqlite": f"""
-SELECT id, {_SHARED.columns} FROM users
-WHERE id IN (SELECT value FROM json_each(:ids))""",
-    "postgres": f"""
-SELECT id, {_SHARED.columns} FROM users WHERE id IN (
-    SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST(:ids AS JSON)) AS given (value))
-""",
-}
+_STANDING = f"SELECT id, {_SHARED.columns} FROM users WHERE id"
 # Of two transactions that each take away an admin, the second must see what the first has done.
 _LOCK_ADMINS = {
     "sqlite": "SELECT 1",
@@ -105,8 +95,8 @@ class Users:
 
     async def standing(self, ids: Sequence[int]) -> dict[int, Shared]:
         """What those of these users who are there share with their mirrors, by their ids."""
-        given = {"ids": msgspec.json.encode(ids).decode()}
-        rows = await self._db.slow.all(_STANDING[self._db.engine], given)
+        engine = self._db.engine
+        rows = await self._db.slow.all(f"{_STANDING} {AMONG[engine]}", among(engine, ids))
         return {row[0]: _SHARED.read(row[1:]) for row in rows}
 
     async def page(
