@@ -8,7 +8,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from portico.app import Portico, system_clock
 from portico.certificates import NAMES, Certificates, ensure
@@ -86,17 +85,7 @@ def _authority(settings: Settings) -> str:
 
 def local_certificates(settings: Settings) -> Certificates:
     """The certificate authority and certificate of the data directory, made where missing."""
-    hosts = {
-        urlsplit(url).hostname or "localhost"
-        for url in (
-            settings.base_url,
-            settings.sandbox_url,
-            settings.auth_url,
-            settings.sandbox_auth_url,
-            settings.dashboard_url,
-        )
-    }
-    return ensure(settings.data / "tls", hosts, system_clock())
+    return ensure(settings.data / "tls", settings.host_names, system_clock())
 
 
 async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str, Any]:
