@@ -100,6 +100,14 @@ def covers(networks: Iterable[str], other: str) -> bool:
     return any(inner.subnet_of(outer) for outer in collapse_addresses(same))
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host, by name or address, is this very machine."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def is_within(peer: str, networks: Sequence[Network]) -> bool:
     """Whether an address, as text, belongs to one of the networks."""
     try:

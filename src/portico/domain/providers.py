@@ -1,10 +1,10 @@
 """Other providers that people sign in with (OpenID Connect Core 1.0), and who is linked to whom."""
 
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import msgspec
 
+from portico.domain.networks import is_loopback
 from portico.domain.users import mail_domain
 
 VISIT_SECONDS = 600
@@ -78,12 +78,5 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     plain = text.isascii() and text.isprintable() and not {" ", "#", "\\"} & set(text)
-    inner = parts.scheme == "http" and _is_loopback(parts.hostname or "")
+    inner = parts.scheme == "http" and is_loopback(parts.hostname or "")
     return usable and plain and (parts.scheme == "https" or inner)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -6,7 +6,6 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from aiosmtplib import (
@@ -19,6 +18,7 @@ from aiosmtplib import (
     SMTPResponseException,
 )
 
+from portico.domain.networks import is_loopback
 from portico.domain.users import mail_domain, mailbox
 from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
@@ -54,7 +54,7 @@ class SmtpOutlet:
             # By default the library asks the resolver for this host's name, which may take long.
             local_hostname=mail_domain(sender),
             use_tls=parts.scheme == "smtps",
-            start_tls=parts.scheme == "smtp" and not _is_loopback(host),
+            start_tls=parts.scheme == "smtp" and not is_loopback(host),
             tls_context=ssl.create_default_context(),
             timeout=seconds,
         )
@@ -88,13 +88,6 @@ class SmtpOutlet:
             raise _undelivered(error) from None
         finally:
             server.close()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _undelivered(error: Exception) -> Undelivered:
