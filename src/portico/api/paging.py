@@ -4,8 +4,6 @@ A cursor holds behind which row its page begins, and is bound to the list with i
 encrypted, since an address is no place for somebody's name.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -14,6 +12,7 @@ import msgspec
 
 from portico.contract.envelope import listed
 from portico.contract.paging import ListQuery
+from portico.domain.base64url import base64url, from_base64url
 from portico.domain.errors import Fault, Unreadable
 from portico.http.messages import QueryRequest, Reply, json_reply
 from portico.storage.listing import Page, Place
@@ -55,7 +54,7 @@ def list_reply(
         return json_reply(200, body)
     text = msgspec.json.encode([start.page + 1, *page.next])
     veiled = request.environment.vault.veil(text, _name(request))
-    cursor = _encoded(veiled)
+    cursor = base64url(veiled)
     asked = parse_qsl(request.query_string, keep_blank_values=True)
     others = [(name, value) for name, value in asked if name not in ("page", "cursor")]
     address = f"{request.environment.addresses.base}{path}"
@@ -63,17 +62,13 @@ def list_reply(
     return json_reply(200, body, ("link", link))
 
 
-def _encoded(veiled: bytes) -> str:
-    return urlsafe_b64encode(veiled).rstrip(b"=").decode()
-
-
 def _decoded(cursor: str) -> bytes | None:
     """What was encoded so, and in no other way."""
     try:
-        veiled = urlsafe_b64decode(cursor + "==")
-    except Error:
+        veiled = from_base64url(cursor)
+    except ValueError:
         return None
-    return veiled if _encoded(veiled) == cursor else None
+    return veiled if base64url(veiled) == cursor else None
 
 
 def _name(request: QueryRequest[Q]) -> str:

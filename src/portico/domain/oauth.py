@@ -4,7 +4,6 @@ RFC 6749, 7636, 8252 and 9700; OpenID Connect Core 1.0.
 """
 
 import re
-from base64 import urlsafe_b64encode
 from collections.abc import Collection
 from hashlib import sha256
 from hmac import compare_digest
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from portico.domain.base64url import base64url
 from portico.domain.errors import BrokenRule, Unreadable
 from portico.domain.rules import Trimmed
 from portico.domain.scopes import SCOPES
@@ -212,4 +212,4 @@ def verified(challenge: str | None, verifier: str | None) -> bool:
 
 def challenge_of(verifier: str) -> str:
     """The challenge of a verifier, by S256 (RFC 7636 §4.2)."""
-    return urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
+    return base64url(sha256(verifier.encode()).digest())

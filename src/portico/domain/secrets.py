@@ -3,9 +3,10 @@
 Each is a prefix that tells its kind and 256 random bits in base64url.
 """
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
+
+from portico.domain.base64url import base64url
 
 ACCESS_TOKEN = "oat_"  # noqa: S105 - the prefix of one
 REFRESH_TOKEN = "ort_"  # noqa: S105 - the prefix of one
@@ -22,7 +23,7 @@ def mint(prefix: str, random: bytes) -> str:
     """Make a secret of 32 random bytes."""
     if len(random) != RANDOM_BYTES:
         raise ValueError(f"a secret is made of {RANDOM_BYTES} bytes, not {len(random)}")
-    return prefix + urlsafe_b64encode(random).decode().rstrip("=")
+    return prefix + base64url(random)
 
 
 def digest(secret: str) -> bytes:

@@ -3,13 +3,13 @@
 RFC 6749 as RFC 9700 would have it; RFC 7009, 7662 and OpenID Connect Core.
 """
 
-from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
 
 from portico.domain.audit import By
+from portico.domain.base64url import base64url
 from portico.domain.events.clients import ClientAuthorized
 from portico.domain.events.signing_in import GrantRevoked
 from portico.domain.oauth import (
@@ -166,7 +166,7 @@ def _identity(client: Client, code: Code, access_token: str) -> dict[str, Any]:
         "sub": str(code.user_id),
         "aud": client.client_id,
         **_proven(code.proof),
-        "at_hash": urlsafe_b64encode(half).decode().rstrip("="),
+        "at_hash": base64url(half),
     }
     if code.nonce is not None:
         claims["nonce"] = code.nonce

@@ -5,11 +5,11 @@ when it was asked, under a code of the server's, so that nobody moves that time 
 another request: a sign-in from then on is one for this very request.
 """
 
-from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from hmac import compare_digest
 from urllib.parse import urlencode
 
+from portico.domain.base64url import base64url
 from portico.domain.proofs import level
 from portico.domain.sessions import Session
 from portico.domain.times import SECOND
@@ -72,4 +72,4 @@ def _unstamped(parameters: Parameters) -> list[tuple[str, str]]:
 
 def _code(env: Environment, query: str, now: int) -> str:
     code = env.vault.authenticate(f"{env.name} {now} {query}".encode())
-    return urlsafe_b64encode(code).decode().rstrip("=")
+    return base64url(code)

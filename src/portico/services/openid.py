@@ -6,7 +6,7 @@ answers is bounded, and each refusal says in the log what was wrong.
 """
 
 import logging
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode
 from collections.abc import Mapping
 from hmac import compare_digest
 from hmac import digest as mac
@@ -18,6 +18,7 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import import_key
 
+from portico.domain.base64url import base64url
 from portico.domain.errors import BrokenRule, PermissionDenied, Unavailable
 from portico.domain.oauth import OPENID_SCOPES, challenge_of
 from portico.domain.providers import Person, Provider, is_address
@@ -66,7 +67,7 @@ class Trip(NamedTuple):
     def of(cls, secret: str) -> "Trip":
         """That of a visit."""
         made = (mac(secret.encode(), field.encode(), "sha256") for field in cls._fields)
-        return cls(*(urlsafe_b64encode(one).decode().rstrip("=") for one in made))
+        return cls(*map(base64url, made))
 
 
 class Answer(NamedTuple):

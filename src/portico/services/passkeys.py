@@ -6,7 +6,6 @@ asked for, so a passkey is two factors by itself.
 """
 
 import asyncio
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hmac import compare_digest
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from portico.domain.audit import By
+from portico.domain.base64url import base64url, from_base64url
 from portico.domain.errors import AuthenticationRequired, Conflict, Fault, Invalid, NotFound
 from portico.domain.events.factors import (
     FactorAdded,
@@ -98,12 +98,12 @@ async def creation_options(env: Environment, user: User, session_id: int) -> str
     handle = env.vault.authenticate(f"passkey user {user.id}".encode())[:16]
     return _json(
         rp={"id": rp_id(env), "name": "Portico"},
-        user={"id": _encoded(handle), "name": user.email, "displayName": user.name},
-        challenge=_encoded(_challenge(env, _registering(session_id))),
+        user={"id": base64url(handle), "name": user.email, "displayName": user.name},
+        challenge=base64url(_challenge(env, _registering(session_id))),
         pubKeyCredParams=[{"type": "public-key", "alg": one} for one in _ALGORITHMS],
         timeout=HOLDS,
         excludeCredentials=[
-            {"type": "public-key", "id": _encoded(one.credential_id)} for one in factors.passkeys
+            {"type": "public-key", "id": base64url(one.credential_id)} for one in factors.passkeys
         ],
         authenticatorSelection={
             "residentKey": "required",
@@ -118,7 +118,7 @@ def request_options(env: Environment) -> str:
     """What a browser asks passkeys for, as JSON (`PublicKeyCredentialRequestOptionsJSON`)."""
     return _json(
         rpId=rp_id(env),
-        challenge=_encoded(_challenge(env, SIGN_IN)),
+        challenge=base64url(_challenge(env, SIGN_IN)),
         timeout=HOLDS,
         userVerification="required",
     )
@@ -262,16 +262,16 @@ def _answered(env: Environment, answer: str, purpose: str) -> str | None:
     purpose, or too old."""
     try:
         sent = msgspec.json.decode(answer, type=_Answer)
-        data = _decoded(sent.response.clientDataJSON)
+        data = from_base64url(sent.response.clientDataJSON)
         text = msgspec.json.decode(data, type=_ClientData).challenge
-        challenge = _decoded(text)
+        challenge = from_base64url(text)
     except (ValueError, RecursionError):
         return None
     stamp = challenge[: _TIME_BYTES + _RANDOM_BYTES]
     if not compare_digest(challenge[len(stamp) :], _code(env, purpose, stamp)):
         return None
     age = env.clock() - int.from_bytes(stamp[:_TIME_BYTES], "big")
-    return _encoded(challenge) if 0 <= age < HOLDS else None
+    return base64url(challenge) if 0 <= age < HOLDS else None
 
 
 async def _use(env: Environment, change: Change, challenge: str) -> bool:
@@ -280,18 +280,10 @@ async def _use(env: Environment, change: Change, challenge: str) -> bool:
 
 async def _known(env: Environment, answer: str) -> Passkey | None:
     try:
-        credential_id = _decoded(msgspec.json.decode(answer, type=_Id).id)
+        credential_id = from_base64url(msgspec.json.decode(answer, type=_Id).id)
     except (ValueError, RecursionError):
         return None
     return await env.factors.passkey(credential_id)
-
-
-def _decoded(text: str) -> bytes:
-    return urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
-
-
-def _encoded(data: bytes) -> str:
-    return urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def _load() -> Any:
@@ -309,7 +301,7 @@ async def _verified(
     webauthn = await asyncio.to_thread(_load)
     expected: dict[str, Any] = {
         "credential": answer,
-        "expected_challenge": _decoded(challenge),
+        "expected_challenge": from_base64url(challenge),
         "expected_rp_id": rp_id(env),
         "expected_origin": _origins(env),
         "require_user_verification": True,

@@ -5,7 +5,7 @@ fetch it, and the keys before it stay published until the last token that they s
 """
 
 import os
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +17,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from portico.domain.audit import SYSTEM, By
+from portico.domain.base64url import from_base64url
 from portico.domain.errors import Unavailable
 from portico.domain.events.signing_in import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
@@ -235,7 +236,7 @@ def claimed_issuer(token: str) -> str | None:
     if len(token) > MAX_LENGTH:
         return None
     try:
-        return msgspec.json.decode(_decoded(token.split(".")[1]), type=_Issued).iss
+        return msgspec.json.decode(from_base64url(token.split(".")[1]), type=_Issued).iss
     except (ValueError, RecursionError):
         return None
 
@@ -244,16 +245,12 @@ class _Issued(msgspec.Struct):
     iss: str
 
 
-def _decoded(part: str) -> bytes:
-    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
-
-
 def _kid(token: str) -> str | None:
     """The key that a token names, if its header is one of ours."""
     if len(token) > MAX_LENGTH or token.count(".") != 2:
         return None
     try:
-        header = msgspec.json.decode(_decoded(token.partition(".")[0]), type=_Header)
+        header = msgspec.json.decode(from_base64url(token.partition(".")[0]), type=_Header)
     except (ValueError, RecursionError):
         return None
     return header.kid if header.alg == ALGORITHM and header.typ == "JWT" else None

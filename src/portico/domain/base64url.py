@@ -1,0 +1,13 @@
+"""base64url without padding (RFC 4648 §5, RFC 7515 §2)."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+
+def base64url(data: bytes) -> str:
+    """The data as text that an address may hold."""
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def from_base64url(text: str) -> bytes:
+    """What `base64url` made such text of; other characters are passed over. Raises ValueError."""
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
