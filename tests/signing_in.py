@@ -54,7 +54,7 @@ async def waits(env: Environment) -> bool:
 
 async def session_of(env: Environment, user: User) -> str:
     """The secret of a new session, straight into the database."""
-    secret = mint("", env.random(32))
+    secret = mint("", env.random)
     now = env.clock()
     async with env.db.transaction() as tx:
         await env.sessions.insert(

@@ -23,7 +23,7 @@ from portico.domain.published import StoredEvent
 from portico.domain.webhook_signing import mint_webhook_secret
 from receiving import Receiver, received, receiving
 
-SECRET = mint_webhook_secret(bytes(range(32)))
+SECRET = mint_webhook_secret(lambda _: bytes(range(32)))
 LAMP = {"name": "Lamp", "category": "light", "price": 1}
 EVENT = StoredEvent(17, "product.created", 1_000, '{"id":3,"name":"Lamp"}', None)
 

@@ -33,8 +33,8 @@ from portico_client import (
 from portico_client.client import Webhooks
 
 NOW = 1_800_000_000
-SECRET = mint_webhook_secret(bytes(range(32)))
-OTHER = mint_webhook_secret(bytes(32))
+SECRET = mint_webhook_secret(lambda _: bytes(range(32)))
+OTHER = mint_webhook_secret(bytes)
 EVENT = {
     "id": 17,
     "type": "product.updated",

@@ -69,7 +69,7 @@ async def test_junk_and_typos_cost_no_look_up(api: Api) -> None:
         refused(answer, 401, "AUTHENTICATION_REQUIRED")
         assert "typo" in answer.json()["error"]["message"]
     assert database.asked == 0
-    unknown = mint("live", bytes(32))
+    unknown = mint("live", bytes)
     answer = await caller.get("/users/me", headers={"authorization": f"Bearer {unknown}"})
     assert "not valid" in answer.json()["error"]["message"]
     assert database.asked == 1

@@ -126,7 +126,7 @@ async def principal_of(
     api: Api, user_id: int, key_type: KeyType, scopes: frozenset[str] | None
 ) -> Principal:
     """Whoever comes with a key of these scopes, which its owner may have lost since."""
-    secret = mint(key_type, api.live.random(32))
+    secret = mint(key_type, api.live.random)
     async with api.live.db.transaction() as tx:
         key = ApiKey(
             id=0,

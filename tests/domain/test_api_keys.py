@@ -26,28 +26,22 @@ BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 key_types = st.sampled_from(KEY_TYPES)
 randoms = st.binary(min_size=32, max_size=32)
-minted = st.builds(mint, key_types, randoms)
+minted = st.builds(mint, key_types, randoms.map(lambda one: lambda _: one))
 in_body = st.integers(8, 8 + 43 - 1)
 
 
 @given(key_types, randoms)
 def test_a_minted_key_is_well_formed_and_of_fixed_width(key_type: KeyType, random: bytes) -> None:
-    key = mint(key_type, random)
+    key = mint(key_type, lambda _: random)
     assert re.fullmatch(f"sk_{key_type}_[0-9A-Za-z]{{49}}", key)
     assert key_type_of(key) == key_type
 
 
 @given(key_types, randoms)
 def test_a_key_holds_all_its_256_bits(key_type: KeyType, random: bytes) -> None:
-    body = mint(key_type, random)[8:-6]
+    body = mint(key_type, lambda _: random)[8:-6]
     number = sum(BASE62.index(c) * 62**place for place, c in enumerate(reversed(body)))
     assert number.to_bytes(32) == random
-
-
-@pytest.mark.parametrize("random", [b"", bytes(16), bytes(31), bytes(33)])
-def test_a_key_is_made_of_32_bytes_alone(random: bytes) -> None:
-    with pytest.raises(ValueError, match="32 bytes"):
-        mint("live", random)
 
 
 @given(minted, st.integers(8, 8 + 49 - 1), st.sampled_from(BASE62))
@@ -64,7 +58,7 @@ def test_a_swap_of_two_neighbours_is_detected(key: str, place: int) -> None:
 
 
 def test_every_single_change_and_swap_in_one_key_is_detected() -> None:
-    key = mint("live", bytes(range(32)))
+    key = mint("live", lambda _: bytes(range(32)))
     changed = [key[:i] + c + key[i + 1 :] for i in range(8, 51) for c in BASE62 if c != key[i]]
     swapped = [
         key[:i] + key[i + 1] + key[i] + key[i + 2 :] for i in range(8, 50) if key[i] != key[i + 1]

@@ -12,8 +12,8 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from portico.domain.errors import BrokenRule
 from portico.domain.webhook_signing import mint_webhook_secret, signed_headers, webhook_secret
 
-SECRET = mint_webhook_secret(bytes(range(32)))
-ANOTHER = mint_webhook_secret(bytes(32))
+SECRET = mint_webhook_secret(lambda _: bytes(range(32)))
+ANOTHER = mint_webhook_secret(bytes)
 
 
 def now() -> int:
@@ -24,8 +24,6 @@ def now() -> int:
 def test_a_secret_is_its_prefix_and_32_bytes_in_base64() -> None:
     assert SECRET.startswith("whsec_")
     assert b64decode(SECRET.removeprefix("whsec_"), validate=True) == bytes(range(32))
-    with pytest.raises(ValueError, match="32 bytes, not 31"):
-        mint_webhook_secret(bytes(31))
 
 
 def test_the_example_of_the_specification_is_signed_as_there() -> None:
@@ -44,7 +42,7 @@ def test_the_example_of_the_specification_is_signed_as_there() -> None:
 
 @given(st.binary(min_size=32, max_size=32), st.integers(1, 2**63 - 1), st.text())
 def test_the_published_library_verifies_ours(random: bytes, event_id: int, text: str) -> None:
-    secret = mint_webhook_secret(random)
+    secret = mint_webhook_secret(lambda _: random)
     body = json.dumps({"text": text}, ensure_ascii=False).encode()
     headers = signed_headers([secret], f"evt_{event_id}", now(), body)
     assert Webhook(secret).verify(body.decode(), headers) == json.loads(body)

@@ -139,7 +139,7 @@ async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> N
         if not chosen.forward_to:
             await _tell(source, after, chosen, None)
             return
-        secret = given or mint_webhook_secret(env.random(32))
+        secret = given or mint_webhook_secret(env.random)
         signed = f"that of {SECRET_VARIABLE}" if given else secret
         greet(f"They are sent to {chosen.forward_to}\n\n  secret   {signed}\n")
         receiver = Receiver(chosen.forward_to, secret, env.clock)

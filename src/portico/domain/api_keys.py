@@ -13,6 +13,7 @@ import msgspec
 
 from portico.domain.rules import OneOf, Trimmed
 from portico.domain.scopes import READ_SCOPES
+from portico.domain.secrets import RANDOM_BYTES, Random
 from portico.domain.times import DAY
 from portico.domain.words import KEY_TYPES as KEY_TYPES
 from portico.domain.words import KeyType as KeyType
@@ -26,7 +27,6 @@ REMINDED_AHEAD = 7 * DAY
 """How long before a key's end its owner is reminded, unless it holds no longer than that anyway; in
 milliseconds."""
 
-_RANDOM_BYTES = 32
 _ALPHABET = digits + ascii_letters
 _BODY_LENGTH = 43  # 62^43 > 2^256
 _CHECKSUM_LENGTH = 6  # 62^6 > 2^32
@@ -63,11 +63,10 @@ class ApiKey(msgspec.Struct, frozen=True):
         return READ_SCOPES if self.scopes is None else READ_SCOPES & self.scopes
 
 
-def mint(key_type: KeyType, random: bytes) -> str:
+def mint(key_type: KeyType, random: Random) -> str:
     """Make a key of 32 random bytes."""
-    if len(random) != _RANDOM_BYTES:
-        raise ValueError(f"a key is made of {_RANDOM_BYTES} bytes, not {len(random)}")
-    checked = f"sk_{key_type}_{_base62(int.from_bytes(random), _BODY_LENGTH)}"
+    number = int.from_bytes(random(RANDOM_BYTES))
+    checked = f"sk_{key_type}_{_base62(number, _BODY_LENGTH)}"
     return checked + _checksum(checked)
 
 

@@ -1,6 +1,6 @@
 """Opaque secrets: how tokens, codes and client secrets look, and what is stored of them.
 
-Each is a prefix that tells its kind and 256 random bits in base64url.
+Each is 256 random bits in base64url, behind a prefix that tells its kind where people meet it.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,9 @@ Random = Callable[[int], bytes]
 """Gives so many random bytes, unpredictable. Only `app` makes a real one."""
 
 
-def mint(prefix: str, random: bytes) -> str:
+def mint(prefix: str, random: Random) -> str:
     """Make a secret of 32 random bytes."""
-    if len(random) != RANDOM_BYTES:
-        raise ValueError(f"a secret is made of {RANDOM_BYTES} bytes, not {len(random)}")
-    return prefix + base64url(random)
+    return prefix + base64url(random(RANDOM_BYTES))
 
 
 def digest(secret: str) -> bytes:

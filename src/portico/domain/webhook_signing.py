@@ -8,18 +8,16 @@ from collections.abc import Sequence
 from hmac import digest
 
 from portico.domain.errors import BrokenRule
-from portico.domain.secrets import RANDOM_BYTES
+from portico.domain.secrets import RANDOM_BYTES, Random
 
 SECRET = "whsec_"  # noqa: S105 - the prefix of one
 SHORTEST, LONGEST = 24, 64
 """How many bytes a secret may have."""
 
 
-def mint_webhook_secret(random: bytes) -> str:
+def mint_webhook_secret(random: Random) -> str:
     """Make a webhook's secret of 32 random bytes."""
-    if len(random) != RANDOM_BYTES:
-        raise ValueError(f"a secret is made of {RANDOM_BYTES} bytes, not {len(random)}")
-    return SECRET + b64encode(random).decode()
+    return SECRET + b64encode(random(RANDOM_BYTES)).decode()
 
 
 def webhook_secret(text: str) -> str:

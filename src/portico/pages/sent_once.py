@@ -8,9 +8,9 @@ from typing import TypeVar
 import msgspec
 
 from portico.domain.audit import By
+from portico.domain.base64url import base64url
 from portico.domain.errors import Conflict, PorticoError
 from portico.domain.idempotency import Answer, Kept, KeyedRequest, keyed
-from portico.domain.secrets import mint
 from portico.http.messages import Reply
 from portico.pages.site import ONCE, ONCE_PATH, Visit
 from portico.pages.step_up import PASSKEY, PASSWORD, TOKEN
@@ -66,7 +66,7 @@ async def shown_once(
     # Made of the form's key, so that no kept answer holds it.
     key = visit.form.text(ONCE) or fresh_key(visit)
     place = f"{visit.user.id} {visit.request.path}\n".encode()
-    token = mint("", digest(key.encode(), place + _sent(visit), "sha256"))
+    token = base64url(digest(key.encode(), place + _sent(visit), "sha256"))
     made: list[T] = []
 
     async def making(by: By) -> T:

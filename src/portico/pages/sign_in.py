@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 
 from portico.domain.factors import factor_name
 from portico.domain.proofs import BY_PASSWORD, BY_PROVIDER
-from portico.domain.secrets import RANDOM_BYTES, mint
+from portico.domain.secrets import mint
 from portico.domain.users import User
 from portico.http.cookies import DEVICE, PROVIDER, SECOND_STEP, are_unreadable
 from portico.http.messages import Reply
@@ -112,7 +112,7 @@ def _browser(visit: Visit) -> Browser:
     return Browser(
         visit.request.header("user-agent") or "",
         visit.site.accounts.cookie.read(visit.request.headers),
-        DEVICE.read(visit.request.headers) or mint("", visit.env.random(RANDOM_BYTES)),
+        DEVICE.read(visit.request.headers) or mint("", visit.env.random),
     )
 
 

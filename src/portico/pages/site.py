@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 from portico.domain.audit import By
 from portico.domain.errors import NotFound, PermissionDenied
 from portico.domain.ids import parse_id
-from portico.domain.secrets import RANDOM_BYTES, mint
+from portico.domain.secrets import mint
 from portico.domain.text import text_fault
 from portico.domain.users import User
 from portico.http.cookies import Origins, SecretCookie
@@ -301,7 +301,7 @@ class Visit:
         """Sends the browser to a page that is shown once, because it holds a secret: to load it
         again shows no more, and makes no second one."""
         accounts = self.site.accounts.environment
-        token = mint("", accounts.random(RANDOM_BYTES))
+        token = mint("", accounts.random)
         await keep_page(accounts, self.user.id, token, page.body, self.request.by)
         return self.go(ONCE_PATH, page=token)
 

@@ -50,7 +50,7 @@ async def create_key(
     async def work(change: Change) -> Made:
         owner = await change.lock(env.users, user_id)
         terms = agreed(new, await _bounds(env, change, owner))
-        secret = mint(terms.type, env.random(32))
+        secret = mint(terms.type, env.random)
         key = _new_key(user_id, terms, secret, change.now)
         key = await env.api_keys.insert(change.tx, key, digest(secret))
         change.note(KeyCreated(key))
@@ -126,7 +126,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
     """Issues a successor for a key, as `rotate_key` does. Raises `NotFound` and `Conflict`."""
     found = await _found(env, key_id)
     owner = await env.users.get(found.user_id)
-    secret = mint(found.type, env.random(32))
+    secret = mint(found.type, env.random)
 
     async def work(change: Change) -> Rotation:
         before = await _locked(env, change, found)

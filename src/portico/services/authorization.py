@@ -63,7 +63,7 @@ class Exchanged(NamedTuple):
 async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by: By) -> str:
     """A code for what the user of `by` grants, who proved themselves so: narrowed to their role.
     Raises `Refused`."""
-    code = mint(AUTHORIZATION_CODE, env.random(32))
+    code = mint(AUTHORIZATION_CODE, env.random)
 
     async def work(change: Change) -> None:
         user = await change.lock(env.users, by.actor.user_id or 0)
@@ -152,7 +152,7 @@ async def _spend(
         expires_at=now + REFRESH_SECONDS * SECOND,
     )
     await env.grants.spend_code(change.tx, code_hash, grant.id)
-    access_token = mint(ACCESS_TOKEN, env.random(32))
+    access_token = mint(ACCESS_TOKEN, env.random)
     pair = await issue(env, change, grant, access_token, code.scopes)
     if "openid" not in code.scopes:
         return Exchanged(pair, None)

@@ -67,7 +67,7 @@ async def register_client(
     """Registers a client. Raises `Invalid` with a fault for each rule that is broken, and
     `NotFound` where the owner is gone."""
     name, uris, scopes = _checked(wanted)
-    secret = None if public else mint(CLIENT_SECRET, env.random(32))
+    secret = None if public else mint(CLIENT_SECRET, env.random)
     client_id = f"client_{env.random(12).hex()}"
 
     async def work(change: Change) -> Registered:
@@ -113,7 +113,7 @@ async def renew_secret(env: Environment, row_id: int, *, by: By) -> Registered:
 
     Raises `NotFound`, and `Invalid` for a public client.
     """
-    secret = mint(CLIENT_SECRET, env.random(32))
+    secret = mint(CLIENT_SECRET, env.random)
 
     async def work(change: Change) -> Registered:
         client = _found(await change.lock(env.clients, row_id))

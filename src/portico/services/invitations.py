@@ -17,7 +17,7 @@ from portico.domain.events.invitations import (
 )
 from portico.domain.events.users import UserCreated
 from portico.domain.invitations import HOLDS, Invitation
-from portico.domain.secrets import RANDOM_BYTES, digest, mint
+from portico.domain.secrets import digest, mint
 from portico.domain.users import User, new_user
 from portico.mail.protocol import Letter
 from portico.services.change import Change
@@ -175,7 +175,7 @@ async def put(
     `Duplicate` where the e-mail has an account, and as `post` does in this `place`; None
     for somebody who signs up and whom an admin has invited. Where it `renews` one, that must be
     there and as it was: raises `NotFound` and `Conflict`."""
-    token = mint("", env.random(RANDOM_BYTES))
+    token = mint("", env.random)
     link = f"{env.addresses.dashboard}/invitation?token={token}"
 
     async def work(change: Change) -> Made | None:

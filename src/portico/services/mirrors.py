@@ -14,7 +14,7 @@ import msgspec
 from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import NotFound, Unavailable
 from portico.domain.events.users import UserChanged, UserCreated, UserDeleted
-from portico.domain.secrets import RANDOM_BYTES, digest, mint
+from portico.domain.secrets import digest, mint
 from portico.domain.times import MINUTE
 from portico.domain.users import Shared, User, email_key
 from portico.services.change import Change
@@ -71,7 +71,7 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
     if mirror is None:
         mirror = await mirror_user(env, account, by)
     by = await mirrored(sandbox, by)
-    secret = mint("", sandbox.random(RANDOM_BYTES))
+    secret = mint("", sandbox.random)
 
     async def lend(change: Change) -> int:
         change.told_elsewhere()  # by what is done with it

@@ -71,7 +71,7 @@ async def begin_visit(
 ) -> Gone:
     """Sends somebody to a provider: to sign in or, with `user_id`, to link that account. With
     `again` the provider is asked to see who it is anew. Raises `Unavailable`."""
-    secret = mint(_AGAIN if again else "", env.random(32))
+    secret = mint(_AGAIN if again else "", env.random)
     address = await env.relying_party.address(provider, Trip.of(secret), redirect_uri, again=again)
     await _keep_visit(env, secret, ProviderVisit(provider.name, target, user_id, None, "", 0), by)
     return Gone(secret, address)
@@ -117,7 +117,7 @@ async def await_link(env: Environment, provider: Provider, known: Known, by: By)
             f"No account here is linked to this one of {provider.label}, which tells no e-mail."
             " Sign in as before, and link it under Sign-in security."
         )
-    secret = mint("", env.random(32))
+    secret = mint("", env.random)
     visit = ProviderVisit(provider.name, known.visit.target, None, person.subject, person.email, 0)
     await _keep_visit(env, secret, visit, by)
     return secret

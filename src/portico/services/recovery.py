@@ -11,7 +11,7 @@ import msgspec
 from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Conflict, Fault, Invalid, PermissionDenied
 from portico.domain.events.users import EmailVerified, LinkAsked, LinkGiven, PasswordReset
-from portico.domain.secrets import RANDOM_BYTES, digest, mint
+from portico.domain.secrets import digest, mint
 from portico.domain.times import HOUR
 from portico.domain.users import User, same_mailbox
 from portico.domain.users import email as normalised
@@ -84,7 +84,7 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
     """
     if by.actor.user_id == user_id:
         raise PermissionDenied("Your own password changes together with the current one.")
-    token = mint("", env.random(RANDOM_BYTES))
+    token = mint("", env.random)
 
     async def work(change: Change) -> HandedOver:
         user = await locked_user(env, change, user_id)
@@ -249,7 +249,7 @@ async def _write(
     was. What an admin has handed over stays, since anybody may ask for a mail. Raises as `admit`
     and `post` do of what was asked for, by an ask in this `place` if any."""
     to = to or user.email
-    token = mint("", env.random(RANDOM_BYTES))
+    token = mint("", env.random)
     # Nothing in it was chosen by whoever asked, but for where from.
     page = _address(env, link, token)
     until = env.clock() + link.hours * HOUR

@@ -56,7 +56,7 @@ async def begin_second_step(
     env: Environment, user: User, by: By, provider: str | None = None
 ) -> str:
     """The secret that waits for a user who has taken the first step. Raises as `lock_user` does."""
-    secret = mint("", env.random(32))
+    secret = mint("", env.random)
 
     async def work(change: Change) -> None:
         await lock_user(env, change, user)

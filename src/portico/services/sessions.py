@@ -36,7 +36,7 @@ class Opened(NamedTuple):
 async def open_session(env: Environment, proven: Proven, by: By, browser: Browser) -> Opened:
     """Signs in. The session that the browser has already ends: nobody who planted it gets any
     further with it. Raises as `lock_proven_user` does."""
-    secret = mint("", env.random(32))
+    secret = mint("", env.random)
     replaced = await env.sessions.by_hash(digest(browser.cookie)) if browser.cookie else None
 
     async def work(change: Change) -> Opened:

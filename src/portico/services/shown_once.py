@@ -10,7 +10,7 @@ import asyncio
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound
-from portico.domain.secrets import RANDOM_BYTES, digest, mint
+from portico.domain.secrets import digest, mint
 from portico.domain.times import HOUR, MINUTE
 from portico.services.change import Change
 from portico.services.environment import Environment
@@ -49,7 +49,7 @@ async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes
 async def keep_form(env: Environment, user_id: int, form: bytes, by: By) -> str:
     """Keeps a form that a user of `env` has filled; returns the token that `take_form` wants.
     Raises `NotFound` where the user is gone, and `Conflict` where too much waits for them."""
-    token = mint("", env.random(RANDOM_BYTES))
+    token = mint("", env.random)
     await _keep(env, user_id, token, form, _form_of(user_id), FORM_WAITS, by, most=MAX_FORMS)
     return token
 

@@ -35,7 +35,7 @@ def is_fresh(session: Session, now: int) -> bool:
 
 async def ask_proof(env: Environment, session: Session, by: By) -> str:
     """The token of a form that waits for its sender's proof."""
-    token = mint("", env.random(32))
+    token = mint("", env.random)
 
     async def work(change: Change) -> None:
         if await change.lock(env.sessions, session.id) is None:

@@ -113,7 +113,7 @@ async def refresh(
             raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
     scopes &= client.registered
     scopes = narrowed(scopes, ROLE_SCOPES[owned.role])
-    pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random(32)), scopes, by)
+    pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random), scopes, by)
     if pair is None:
         raise Refused("invalid_grant", USED)
     return pair
@@ -135,7 +135,7 @@ async def issue(
     env: Environment, change: Change, grant: Grant, access_token: str, scopes: frozenset[str]
 ) -> Pair:
     """Stores an access token and a new refresh token of a family."""
-    refresh_token = mint(REFRESH_TOKEN, env.random(32))
+    refresh_token = mint(REFRESH_TOKEN, env.random)
     await env.grants.issue(
         change.tx,
         grant.id,

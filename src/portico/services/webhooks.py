@@ -59,7 +59,7 @@ async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Si
     """Makes a webhook of these values, which its rules have passed. It is told what happens from
     then on. Raises `Invalid` for a URL that leads inside, and `Conflict` for one too many."""
     _check_url(env, values)
-    secret = mint_webhook_secret(env.random(32))
+    secret = mint_webhook_secret(env.random)
     sealed = _sealed(env, secret)
 
     async def work(change: Change) -> Webhook:
@@ -164,7 +164,7 @@ async def _switched(
 async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
     """Gives a webhook another secret; the one so far signs beside it for 24 hours. Raises
     `NotFound`."""
-    secret = mint_webhook_secret(env.random(32))
+    secret = mint_webhook_secret(env.random)
     sealed = _sealed(env, secret)
 
     async def work(change: Change) -> Webhook:
