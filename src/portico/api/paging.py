@@ -13,7 +13,7 @@ import msgspec
 from portico.contract.envelope import listed
 from portico.contract.paging import ListQuery
 from portico.domain.base64url import base64url, from_base64url
-from portico.domain.errors import Fault, Unreadable
+from portico.domain.errors import Fault, unreadable
 from portico.http.messages import QueryRequest, Reply, json_reply
 from portico.storage.listing import Page, Place
 
@@ -39,7 +39,7 @@ def start_of(request: QueryRequest[Q]) -> Start:
     text = veiled and request.environment.vault.unveil(veiled, _name(request))
     if not text:
         message = "must be from the Link header of a page of this list, by the same filters"
-        raise Unreadable("The request could not be read.", [Fault("cursor", message)])
+        raise unreadable(Fault("cursor", message))
     page, *place = msgspec.json.decode(text)
     return Start(page, 0, tuple(place))
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from portico.contract.facts import facts
-from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
+from portico.domain.errors import BrokenRule, Fault, Unreadable, invalid, unreadable
 from portico.domain.text import text_fault
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -62,9 +62,9 @@ class Faults:
         """Raises `Unreadable` or `Invalid` if there was any fault."""
         if self.unreadable:
             found = [*self.unreadable, *self.broken]
-            raise Unreadable("The request could not be read.", found[:MOST_FAULTS])
+            raise unreadable(*found[:MOST_FAULTS])
         if self.broken:
-            raise Invalid("Some fields have values that are not allowed.", self.broken)
+            raise invalid(*self.broken)
 
 
 class Kind(Protocol):

@@ -57,10 +57,20 @@ class Unreadable(PorticoError):
     code = "VALIDATION_ERROR"
 
 
+def unreadable(*faults: Fault) -> Unreadable:
+    """An `Unreadable` whose faults say all there is to say."""
+    return Unreadable("The request could not be read.", faults)
+
+
 class Invalid(PorticoError):
     """The request can be read, and a value in it breaks a rule."""
 
     code = "VALIDATION_ERROR"
+
+
+def invalid(*faults: Fault) -> Invalid:
+    """An `Invalid` whose faults say all there is to say."""
+    return Invalid("Some fields have values that are not allowed.", faults)
 
 
 class AuthenticationRequired(PorticoError):

@@ -16,7 +16,8 @@ from portico.domain.errors import (
     PorticoError,
     RateLimited,
     Unavailable,
-    Unreadable,
+    invalid,
+    unreadable,
 )
 from portico.domain.idempotency import HEADER, KEY_LENGTH, Answer, Kept, KeyedRequest, is_key, keyed
 from portico.http.messages import Handler, Reply, Request
@@ -42,7 +43,7 @@ def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedReq
     if not is_key(key):
         low, high = KEY_LENGTH
         message = f"must be sent once, and be {low} to {high} visible ASCII characters"
-        raise Unreadable("The request could not be read.", [Fault(HEADER, message)])
+        raise unreadable(Fault(HEADER, message))
     # The pattern does not tell one resource from another.
     route = request.path if endpoint.ids else endpoint.path
     if endpoint.body is None and not endpoint.ids:
@@ -106,9 +107,6 @@ async def _other(request: Request, known: KeyedRequest) -> Reply:
 
 def _replayed(known: KeyedRequest, kept: Kept) -> Reply:
     if kept.body_hash != known.body_hash:
-        raise Invalid(
-            "Some fields have values that are not allowed.",
-            [Fault(HEADER, "was used before with another body; take a new one")],
-        )
+        raise invalid(Fault(HEADER, "was used before with another body; take a new one"))
     answer = kept.answer
     return Reply(answer.status, answer.body, [*answer.headers, REPLAYED])

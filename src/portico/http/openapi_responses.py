@@ -17,10 +17,7 @@ Json = dict[str, Any]
 EXAMPLES: Mapping[type[PorticoError], PorticoError] = {
     type(error): error
     for error in (
-        errors.Unreadable(
-            "The request could not be read.",
-            [Fault("limit", "must be a whole number from 1 to 100")],
-        ),
+        errors.unreadable(Fault("limit", "must be a whole number from 1 to 100")),
         errors.AuthenticationRequired("This API key is not valid.", error="invalid_token"),
         errors.PermissionDenied(
             "This credential does not carry the scope write:products.", scope="write:products"
@@ -35,10 +32,7 @@ EXAMPLES: Mapping[type[PorticoError], PorticoError] = {
         errors.PreconditionFailed("The resource has changed since: read it again."),
         errors.PayloadTooLarge("The body is larger than 1048576 bytes."),
         errors.UnsupportedMediaType("Send the body as application/json."),
-        errors.Invalid(
-            "Some fields have values that are not allowed.",
-            [Fault("price", "must not be negative")],
-        ),
+        errors.invalid(Fault("price", "must not be negative")),
         errors.RateLimited("Too many requests; try again in 17 seconds.", retry_after=17),
         errors.Internal("Something went wrong here; the log has it by request id."),
         errors.Unavailable("The database does not answer.", retry_after=1),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Callable
 
-from portico.domain.errors import Fault, Unreadable
+from portico.domain.errors import Fault, unreadable
 from portico.domain.ids import MAX_ID
 from portico.http.messages import Request, Stream
 
@@ -43,5 +43,5 @@ def last_event_id(request: Request) -> int | None:
         return None
     if _DECIMAL.fullmatch(sent) is None or (number := int(sent)) > MAX_ID:
         message = f"must be sent once, and be a whole number from 0 to {MAX_ID}"
-        raise Unreadable("The request could not be read.", [Fault(LAST_EVENT_ID, message)])
+        raise unreadable(Fault(LAST_EVENT_ID, message))
     return number

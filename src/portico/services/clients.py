@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound, Unavailable
+from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound, Unavailable, invalid
 from portico.domain.events.clients import (
     ClientChanged,
     ClientCreated,
@@ -213,5 +213,5 @@ def _checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]
     except BrokenRule as rule:
         faults.append(Fault("scopes", str(rule)))
     if faults:
-        raise Invalid("Some fields have values that are not allowed.", faults)
+        raise invalid(*faults)
     return name, tuple(uris), scopes

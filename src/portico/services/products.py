@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import BrokenRule, Fault, Invalid, NotFound
+from portico.domain.errors import BrokenRule, Fault, NotFound, invalid
 from portico.domain.events.products import ProductChanged, ProductCreated, ProductDeleted
 from portico.domain.products import Product, change_status
 from portico.services.change import Change
@@ -76,9 +76,7 @@ def _check_status(old: str, new: str) -> None:
     try:
         change_status(old, new)
     except BrokenRule as error:
-        raise Invalid(
-            "Some fields have values that are not allowed.", [Fault("status", str(error))]
-        ) from error
+        raise invalid(Fault("status", str(error))) from error
 
 
 def stored_values(values: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from portico.domain.errors import (
     Invalid,
     NotFound,
     PermissionDenied,
+    invalid,
 )
 from portico.domain.events.users import (
     PasswordChanged,
@@ -282,9 +283,7 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
 
 
 def _wrong_password(message: str) -> Invalid:
-    return Invalid(
-        "Some fields have values that are not allowed.", [Fault("current_password", message)]
-    )
+    return invalid(Fault("current_password", message))
 
 
 def admins_only() -> PermissionDenied:

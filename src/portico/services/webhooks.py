@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import BrokenRule, Conflict, Fault, Gone, Invalid, NotFound
+from portico.domain.errors import BrokenRule, Conflict, Fault, Gone, NotFound, invalid
 from portico.domain.events.webhooks import (
     WebhookChanged,
     WebhookCreated,
@@ -251,9 +251,7 @@ def _check_url(env: Environment, values: dict[str, Any]) -> None:
         try:
             env.destinations.check_url(values["url"])
         except BrokenRule as error:
-            raise Invalid(
-                "Some fields have values that are not allowed.", [Fault("url", str(error))]
-            ) from error
+            raise invalid(Fault("url", str(error))) from error
 
 
 async def _locked(env: Environment, change: Change, webhook_id: int) -> Webhook:
