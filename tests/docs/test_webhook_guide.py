@@ -18,6 +18,8 @@ from listening import listening
 from oauth.authority import ROOMY, Authority
 from operating import Installation, free_port, until
 from portico.domain import webhooks
+from portico.domain.secrets import ROTATION_OVERLAP
+from portico.domain.times import HOUR
 from portico.settings import load
 from portico_client import Client, Event
 
@@ -157,7 +159,7 @@ def test_the_waits_are_those_of_the_program() -> None:
     assert webhooks.RETRY_SPREAD == 0.2
     assert webhooks.FAILING_DAYS == 5
     assert webhooks.MOST_WEBHOOKS == 20
-    assert webhooks.ROTATION_OVERLAP_SECONDS == 24 * 3600
+    assert ROTATION_OVERLAP == 24 * HOUR
 
 
 def test_its_sample_of_settings_loads(tmp_path: Path) -> None:

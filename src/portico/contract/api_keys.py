@@ -7,8 +7,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, timestamp
 from portico.contract.kinds import Integer, Items, Nullable, Text, Unjudged
-from portico.contract.paging import LAST_PAGE, ListQuery, UserId
+from portico.contract.paging import ListQuery, UserId
 from portico.domain.api_keys import ApiKey, KeyType, Status, key_name, key_type, status
+from portico.domain.ids import MAX_ID
 from portico.domain.networks import network
 from portico.domain.new_keys import MOST_NETWORKS, scope
 from portico.domain.rules import Between
@@ -148,7 +149,7 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
     ]
     user_id: Annotated[
         int | None,
-        Nullable(Integer(Between(1, LAST_PAGE), description="Its owner; the caller if left out.")),
+        Nullable(Integer(Between(1, MAX_ID), description="Its owner; the caller if left out.")),
     ] = None
     scopes: Annotated[
         list[str] | None,

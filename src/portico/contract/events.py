@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from portico.contract.api_keys import KeyItem, PreviousKey, SuccessorKey, key_item, successor_key
 from portico.contract.envelope import Identifier, Timestamp, encode, timestamp
-from portico.contract.paging import LARGEST_LIMIT, LAST_PAGE, Limit
+from portico.contract.paging import LARGEST_LIMIT, Limit
 from portico.contract.products import ProductBody, product_body
 from portico.contract.reading import Param
 from portico.contract.users import UserBody, user_body
@@ -31,6 +31,7 @@ from portico.domain.events.users import (
     UserDeleted,
 )
 from portico.domain.events.webhooks import WebhookTested
+from portico.domain.ids import MAX_ID
 from portico.domain.published import EVENT_TYPES, Published, StoredEvent, event_types
 from portico.domain.resources import RESOURCES
 from portico.domain.webhooks import PING
@@ -143,8 +144,8 @@ class ListedEvents(msgspec.Struct, frozen=True):
 
 
 def _after(text: str) -> int:
-    digits = text.isascii() and text.isdigit() and len(text) <= len(str(LAST_PAGE))
-    if not digits or int(text) > LAST_PAGE:
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ID))
+    if not digits or int(text) > MAX_ID:
         raise BrokenRule("must be the id of an event, or 0")
     return int(text)
 
@@ -176,7 +177,7 @@ class ListEvents(msgspec.Struct, frozen=True):
             _after,
             type="integer",
             minimum=0,
-            maximum=LAST_PAGE,
+            maximum=MAX_ID,
             description="The id of the last event that the caller has; 0 for the oldest kept.",
         ),
     ] = 0
@@ -193,7 +194,7 @@ class StreamEvents(msgspec.Struct, frozen=True):
             _after,
             type="integer",
             minimum=0,
-            maximum=LAST_PAGE,
+            maximum=MAX_ID,
             description="The id of the last event that the caller has, 0 for the oldest kept;"
             " without it, and without `Last-Event-ID`, which comes before it, from now on.",
         ),

@@ -7,9 +7,10 @@ import msgspec
 
 from portico.contract.reading import Param
 from portico.domain.errors import BrokenRule, Fault
+from portico.domain.ids import MAX_ID
 from portico.domain.rules import OneOf
 
-LAST_PAGE = 2**63 - 1
+LAST_PAGE = MAX_ID
 LARGEST_LIMIT = 100
 LONGEST_CURSOR = 2_000
 _DIGITS = len(str(LAST_PAGE))
@@ -29,7 +30,7 @@ def _limit(text: str) -> int:
     return _whole(text, LARGEST_LIMIT)
 
 
-UserId = Annotated[int | None, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE)]
+UserId = Annotated[int | None, Param(_page, type="integer", minimum=1, maximum=MAX_ID)]
 PageNumber = Annotated[int, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE)]
 Limit = Annotated[int, Param(_limit, type="integer", minimum=1, maximum=LARGEST_LIMIT)]
 

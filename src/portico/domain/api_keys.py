@@ -21,7 +21,6 @@ from portico.domain.words import KeyType as KeyType
 key_name = Trimmed(1, 100)
 key_type = cast(Callable[[str], KeyType], OneOf(KEY_TYPES))
 Status = Literal["active", "expired", "revoked"]
-ROTATION_OVERLAP_SECONDS = 86_400
 
 REMINDED_AHEAD = 7 * DAY
 """How long before a key's end its owner is reminded, unless it holds no longer than that anyway; in

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from portico.domain.base64url import base64url
+from portico.domain.times import DAY
 
 ACCESS_TOKEN = "oat_"  # noqa: S105 - the prefix of one
 REFRESH_TOKEN = "ort_"  # noqa: S105 - the prefix of one
@@ -14,6 +15,9 @@ AUTHORIZATION_CODE = "oac_"
 CLIENT_SECRET = "ocs_"  # noqa: S105 - the prefix of one
 
 RANDOM_BYTES = 32
+
+ROTATION_OVERLAP = DAY
+"""How long what is rotated holds beside its successor, in milliseconds."""
 
 Random = Callable[[int], bytes]
 """Gives so many random bytes, unpredictable. Only `app` makes a real one."""

@@ -9,9 +9,6 @@ from portico.domain.rules import Measured
 MOST_WEBHOOKS = 20
 """In one environment."""
 
-ROTATION_OVERLAP_SECONDS = 86_400
-"""How long a secret signs beside its successor."""
-
 EVERYTHING = "*"
 PING = "ping"
 """The type of a test delivery, which is told to one webhook alone."""

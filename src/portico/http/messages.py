@@ -29,6 +29,7 @@ LINGER_BYTES = 16 << 20
 """For how long, and how much, of a body is taken in that nobody reads any more."""
 
 JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
 
 _JSON_TYPE = ("content-type", JSON)
 

@@ -21,13 +21,12 @@ from portico.domain.errors import (
 from portico.domain.oauth import Client, Refused
 from portico.domain.text import text_fault
 from portico.http.api_responder import nowhere
-from portico.http.messages import JSON, Reply, Request
+from portico.http.messages import FORM, JSON, Reply, Request
 from portico.http.problems import problem, status_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.services.clients import Unproven, authenticate_client, note_refusal
 
-FORM = "application/x-www-form-urlencoded"
 MAX_PARAMETERS = 50
 
 NO_STORE = (("cache-control", "no-store"), ("pragma", "no-cache"))

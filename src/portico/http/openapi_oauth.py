@@ -8,8 +8,8 @@ from portico.contract.kinds import object_schema
 from portico.domain import errors
 from portico.domain.errors import PorticoError
 from portico.domain.oauth import Refused
-from portico.http.messages import JSON
-from portico.http.oauth_responder import FORM, refusal
+from portico.http.messages import FORM, JSON
+from portico.http.oauth_responder import refusal
 from portico.http.openapi_responses import (
     ALWAYS,
     EXAMPLES,

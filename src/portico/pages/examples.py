@@ -10,7 +10,7 @@ from textwrap import dedent, indent
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
-from portico.http.oauth_responder import FORM
+from portico.http.messages import FORM
 from portico.http.sse import EVENT_STREAM
 from portico.services.wiring import Addresses
 

@@ -13,13 +13,13 @@ from portico.domain.errors import (
     UnsupportedMediaType,
 )
 from portico.domain.text import text_fault
+from portico.http.messages import FORM
 
 if TYPE_CHECKING:
     from portico.pages.multipart import SentFile
 
 T = TypeVar("T")
 
-CONTENT_TYPE = "application/x-www-form-urlencoded"
 BODY_LIMIT = 1 << 20
 MAX_FIELDS = 250
 """So that a product fits with all the images and metadata that it may have."""
@@ -158,8 +158,8 @@ class Form:
 def read_form(content_type: str | None, body: bytes) -> Form:
     """The form of a request's body. Raises `UnsupportedMediaType` and `Unreadable`."""
     media, *_ = (content_type or "").split(";")
-    if media.strip().lower() != CONTENT_TYPE:
-        raise UnsupportedMediaType(f"Send the form as {CONTENT_TYPE}.")
+    if media.strip().lower() != FORM:
+        raise UnsupportedMediaType(f"Send the form as {FORM}.")
     sent: dict[str, list[str]] = {}
     try:
         pairs = parse_qsl(

@@ -4,15 +4,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from portico.domain.api_keys import ROTATION_OVERLAP_SECONDS, ApiKey, hint, mint
+from portico.domain.api_keys import ApiKey, hint, mint
 from portico.domain.audit import By
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
 from portico.domain.events.api_keys import KeyCreated, KeyRevoked, KeyRotated
 from portico.domain.new_keys import Bounds, NewKey, Terms, agreed, latest_end
 from portico.domain.scopes import SCOPES
-from portico.domain.secrets import digest
-from portico.domain.times import SECOND
+from portico.domain.secrets import ROTATION_OVERLAP, digest
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
@@ -130,7 +129,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
 
     async def work(change: Change) -> Rotation:
         before = await _locked(env, change, found)
-        until = change.now + ROTATION_OVERLAP_SECONDS * SECOND
+        until = change.now + ROTATION_OVERLAP
         end = await env.api_keys.rotate(change.tx, before.id, now=change.now, until=until)
         if end is None:
             raise Conflict("This key was rotated already; use its successor.")

@@ -29,8 +29,8 @@ CACHED = 100_000
 _NOT_ONE = "This is not a credential of Portico's: check for a typo."
 _INVALID_KEY = "This API key is not valid."
 _INVALID_TOKEN = "This access token is not valid, has expired or was revoked."  # noqa: S105 - a message
-_ENDED = "This session has ended; sign in again."
-_SUSPENDED = "This account is suspended; ask an administrator."
+ENDED = "This session has ended; sign in again."
+SUSPENDED = "This account is suspended; ask an administrator."
 
 
 class Uses(msgspec.Struct):
@@ -136,7 +136,7 @@ class Credentials:
         owned = await self._env.sessions.by_hash(token_hash)
         before = self._sessions.pop(token_hash, None)
         if owned is None or owned.suspended_at is not None:
-            raise AuthenticationRequired(_ENDED)
+            raise AuthenticationRequired(ENDED)
         stored = owned.session
         principal = Principal(
             user_id=stored.user_id,
@@ -154,7 +154,7 @@ class Credentials:
         last_seen_at = max(stored.last_seen_at, before.last_seen_at if before else 0)
         session = _Session(principal, last_seen_at, stored.expires_at)
         if now >= session.idle_end or now >= session.expires_at:
-            raise AuthenticationRequired(_ENDED)
+            raise AuthenticationRequired(ENDED)
         if self._env.db.version() == version:
             session.version = self._env.db.version(*session.parts)
         if len(self._sessions) >= CACHED:
@@ -208,7 +208,7 @@ class Credentials:
         if not usable(owned.key, now):
             raise AuthenticationRequired("This API key has expired.")
         if owned.suspended_at is not None:
-            raise AuthenticationRequired(_SUSPENDED)
+            raise AuthenticationRequired(SUSPENDED)
         return Principal(
             user_id=owned.key.user_id,
             email=owned.email,

@@ -25,9 +25,10 @@ from portico.domain.times import SECOND
 from portico.domain.users import User, new_user, same_mailbox
 from portico.domain.users import name as user_name
 from portico.services.change import Change
+from portico.services.credentials import SUSPENDED
 from portico.services.environment import Environment
 from portico.services.openid import Answer, NotAccepted, Trip
-from portico.services.sign_in import SUSPENDED, note_refusal
+from portico.services.sign_in import note_refusal
 from portico.services.users import locked_user
 from portico.services.ways_in import keep_a_way_in, tell_of_ways_in
 from portico.storage.database import UniqueViolation

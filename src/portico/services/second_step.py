@@ -16,13 +16,13 @@ from portico.domain.sessions import PENDING_SECONDS
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.change import Change
+from portico.services.credentials import SUSPENDED
 from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.passkeys import KIND, check_assertion
 from portico.services.second_factor import Enrolment, check_code
 from portico.services.sessions import Browser, Opened, open_session
 from portico.services.sign_in import (
-    SUSPENDED,
     Proven,
     StepGone,
     lock_user,

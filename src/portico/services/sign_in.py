@@ -14,6 +14,7 @@ from portico.domain.factors import Factors
 from portico.domain.proofs import BY_CODE, BY_PASSWORD, Methods
 from portico.domain.users import PASSWORD_LENGTH, User, typed_email
 from portico.services.change import Change
+from portico.services.credentials import SUSPENDED
 from portico.services.devices import meet_device
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
@@ -38,7 +39,6 @@ ENROL_FIRST = (
     "This account must have a second factor and has none: set one up by signing in on a page, such"
     " as the dashboard."
 )
-SUSPENDED = "This account is suspended; ask an administrator."
 
 
 class Attempt(NamedTuple):

@@ -17,13 +17,12 @@ from portico.domain.events.webhooks import (
     WebhookSecretRotated,
     WebhookTested,
 )
-from portico.domain.times import SECOND
+from portico.domain.secrets import ROTATION_OVERLAP
 from portico.domain.webhook_signing import mint_webhook_secret
 from portico.domain.webhooks import (
     BY_HAND,
     FAILING,
     MOST_WEBHOOKS,
-    ROTATION_OVERLAP_SECONDS,
     Delivery,
     Webhook,
 )
@@ -173,7 +172,7 @@ async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
             webhook,
             secret=sealed,
             former_secret=webhook.secret,
-            former_until=change.now + ROTATION_OVERLAP_SECONDS * SECOND,
+            former_until=change.now + ROTATION_OVERLAP,
             updated_at=change.now,
         )
         await env.webhooks.update(change.tx, webhook)

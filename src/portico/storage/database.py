@@ -34,6 +34,9 @@ LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
 """Ends a SELECT in a transaction that changes what it read: nobody else does so in between.
 SQLite has one writer at a time anyway."""
 
+SKIP_LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCKED"}
+"""`LOCKED`, for those rows alone that nobody else has locked."""
+
 AMONG: dict[Engine, str] = {
     "sqlite": "IN (SELECT value FROM json_each(:ids))",
     "postgres": "= ANY (:ids)",

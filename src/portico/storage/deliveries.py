@@ -7,7 +7,7 @@ import msgspec
 
 from portico.domain.times import MINUTE
 from portico.domain.webhooks import DROPPED, Delivery, Webhook
-from portico.storage.database import Database, Engine, Reader, Transaction
+from portico.storage.database import SKIP_LOCKED, Database, Reader, Transaction
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
 from portico.storage.table import Table
@@ -43,7 +43,6 @@ SELECT id FROM (SELECT id FROM deliveries
 WHERE webhook_id = :id_{letter} AND status = 'pending' AND next_attempt_at <= :now
     AND id > :dropped_{letter} ORDER BY next_attempt_at LIMIT :room_{letter}{lock}
 ) AS due_{letter}"""
-_SKIPPING: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCKED"}
 _NEXT = """
 SELECT min(next_attempt_at) FROM deliveries
 WHERE webhook_id = :id_{letter} AND status = 'pending' AND id > :dropped_{letter}"""
@@ -153,7 +152,7 @@ class Deliveries:
     ) -> list[Delivery]:
         """Takes what is due: of each webhook as many as there is room for, nobody else until
         `until`, when they are due again."""
-        due = _DUE.replace("{lock}", _SKIPPING[self._db.engine])
+        due = _DUE.replace("{lock}", SKIP_LOCKED[self._db.engine])
         sql, values = _for_each(due, rooms)
         each = " UNION ALL ".join(sql)
         statement = _CLAIM.format(each=each)
@@ -180,7 +179,7 @@ class Deliveries:
             "reason": DROPPED,
             "limit": BATCH,
         }
-        statement = _DROP.replace("{lock}", _SKIPPING[self._db.engine])
+        statement = _DROP.replace("{lock}", SKIP_LOCKED[self._db.engine])
         return len(await tx.all(statement, values)) == BATCH
 
     async def release(self, tx: Transaction, ids: Sequence[int], now: int) -> None:

@@ -13,6 +13,7 @@ from portico.domain.published import Published, StoredEvent
 from portico.domain.webhooks import PING
 from portico.storage.database import AMONG, Database, Reader, Transaction, among, traceparent
 from portico.storage.expiry import BATCH, Bound, last_expired
+from portico.storage.listing import NEWEST
 from portico.storage.table import Table
 
 EVENTS = Table("events", StoredEvent)
@@ -33,7 +34,6 @@ ORDER BY id {{order}} LIMIT :limit) AS type_{{letter}}"""
 _OF_TYPES = "SELECT * FROM ({each}) AS chosen ORDER BY id {order} LIMIT :limit"
 _UP = {"beyond": ">", "order": ""}
 _DOWN = {"beyond": "<", "order": "DESC"}
-_NEWEST = 2**63 - 1
 _LAST = """
 SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
 _REMOVED = "SELECT up_to FROM events_removed"
@@ -108,7 +108,7 @@ class Events:
         self, before: int | None, types: Sequence[str] | None, limit: int
     ) -> list[StoredEvent]:
         """The newest events, of those with a number below `before`, of these types or of all."""
-        return await self._walk(_DOWN, _NEWEST if before is None else before, types, limit)
+        return await self._walk(_DOWN, NEWEST if before is None else before, types, limit)
 
     async def _walk(
         self, way: dict[str, str], start: int, types: Sequence[str] | None, limit: int

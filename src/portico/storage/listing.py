@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from portico.domain.ids import MAX_ID
 from portico.storage.database import Engine, Params, Reads, Row
 from portico.storage.filtered_totals import (
     BLOCK,
@@ -27,7 +28,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 FARTHEST = 2**53
 """Rows to skip at most: none has more before it, and both engines compute with it safely."""
 
-NEWEST = 2**63 - 1
+NEWEST = MAX_ID
 """Above all ids."""
 
 DEEP = 1_000

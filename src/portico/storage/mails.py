@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from portico.storage.database import Database, Engine, Transaction
+from portico.storage.database import SKIP_LOCKED, Database, Transaction
 from portico.storage.table import Table
 
 
@@ -30,7 +30,6 @@ class Queue(NamedTuple):
 
 MAILS = Table("mails", Mail)
 
-_SKIPPING: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCKED"}
 # Whose host died while it sent them, they come back when the claim ends.
 _CLAIM = f"""
 UPDATE mails SET next_attempt_at = :until, attempts = attempts + 1
@@ -75,7 +74,7 @@ class Mails:
 
     async def claim(self, room: int, *, now: int, until: int) -> list[Mail]:
         """Takes some that are due, nobody else until `until`, when they are due again."""
-        statement = _CLAIM.format(lock=_SKIPPING[self._db.engine])
+        statement = _CLAIM.format(lock=SKIP_LOCKED[self._db.engine])
         async with self._db.transaction() as tx:
             rows = await tx.all(statement, {"now": now, "until": until, "room": room})
         return MAILS.read_all(rows)
