@@ -4,16 +4,12 @@ from collections.abc import Iterable
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import asdict
 
 from portico.contract.csv_cells import csv_text, guarded
 from portico.contract.envelope import timestamp
 from portico.domain.audit import Entry
 from portico.domain.words import Format
-
-_COLUMNS = (
-    *("id", "at", "action", "user_id", "email", "credential", "credential_id", "address"),
-    *("target", "target_id", "details", "request_id"),
-)
 
 
 class AuditUser(msgspec.Struct):
@@ -59,7 +55,7 @@ def entry_out(entry: Entry) -> AuditEntry:
 
 def header(form: Format) -> bytes:
     """What stands before the first entry in a file."""
-    return csv_text([_COLUMNS]) if form == "csv" else b""
+    return csv_text([Entry.__struct_fields__]) if form == "csv" else b""
 
 
 def rows(form: Format, entries: Iterable[Entry]) -> bytes:
@@ -69,18 +65,11 @@ def rows(form: Format, entries: Iterable[Entry]) -> bytes:
     return msgspec.json.Encoder().encode_lines(entry_out(entry) for entry in entries)
 
 
-def _cells(entry: Entry) -> tuple[object, ...]:
-    return (
-        entry.id,
-        timestamp(entry.at),
-        entry.action,
-        entry.user_id,
-        guarded(entry.email or ""),
-        entry.credential,
-        entry.credential_id,
-        entry.address,
-        entry.target,
-        guarded(entry.target_id or ""),
-        entry.details,
-        entry.request_id,
-    )
+def _cells(entry: Entry) -> Iterable[object]:
+    cells = {
+        **asdict(entry),
+        "at": timestamp(entry.at),
+        "email": guarded(entry.email or ""),
+        "target_id": guarded(entry.target_id or ""),
+    }
+    return cells.values()
