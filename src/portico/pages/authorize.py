@@ -5,10 +5,9 @@ RFC 6749 §4.1 as RFC 9700 has it, OpenID Connect Core §3.1.2, RFC 9207.
 
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from portico.domain.errors import AuthenticationRequired, NotFound
+from portico.domain.errors import AuthenticationRequired
 from portico.domain.oauth import Refused, implied, narrowed
 from portico.domain.scopes import ROLE_SCOPES
-from portico.domain.sessions import Session
 from portico.http.messages import Reply
 from portico.http.routing import Access, Mount
 from portico.http.throttle import Throttle
@@ -25,6 +24,7 @@ from portico.services.fresh_sign_in import (
     stamped,
     wants_fresh_sign_in,
 )
+from portico.services.sessions import read_session
 
 MAX_PARAMETERS = 50
 
@@ -40,7 +40,7 @@ async def ask(visit: Visit) -> Reply:
             if visit.cookie_kept_back:
                 raise AuthenticationRequired("Whether somebody is signed in will be seen.")
             return _sign_in(visit, asked, parameters)
-        session = await _session(visit)
+        session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
             if asked.silent:
                 raise _refusal(visit, asked, "login_required", "The user must sign in again.")
@@ -76,7 +76,7 @@ async def decide(visit: Visit) -> Reply:
             raise _refusal(visit, asked, "access_denied", "The user did not allow it.")
         if asked.silent:
             raise _refusal(visit, asked, "consent_required", "The user must be asked.")
-        session = await _session(visit)
+        session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
             return _sign_in(visit, asked, parameters, again="yes")
         scopes = _grantable(visit, asked.wanted)
@@ -106,13 +106,6 @@ def _parameters(visit: Visit) -> Parameters:
 
 def _refusal(visit: Visit, asked: AuthorizationRequest, error: str, message: str) -> Returned:
     return asked.refusal(visit.env.addresses.auth, error, message)
-
-
-async def _session(visit: Visit) -> Session:
-    session = await visit.env.sessions.get(visit.session_id)
-    if session is None:
-        raise NotFound("This session has ended; sign in again.")
-    return session
 
 
 def _sign_in(

@@ -6,7 +6,6 @@ from portico.domain.errors import (
     AuthenticationRequired,
     Conflict,
     Invalid,
-    NotFound,
     RateLimited,
     Unavailable,
 )
@@ -14,6 +13,7 @@ from portico.http.messages import Reply
 from portico.http.problems import problem
 from portico.pages.site import ONCE, Handler, Visit
 from portico.services.passkeys import request_options
+from portico.services.sessions import read_session
 from portico.services.step_up import ask_proof, is_fresh, prove_by_passkey, prove_by_password
 
 TOKEN = "step_up"  # noqa: S105 - the name of a field
@@ -38,9 +38,7 @@ async def question(visit: Visit) -> Reply | None:
     """The page that asks, unless the proof is fresh, or came with the form. Raises `Conflict` for
     whoever cancels there, by which the page of the form shows it again."""
     env, by, form = visit.site.accounts.environment, visit.request.by, visit.form
-    session = await env.sessions.get(visit.session_id)
-    if session is None:
-        raise NotFound("This session has ended; sign in again.")
+    session = await read_session(env, visit.session_id)
     token = form.text(TOKEN)
     if form.has(CANCEL):
         raise Conflict("You cancelled, so nothing was done.")
@@ -56,8 +54,8 @@ async def question(visit: Visit) -> Reply | None:
             await prove_by_password(env, visit.user, session, token, form.text(PASSWORD), by)
     except Conflict:
         # The same form has come before. What does its work once goes on to what came of it.
-        session = await env.sessions.get(visit.session_id)
-        if not form.text(ONCE) or session is None or not is_fresh(session, visit.request.now):
+        present = await env.sessions.get(visit.session_id)
+        if not form.text(ONCE) or present is None or not is_fresh(present, visit.request.now):
             raise
     except (Invalid, AuthenticationRequired, RateLimited, Unavailable) as error:
         form.refuse(error)

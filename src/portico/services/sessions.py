@@ -3,12 +3,14 @@
 from typing import NamedTuple
 
 from portico.domain.audit import By
+from portico.domain.errors import NotFound
 from portico.domain.events.signing_in import SignedOut
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.services.change import Change
+from portico.services.credentials import ENDED
 from portico.services.devices import tell_new_device
 from portico.services.environment import Environment
 from portico.services.sign_in import Proven, is_proof, lock_proven_user, note_sign_in
@@ -31,6 +33,14 @@ class Opened(NamedTuple):
     session: Session
     secret: str
     user: User
+
+
+async def read_session(env: Environment, session_id: int) -> Session:
+    """The session. Raises `NotFound` where it has ended."""
+    session = await env.sessions.get(session_id)
+    if session is None:
+        raise NotFound(ENDED)
+    return session
 
 
 async def open_session(env: Environment, proven: Proven, by: By, browser: Browser) -> Opened:

@@ -12,6 +12,7 @@ from portico.domain.sessions import Session
 from portico.domain.times import HOUR, MINUTE
 from portico.domain.users import User
 from portico.services.change import Change
+from portico.services.credentials import ENDED
 from portico.services.environment import Environment
 from portico.services.passkeys import Assertion, check_assertion, use_assertion
 from portico.services.users import prove_password
@@ -39,7 +40,7 @@ async def ask_proof(env: Environment, session: Session, by: By) -> str:
 
     async def work(change: Change) -> None:
         if await change.lock(env.sessions, session.id) is None:
-            raise NotFound("This session has ended; sign in again.")
+            raise NotFound(ENDED)
         await env.challenges.insert(
             change.tx, digest(token), session_id=session.id, expires_at=change.now + WAITS
         )
