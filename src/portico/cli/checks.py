@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from portico.app import system_clock
 from portico.cli.lock import holder
 from portico.domain.errors import Unavailable
+from portico.domain.health import BEHIND, OK
 from portico.engines import LIVE, SANDBOX, database, database_file
-from portico.http.readiness import BEHIND
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, found_secret, is_given
 from portico.services.signing import opens
@@ -293,7 +293,7 @@ def server(settings: Settings) -> Iterator[Finding]:
         yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
         return
     behind = told.stores.get("database") == BEHIND
-    away = ", ".join(f"{store} {state}" for store, state in told.stores.items() if state != "ok")
+    away = ", ".join(f"{store} {state}" for store, state in told.stores.items() if state != OK)
     if behind:
         yield wrong("server", f"{where}: it waits for migrations", "run portico migrate")
     elif status != 200:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Mapping
 
 from portico.cli.checks import Finding, notice, well, wrong
 from portico.domain.errors import Unavailable
+from portico.domain.health import BEHIND, OK, PRIMARY, SILENT
 from portico.engines import LIVE, database
-from portico.http.readiness import BEHIND, OK, PRIMARY, SILENT
 from portico.settings import Settings
 from portico.storage.database import Database, ReplicaState
 

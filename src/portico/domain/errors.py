@@ -29,6 +29,8 @@ from typing import ClassVar
 
 import msgspec
 
+from portico.domain.health import SILENT
+
 
 class Fault(msgspec.Struct, frozen=True):
     """One thing wrong with one field of a request; `field` is a dotted path."""
@@ -183,7 +185,7 @@ class Unavailable(PorticoError):
 
     code = "SERVICE_UNAVAILABLE"
 
-    def __init__(self, message: str, retry_after: int = 1, why: str = "silent") -> None:
+    def __init__(self, message: str, retry_after: int = 1, why: str = SILENT) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.why = why

@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from portico.contract.envelope import encode
+from portico.domain.health import OK
 from portico.http.measure import BUCKETS, Measure
 from portico.http.messages import JSON, Handler, Reply, Request
 from portico.http.readiness import Readiness
@@ -170,7 +171,7 @@ def _database(everyone: Snapshot) -> Iterator[Metric]:
     )
     for environment, replicas in everyone.replicas.items():
         for address, state in replicas.items():
-            used.add_metric((environment, address), state.word == "ok")
+            used.add_metric((environment, address), state.word == OK)
             lag.add_metric((environment, address), state.lag)
     if used.samples:  # else there are none anywhere
         yield from (used, lag)

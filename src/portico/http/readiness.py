@@ -12,6 +12,7 @@ from functools import partial
 
 from portico.contract.envelope import encode
 from portico.domain.errors import Unavailable
+from portico.domain.health import BEHIND, FAILING, OK, PRIMARY, SILENT
 from portico.domain.times import MINUTE
 from portico.http.messages import JSON, Reply, Request
 from portico.services.environment import Environment
@@ -21,11 +22,6 @@ PROBE_PERIOD = 1.0
 
 PROBE_SECONDS = 1.0
 """How long a store may take."""
-
-OK, SILENT, FAILING, BEHIND = "ok", "silent", "failing", "behind"
-
-PRIMARY = "primary"
-"""Of a host among the replicas that takes the writes for now."""
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from portico.domain.health import OK
 from portico.storage.bell import Bell
 from portico.storage.parts import Part
 
@@ -94,9 +95,7 @@ class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
 
     def beside(self, other: "ReplicaState") -> "ReplicaState":
         """The worse of what two processes have found."""
-        return ReplicaState(
-            other.word if self.word == "ok" else self.word, max(self.lag, other.lag)
-        )
+        return ReplicaState(other.word if self.word == OK else self.word, max(self.lag, other.lag))
 
 
 class Reader(Protocol):

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from portico.domain.errors import Unavailable
+from portico.domain.health import BEHIND, FAILING, OK, PRIMARY, SILENT
 from portico.storage.database import (
     NOTHING,
     Contended,
@@ -50,8 +51,6 @@ SHORT_CONNECTIONS = 4
 SLOW_CONNECTIONS = 4
 REMEMBERED = 120
 """For how many beats it is known how far the primary was."""
-
-OK, PRIMARY, BEHIND, SILENT, FAILING = "ok", "primary", "behind", "silent", "failing"
 
 POSITION = """
 SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint,

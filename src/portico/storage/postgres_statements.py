@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 
 from portico.domain.errors import Unavailable
+from portico.domain.health import SILENT
 from portico.storage.database import NOTHING, Contended, Params, Row, UniqueViolation
 from portico.storage.parts import Part
 
@@ -154,7 +155,7 @@ def faults() -> Iterator[None]:
     except asyncpg.TooManyConnectionsError as error:
         raise Unavailable("The database takes no more connections.", 2, "crowded") from error
     except OUTAGES as error:
-        why = "locked" if isinstance(error, asyncpg.LockNotAvailableError) else "silent"
+        why = "locked" if isinstance(error, asyncpg.LockNotAvailableError) else SILENT
         raise Unavailable("The database is busy or out of reach.", 2, why) from error
 
 

@@ -1,0 +1,11 @@
+"""How a store or one of its replicas is, in the words that `/readyz`, metrics and doctor use."""
+
+OK = "ok"
+SILENT = "silent"
+FAILING = "failing"
+
+BEHIND = "behind"
+"""Of a database that waits for migrations, and of a replica that lacks what must be shown."""
+
+PRIMARY = "primary"
+"""Of a host among the replicas that takes the writes for now."""
