@@ -50,6 +50,28 @@ def among(engine: Engine, ids: Iterable[int]) -> Params:
     return {"ids": msgspec.json.encode([*ids]).decode() if engine == "sqlite" else [*ids]}
 
 
+class AdvisoryLock(IntEnum):
+    """PostgreSQL's, by number: whatever uses the same database must take others."""
+
+    SCHEMA = 7041775
+    """Held while an environment's schema is made."""
+    MIGRATION = 7041776
+    ADMINS = 7041777
+    SIGNING_KEYS = 7041778
+    EVENTS = 7041779
+    """Held while events get their numbers, by a function that migrations make."""
+    WEBHOOKS = 7041780
+    INDEX = 7041781
+    """Held while an index is built concurrently."""
+
+
+def alone(lock: AdvisoryLock) -> dict[Engine, str]:
+    """Has whoever else asks for this lock in the same schema wait until the transaction ends: where
+    there may be no row to lock. SQLite has one writer at a time anyway."""
+    taken = f"SELECT pg_advisory_xact_lock({lock}, hashtext(current_schema()))"
+    return {"sqlite": "SELECT 1", "postgres": taken}
+
+
 class Rank(IntEnum):
     """In which order a transaction locks rows, so that no two wait for each other in a ring."""
 

@@ -24,7 +24,7 @@ import msgspec
 
 from portico.domain.errors import Unavailable
 from portico.domain.times import Clock
-from portico.storage.database import Contended, Database, Engine, Reader, Transaction
+from portico.storage.database import AdvisoryLock, Contended, Database, Engine, Reader, Transaction
 
 LOCK_ATTEMPTS = 120
 """How often a migration that finds no lock within a second is tried."""
@@ -69,7 +69,7 @@ class Migration(msgspec.Struct, frozen=True):
 # write transaction is exclusive by itself.
 _ALONE = {
     "sqlite": "SELECT true",
-    "postgres": "SELECT pg_try_advisory_xact_lock(7041776)"
+    "postgres": f"SELECT pg_try_advisory_xact_lock({AdvisoryLock.MIGRATION})"
     " FROM set_config('lock_timeout', '1s', true) AS a, set_config('statement_timeout', '0', true)"
     " AS b",
 }

@@ -11,6 +11,7 @@ import asyncpg
 from portico.domain.errors import Unavailable, Unknown
 from portico.storage.bell import Bell
 from portico.storage.database import (
+    AdvisoryLock,
     Contended,
     Engine,
     PoolUse,
@@ -70,11 +71,13 @@ _PLANNER = {
     "enable_mergejoin": "off",
 }
 
-_LOCK = "SELECT pg_advisory_xact_lock(7041775)"
+_LOCK = f"SELECT pg_advisory_xact_lock({AdvisoryLock.SCHEMA})"
 # A server goes on with an index whose client was killed. What is held while that is built ends with
 # the session, or is given back, so that the next session need not wait for this one's end.
-_BUILD = "SELECT pg_try_advisory_lock(7041781) FROM set_config('statement_timeout', '0', false)"
-_BUILT = "SELECT pg_advisory_unlock(7041781)"
+_BUILD = f"""
+SELECT pg_try_advisory_lock({AdvisoryLock.INDEX})
+FROM set_config('statement_timeout', '0', false)"""
+_BUILT = f"SELECT pg_advisory_unlock({AdvisoryLock.INDEX})"
 _WAITS = f"SET LOCAL idle_in_transaction_session_timeout = '{2 * SCRIPT_SECONDS:g}s'"
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from portico.storage.database import LOCKED, Database, Transaction
+from portico.storage.database import LOCKED, AdvisoryLock, Database, Transaction, alone
 from portico.storage.table import Table
 
 
@@ -25,10 +25,7 @@ SIGNING_KEYS = Table("signing_keys", SigningKey)
 
 _ALL = f"SELECT {SIGNING_KEYS.columns} FROM signing_keys ORDER BY signs_at, id"
 # A table without rows has nothing to lock, and several processes may start at once.
-_LOCK = {
-    "sqlite": "SELECT 1",
-    "postgres": "SELECT pg_advisory_xact_lock(7041778, hashtext(current_schema()))",
-}
+_LOCK = alone(AdvisoryLock.SIGNING_KEYS)
 _RETIRE = """
 UPDATE signing_keys SET retires_at = :at
 WHERE id <> :except AND (retires_at IS NULL OR retires_at > :at)"""

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 
 from portico.domain.text import case_key
 from portico.domain.users import Owner, Shared, User, email_key
-from portico.storage.database import AMONG, NOTHING, Database, Rank, Transaction, among
+from portico.storage.database import (
+    AMONG,
+    NOTHING,
+    AdvisoryLock,
+    Database,
+    Rank,
+    Transaction,
+    alone,
+    among,
+)
 from portico.storage.listing import Listing, Order, Page, Place
 from portico.storage.table import BOOLEAN, Table
 
@@ -29,10 +38,7 @@ SELECT account_id, {_SHARED.columns} FROM users
 WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
 _STANDING = f"SELECT id, {_SHARED.columns} FROM users WHERE id"
 # Of two transactions that each take away an admin, the second must see what the first has done.
-_LOCK_ADMINS = {
-    "sqlite": "SELECT 1",
-    "postgres": "SELECT pg_advisory_xact_lock(7041777, hashtext(current_schema()))",
-}
+_LOCK_ADMINS = alone(AdvisoryLock.ADMINS)
 _ALL = f"SELECT {USERS.columns} FROM users WHERE :role = '' OR role = :role ORDER BY id"
 _ADMIN = "role = 'admin' AND suspended_at IS NULL"
 _COUNT_ADMINS = f"SELECT count(*) FROM users WHERE {_ADMIN} AND id <> :id"

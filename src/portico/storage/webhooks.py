@@ -1,7 +1,7 @@
 """Webhooks: their rows."""
 
 from portico.domain.webhooks import Webhook
-from portico.storage.database import LOCKED, Database, Rank, Transaction
+from portico.storage.database import LOCKED, AdvisoryLock, Database, Rank, Transaction, alone
 from portico.storage.table import Table, json_form
 
 WEBHOOKS = Table(
@@ -17,10 +17,7 @@ SELECT {WEBHOOKS.columns} FROM webhooks
 WHERE disabled_reason IS NULL AND told_up_to < :last ORDER BY id"""
 _COUNT = "SELECT count(*) FROM webhooks"
 # What has no row yet cannot be locked, and the bound holds for all of them together.
-_LOCK = {
-    "sqlite": "SELECT 1",
-    "postgres": "SELECT pg_advisory_xact_lock(7041780, hashtext(current_schema()))",
-}
+_LOCK = alone(AdvisoryLock.WEBHOOKS)
 _TOLD = "UPDATE webhooks SET told_up_to = :up_to WHERE id = :id"
 _FAILS = """
 UPDATE webhooks SET failing_since = :since WHERE id = :id AND failing_since IS NULL"""
