@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import itertools
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from valkey.exceptions import NoScriptError, ReadOnlyError, ValkeyError
@@ -16,10 +15,7 @@ from portico.domain.times import DAY, MINUTE
 from portico.state import valkey_guard
 from portico.state.callers import Caller, network_of, spelled
 from portico.state.protocol import Claims, Guards
-from portico.state.valkey_client import store
-
-ANSWER_SECONDS = 1.0
-"""How long the server may take for one exchange, a new connection included."""
+from portico.state.valkey_client import ANSWER_SECONDS, answer_of, recover, store
 
 SENT_AT_ONCE = 256
 """Bounds the time in which one exchange's answers are read and the event loop does nothing else."""
@@ -167,23 +163,13 @@ class ValkeyLimiter:
         """What the server answers to one command, in time. Raises `Unavailable`."""
         key = words[1] if words[0] == "MGET" else words[3]
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                (answer,) = await self._store.send(str(key), [words])
-            if isinstance(answer, Exception):
-                raise answer
-        except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
-            await self._recover()
+            return await answer_of(self._store, str(key), words)
+        except (ValkeyError, OSError) as error:
             raise _unavailable(error) from error
-        return answer
 
     def _probe(self, number: int) -> str:
         """A key of nobody's; each number's is in another slot."""
         return f"{self._prefix}:{{{self._environment}:probe:{number}}}"
-
-    async def _recover(self) -> None:
-        with suppress(ValkeyError, OSError):
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self._store.recover()
 
     def _keys(self, caller: Caller, now_ms: int) -> tuple[str, str]:
         """The keys of the minute's and the day's count, in one slot with all that are asked for in
@@ -225,7 +211,7 @@ class ValkeyLimiter:
                 if not told.done():  # else the request was given up
                     told.set_result(answer)
             if any(isinstance(answer, Exception) for answer in answers):
-                await self._recover()
+                await recover(self._store)
 
     async def _exchange(
         self, asked: Sequence[Arguments], how: tuple[str, str] = ("EVALSHA", TAKE_SHA)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -11,6 +12,9 @@ from valkey.asyncio import Connection, ConnectionPool, Sentinel, Valkey
 from valkey.asyncio.connection import SSLConnection, parse_url
 from valkey.crc import key_slot
 from valkey.exceptions import ResponseError, ValkeyError
+
+ANSWER_SECONDS = 1.0
+"""How long the server may take for one exchange, a new connection included."""
 
 NODE_SECONDS = 0.3
 """How long a Sentinel or a node of a cluster may take: in time for others to be asked."""
@@ -203,6 +207,27 @@ def _has_moved(answer: object) -> bool:
 
 
 Store = OneServer | InCluster
+
+
+async def answer_of(store: Store, key: str, command: Command) -> Any:
+    """What is answered to one command for a key, in time. Raises `ValkeyError` or `OSError`, ready
+    for the next."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            (answer,) = await store.send(key, [command])
+        if isinstance(answer, Exception):
+            raise answer
+    except (ValkeyError, OSError):  # TimeoutError is an OSError
+        await recover(store)
+        raise
+    return answer
+
+
+async def recover(store: Store) -> None:
+    """Has a store that failed do what it can for the next who ask, in time."""
+    with suppress(ValkeyError, OSError):
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await store.recover()
 
 
 class _Address(NamedTuple):

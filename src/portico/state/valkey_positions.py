@@ -4,17 +4,13 @@ One that was started anew, or has succeeded another, may have lost what was kept
 connects to it does not know, and so takes nothing for known for as long as that matters.
 """
 
-import asyncio
 import time
-from contextlib import suppress
 from typing import Any
 
 from valkey.exceptions import ValkeyError
 
 from portico.domain.errors import Unavailable
-from portico.state.valkey_client import Command, store
-
-ANSWER_SECONDS = 1.0
+from portico.state.valkey_client import Command, answer_of, store
 
 _NOTE = """
 local before = tonumber(redis.call('GET', KEYS[1]) or 0)
@@ -57,13 +53,6 @@ class ValkeyPositions:
 
     async def _ask(self, key: str, command: Command) -> Any:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                (answer,) = await self._store.send(key, [command])
-            if isinstance(answer, Exception):
-                raise answer
+            return await answer_of(self._store, key, command)
         except (ValkeyError, OSError) as error:
-            with suppress(ValkeyError, OSError):
-                async with asyncio.timeout(ANSWER_SECONDS):
-                    await self._store.recover()
             raise Unavailable("The store of positions does not answer.") from error
-        return answer
