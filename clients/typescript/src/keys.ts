@@ -13,14 +13,16 @@ const PAUSE_SECONDS = 10;
  * Keys are fetched again once they are a quarter of an hour old, so that a withdrawn one ends, and where a token names one that
  * is not known: a new one. Never within ten seconds of the last time, though, as anybody can name keys that do not exist. While
  * the issuer does not answer, known keys hold for an hour: it is asked without repetitions then, and nobody else waits for that.
+ * A time that is still to come was noted while the clock was ahead: nobody can tell how long ago that is, so the keys are
+ * fetched at once.
  */
 export class Keys {
   readonly #issuer: string;
   readonly #requests: Requests;
   #keys = new Map<string, CryptoKey>();
   #fetchedAt = -Infinity;
-  /** From when on they may be fetched again: never while they are. */
-  #nextAt = -Infinity;
+  #triedAt = -Infinity;
+  #fetching = false;
   #last: Promise<void> | undefined;
 
   /** `issuer` is the authorization server's address. */
@@ -40,7 +42,8 @@ export class Keys {
 
   async #key(kid: string): Promise<CryptoKey> {
     const holds = this.#knows(kid, STALE_SECONDS);
-    const due = this.#requests.clock() >= this.#nextAt;
+    const paused = this.#requests.clock() - this.#triedAt;
+    const due = !this.#fetching && !(0 <= paused && paused < PAUSE_SECONDS);
     if (!this.#knows(kid, FRESH_SECONDS) && (due || !holds)) {
       if (due) this.#last = this.#fetch(holds ? 0 : undefined);
       try {
@@ -55,11 +58,12 @@ export class Keys {
   }
 
   #knows(kid: string, seconds: number): boolean {
-    return this.#keys.has(kid) && this.#requests.clock() - this.#fetchedAt <= seconds;
+    const age = this.#requests.clock() - this.#fetchedAt;
+    return this.#keys.has(kid) && 0 <= age && age <= seconds;
   }
 
   async #fetch(times: number | undefined): Promise<void> {
-    this.#nextAt = Infinity;
+    this.#fetching = true;
     try {
       const answer = await this.#requests.send({ method: "GET", url: `${this.#issuer}/.well-known/jwks.json` }, times);
       if (answer.status !== 200) throw errorOf(answer);
@@ -68,7 +72,8 @@ export class Keys {
       this.#keys = await publicKeys(keys);
       this.#fetchedAt = this.#requests.clock();
     } finally {
-      this.#nextAt = this.#requests.clock() + PAUSE_SECONDS;
+      this.#triedAt = this.#requests.clock();
+      this.#fetching = false;
     }
   }
 }

@@ -3,7 +3,9 @@
 Keys are fetched again once they are a quarter of an hour old, so that a withdrawn one ends, and
 where a token names one that is not known: a new one. Never within ten seconds of the last time,
 though, as anybody can name keys that do not exist. While the issuer does not answer, known keys
-hold for an hour: it is asked without repetitions then, and nobody else waits for that.
+hold for an hour: it is asked without repetitions then, and nobody else waits for that. A time that
+is still to come was noted while the clock was ahead: nobody can tell how long ago that is, so the
+keys are fetched at once.
 """
 
 import copy
@@ -65,13 +67,13 @@ class Keys:
         return key
 
     def _knows(self, kid: str, seconds: float) -> bool:
-        return kid in self._keys and self._clock() - self._fetched_at <= seconds
+        return kid in self._keys and 0 <= self._clock() - self._fetched_at <= seconds
 
     def _fetched(self, kid: str) -> Flow[None]:
         """Fetches the keys, unless somebody just did."""
         if self._knows(kid, FRESH_SECONDS):
             return
-        if self._clock() - self._tried_at < PAUSE_SECONDS:
+        if 0 <= self._clock() - self._tried_at < PAUSE_SECONDS:
             if self._failure is not None:
                 raise copy.copy(self._failure)
             return
