@@ -30,7 +30,8 @@ RETRY_SPREAD = 0.2
 """By which part of itself a wait is longer or shorter, so that not all come back at once."""
 
 FAILING_DAYS = 5
-"""After so many days without one success a webhook is disabled."""
+"""After so many days without one success a webhook is disabled; not by the first attempt of a
+delivery, as nothing else may have been tried for days."""
 
 webhook_description = Measured(0, 200)
 
@@ -40,7 +41,8 @@ class Webhook(msgspec.Struct, frozen=True):
 
     `secret` signs; so does `former_secret` until `former_until`; both are encrypted. Events up to
     `told_up_to` have become deliveries where they match; deliveries up to `dropped_up_to` that were
-    pending are given up. `failing_since` is when the first attempt since the last success failed.
+    pending are given up. `failing_since` is when the first attempt failed since the last success,
+    since it has this URL, and since something was tried in time; test deliveries do not count.
     """
 
     id: int

@@ -70,6 +70,9 @@ BUSY_SECONDS = 0.1
 BUSY_PAUSE_SECONDS = 0.005
 """Between two deliveries to one webhook then: a tenth of a core, and what waits goes later."""
 
+LATE = DAY
+"""How long after it was due an attempt tells that no server ran. A long queue takes hours, too."""
+
 CLOSE_SECONDS = 2.0
 GONE = 410
 
@@ -121,9 +124,10 @@ class _Lane:
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """What came of an attempt for a webhook."""
+    """What came of an attempt for a webhook; `delivery` is as it was before."""
 
     webhook: Webhook
+    delivery: Delivery
     attempt: Attempt
 
 
@@ -246,19 +250,21 @@ class Deliver:
         later more may be due."""
         env, now = self._env, self._env.clock()
         rooms = [(lane.webhook, lane.room) for lane in self._lanes.values() if lane.room]
-        due = await env.deliveries.next_due(rooms) if rooms else None
-        if due is None or due > now:
-            return min(LOOK_SECONDS, (due - now) / SECOND) if due else LOOK_SECONDS
+        due = await env.deliveries.next_due(rooms) if rooms else {}
+        next_due = min(due.values(), default=now + round(LOOK_SECONDS * SECOND))
+        if next_due > now:
+            return min(LOOK_SECONDS, (next_due - now) / SECOND)
         until = now + CLAIM_SECONDS * SECOND
         async with env.db.transaction() as tx:
+            for webhook_id in sorted(one for one in due if due[one] <= now - LATE):
+                await env.webhooks.begin_anew(tx, webhook_id)
             claimed = await env.deliveries.claim(tx, rooms, now=now, until=until)
         events = await env.events.some({delivery.event_id for delivery in claimed})
         bodies = {number: self._encode(event) for number, event in events.items()}
         for delivery in sorted(claimed, key=lambda one: one.id):
             if lane := self._lanes.get(delivery.webhook_id):
-                event = events.get(delivery.event_id)
+                event, body = events.get(delivery.event_id), bodies.get(delivery.event_id)
                 traceparent = event.traceparent if event else None
-                body = bodies.get(delivery.event_id)
                 lane.waiting.append(_Claimed(delivery, body, traceparent, now))
         for lane in self._lanes.values():
             self._fill(lane)
@@ -327,7 +333,7 @@ class Deliver:
             attempt = self._attempt(delivery, outcome)
             lane.failing = attempt.status != "delivered"
             lane.quick = not lane.failing and outcome.milliseconds < QUICK_MILLISECONDS
-        self._note(webhook, attempt)
+        self._note(_Ended(webhook, delivery, attempt))
 
     def _attempt(self, delivery: Delivery, outcome: Outcome) -> Attempt:
         status = outcome.status
@@ -347,9 +353,9 @@ class Deliver:
             answer=outcome.answer,
         )
 
-    def _note(self, webhook: Webhook, attempt: Attempt) -> None:
+    def _note(self, ended: _Ended) -> None:
         """Has it stored what came of an attempt, with others that end meanwhile."""
-        self._done.append(_Ended(webhook, attempt))
+        self._done.append(ended)
         if self._recorder is None or self._recorder.done():
             self._recorder = asyncio.create_task(self._record())
 
@@ -373,10 +379,11 @@ class Deliver:
             if gone.attempt.last_status == GONE:  # no other attempt tells it again
                 await self._disable(gone.webhook, RECEIVER_GONE, gone.attempt)
         works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
+        fails = {one.webhook.id for one in done if one.delivery.type != PING} - works
         async with self._env.db.transaction() as tx:
-            for webhook_id in sorted({one.webhook.id for one in done}):
+            for webhook_id in sorted(works | fails):
                 if webhook_id in works:
-                    await self._env.webhooks.works(tx, webhook_id)
+                    await self._env.webhooks.begin_anew(tx, webhook_id)
                 else:
                     await self._env.webhooks.fails(tx, webhook_id, self._env.clock())
             await self._env.deliveries.done(tx, [one.attempt for one in done])
@@ -385,7 +392,7 @@ class Deliver:
         """Disables a webhook that nothing has reached for days."""
         since = ended.webhook.failing_since
         long = since and self._env.clock() - since >= FAILING_DAYS * DAY
-        if long and ended.attempt.status != "delivered":
+        if long and ended.delivery.attempts and ended.attempt.status != "delivered":
             await self._disable(ended.webhook, FAILING)
 
     async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> None:

@@ -104,6 +104,8 @@ async def change_webhook(
         after = msgspec.structs.replace(before, **changes)
         if after != before:
             change.note(WebhookChanged(after, before))
+        if after.url != before.url:
+            await env.webhooks.begin_anew(change.tx, webhook_id)
         if enabled is not None and enabled != before.enabled:
             after = await _switched(env, change, after, None if enabled else BY_HAND)
         elif after == before:
@@ -155,7 +157,7 @@ async def _switched(
     else:
         told = await env.events.settled_in(change.tx)
         await env.webhooks.told(change.tx, webhook.id, told)
-        await env.webhooks.works(change.tx, webhook.id)
+        await env.webhooks.begin_anew(change.tx, webhook.id)
         change.note(WebhookEnabled(webhook))
     return webhook
 

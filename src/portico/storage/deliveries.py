@@ -44,7 +44,7 @@ WHERE webhook_id = :id_{letter} AND status = 'pending' AND next_attempt_at <= :n
     AND id > :dropped_{letter} ORDER BY next_attempt_at LIMIT :room_{letter}{lock}
 ) AS due_{letter}"""
 _NEXT = """
-SELECT min(next_attempt_at) FROM deliveries
+SELECT CAST(:id_{letter} AS BIGINT), min(next_attempt_at) FROM deliveries
 WHERE webhook_id = :id_{letter} AND status = 'pending' AND id > :dropped_{letter}"""
 # By the index of what is due.
 _AHEAD = """
@@ -159,12 +159,12 @@ class Deliveries:
         rows = await tx.all(statement, {**values, "now": now, "until": until})
         return DELIVERIES.read_all(rows)
 
-    async def next_due(self, rooms: Sequence[tuple[Webhook, int]]) -> int | None:
-        """When the next pending delivery of these webhooks is due, or was, in epoch
-        milliseconds."""
+    async def next_due(self, rooms: Sequence[tuple[Webhook, int]]) -> dict[int, int]:
+        """When the next pending delivery of each of these webhooks is due, or was, in epoch
+        milliseconds, where it has one."""
         sql, values = _for_each(_NEXT, rooms)
         rows = await self._db.all(" UNION ALL ".join(sql), values)
-        return min((row[0] for row in rows if row[0] is not None), default=None)
+        return {webhook_id: due for webhook_id, due in rows if due is not None}
 
     async def done(self, tx: Transaction, attempts: Sequence[Attempt]) -> None:
         """Notes what came of attempts, where the delivery was not given up meanwhile."""

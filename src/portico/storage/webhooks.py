@@ -21,7 +21,7 @@ _LOCK = alone(AdvisoryLock.WEBHOOKS)
 _TOLD = "UPDATE webhooks SET told_up_to = :up_to WHERE id = :id"
 _FAILS = """
 UPDATE webhooks SET failing_since = :since WHERE id = :id AND failing_since IS NULL"""
-_WORKS = "UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since IS NOT NULL"
+_ANEW = "UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since IS NOT NULL"
 
 
 class Webhooks:
@@ -67,9 +67,10 @@ class Webhooks:
         """Notes since when nothing reaches it; an earlier time stays."""
         await tx.run(_FAILS, {"id": webhook_id, "since": since})
 
-    async def works(self, tx: Transaction, webhook_id: int) -> None:
-        """Notes that something has reached it."""
-        await tx.run(_WORKS, {"id": webhook_id})
+    async def begin_anew(self, tx: Transaction, webhook_id: int) -> None:
+        """Has the time in which nothing reaches it begin with its next failure: something has
+        reached it, or nothing was tried."""
+        await tx.run(_ANEW, {"id": webhook_id})
 
     async def delete(self, tx: Transaction, webhook_id: int) -> None:
         """Removes a webhook; its deliveries go with their age."""

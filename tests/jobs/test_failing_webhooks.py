@@ -1,0 +1,94 @@
+"""Webhooks are disabled after five days in which attempts failed, not after five in which nothing
+was tried."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from driving import NOON, Api, settings_for
+from jobs.test_deliveries import FAULT, LAMP, all_tried, became, deliveries_after, hook
+from operating import eventually
+from portico.domain.times import DAY
+from receiving import Receiver, receiving
+
+
+@pytest.fixture
+async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The running application, whose webhooks may lead to this machine."""
+    allowed = environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}
+    async with Api(settings_for(tmp_path, allowed)) as api:
+        yield api
+
+
+@pytest.fixture
+async def broken() -> AsyncIterator[Receiver]:
+    """A receiver that takes nothing."""
+    async with receiving(Receiver(FAULT)) as receiver:
+        yield receiver
+
+
+async def failing_since(api: Api) -> int | None:
+    (webhook,) = await api.live.webhooks.all()
+    assert webhook.enabled
+    return webhook.failing_since
+
+
+async def fails_since(api: Api, at: int) -> None:
+    """Waits until a webhook is noted to fail since then."""
+
+    async def is_noted() -> bool:
+        return await failing_since(api) == at
+
+    await eventually(is_noted, "the failure")
+
+
+async def test_a_new_url_has_five_days_of_its_own(api: Api, broken: Receiver) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, broken, "product.*")
+    await admin.post("/products", json=LAMP)
+    await all_tried(admin, made, 1)
+    await fails_since(api, NOON)
+    path = f"/webhooks/{made['id']}"
+    await admin.patch(path, json={"description": "Elsewhere soon"})
+    assert await failing_since(api) == NOON
+    await admin.patch(path, json={"url": f"{made['url']}/new"})
+    assert await failing_since(api) is None
+
+
+async def test_a_test_that_fails_begins_no_five_days(api: Api, broken: Receiver) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, broken, "product.*")
+    await admin.post(f"/webhooks/{made['id']}/test")
+    await deliveries_after(admin, made, 1)
+    assert await failing_since(api) is None
+
+
+async def test_the_first_attempt_of_a_delivery_disables_nothing(api: Api, broken: Receiver) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, broken, "product.*")
+    async with api.live.db.transaction() as tx:
+        await api.live.webhooks.fails(tx, made["id"], NOON)
+    api.clock.advance(days=6)
+    await admin.post("/products", json=LAMP)
+    (delivery,) = await deliveries_after(admin, made, 1)
+    assert (delivery["status"], await failing_since(api)) == ("pending", NOON)
+    api.clock.advance(seconds=6)
+    api.live.db.bell.ring()
+    assert (await became(admin, made, "disabled"))["disabled_reason"] == "failing"
+
+
+async def test_days_in_which_no_server_ran_do_not_count(api: Api, broken: Receiver) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, broken, "product.*")
+    for count in (1, 2):
+        await admin.post("/products", json=LAMP | {"name": f"Lamp {count}"})
+        await all_tried(admin, made, count)
+    await fails_since(api, NOON)
+    await api.stop()
+    api.clock.advance(days=6)
+    await api.start()
+    await broken.got(4)
+    await fails_since(api, NOON + 6 * DAY)
+    listed = await api.live.deliveries.latest(made["id"], None, 9)
+    assert [one.status for one in listed] == ["pending", "pending"]
