@@ -32,6 +32,21 @@ async def test_a_clock_that_is_put_back_takes_no_place_from_a_stream(api: Api) -
         refused(await here.get("/events/stream"), 429, "RATE_LIMITED")
 
 
+async def test_places_of_a_killed_server_whose_clock_was_ahead_are_free(api: Api) -> None:
+    editor = await api.caller("editor")
+    api.clock.advance(days=1)
+    async with api.live.db.transaction() as tx:
+        for place in range(MOST):
+            name, until = f"stream {editor.user.id} {place}", api.clock() + LEASE_SECONDS * 1_000
+            assert await api.live.leases.take(tx, name, "killed", now=api.clock(), until=until)
+    refused(await editor.get("/events/stream"), 429, "RATE_LIMITED")
+    api.clock.advance(days=-1)
+    async with AsyncExitStack() as stack:
+        for _ in range(MOST):
+            await stack.enter_async_context(streaming(editor))
+        refused(await editor.get("/events/stream"), 429, "RATE_LIMITED")
+
+
 async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:

@@ -8,8 +8,7 @@ from portico.domain.times import MINUTE
 from portico.storage.database import Database, Engine, Transaction
 
 LONGEST = 10 * MINUTE
-"""No lease of a job is taken for as long: one that seems to end later was taken by a clock that was
-ahead."""
+"""No lease is taken for as long: one that ends later was taken while the clock was ahead."""
 
 # Of several who want it at once, one finds it free; whoever has it may renew it.
 _TAKE = """
@@ -25,14 +24,16 @@ _TAKE_FREE = """
 INSERT INTO leases AS l (name, holder, until)
 SELECT given.name, :holder, :until FROM ({given}) AS given
 WHERE NOT EXISTS (
-    SELECT 1 FROM leases AS t WHERE t.name = given.name AND t.until > :now)
+    SELECT 1 FROM leases AS t
+    WHERE t.name = given.name AND t.until > :now AND t.until <= :last)
 LIMIT 1
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE l.until <= :now RETURNING name"""
+WHERE l.until <= :now OR l.until > :last RETURNING name"""
 _FREE = """
 SELECT 1 FROM ({given}) AS given
 WHERE NOT EXISTS (
-    SELECT 1 FROM leases AS t WHERE t.name = given.name AND t.until > :now)
+    SELECT 1 FROM leases AS t
+    WHERE t.name = given.name AND t.until > :now AND t.until <= :last)
 LIMIT 1"""
 _RENEW = "UPDATE leases SET until = :until WHERE holder = :holder RETURNING name"
 _RELEASE = "DELETE FROM leases WHERE name = :name AND holder = :holder"
@@ -52,9 +53,8 @@ class Leases:
     async def take(self, tx: Transaction, name: str, holder: str, *, now: int, until: int) -> bool:
         """Takes or renews a lease; False where another has it. Where `tx` does the work too,
         whoever has lost the lease changes nothing."""
-        last = now + LONGEST
-        values = {"name": name, "holder": holder, "until": until, "now": now, "last": last}
-        return await tx.one(_TAKE, values) is not None
+        values = {"name": name, "holder": holder, "until": until, "now": now}
+        return await tx.one(_TAKE, {**values, "last": now + LONGEST}) is not None
 
     async def prove(self, name: str, holder: str, *, now: int, until: int) -> None:
         """Takes a lease that nobody else wants, to see that what is written is committed."""
@@ -65,7 +65,7 @@ class Leases:
         self, names: Sequence[str], holder: str, *, now: int, until: int
     ) -> str | None:
         """Takes one of these leases that nobody has; None where there is none."""
-        values = {"names": _text(names), "now": now}
+        values = {"names": _text(names), "now": now, "last": now + LONGEST}
         taking = {**values, "holder": holder, "until": until}
         while await self._db.one(self._free, values):
             async with self._db.transaction() as tx:
