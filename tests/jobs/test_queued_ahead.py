@@ -9,9 +9,11 @@ from contract.test_webhooks import HOOK
 from driving import NOON, Api, at_rest, settings_for
 from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR
-from portico.domain.times import HOUR, SECOND
+from portico.domain.times import DAY, HOUR, MINUTE, SECOND
+from portico.domain.webhooks import LONGEST_RETRY_AFTER
 from portico.jobs.deliveries import CLAIM_SECONDS, Deliver
 from portico.services.webhooks import create_webhook
+from portico.storage.deliveries import Attempt
 
 SOON = NOON + CLAIM_SECONDS * SECOND
 
@@ -39,13 +41,19 @@ async def run(api: Api, deliver: Deliver) -> None:
     await deliver.run()
 
 
-async def queue(api: Api, webhook_id: int, again_after: int = 0) -> None:
-    """Queues a delivery now, or notes that it is tried again later."""
+async def queue(
+    api: Api, webhook_id: int, again_after: int = 0, ahead: int = 0, status: int | None = 503
+) -> int:
+    """Queues a delivery now, or notes that it is tried again so long after its first attempt, which
+    was noted by a clock that was ahead. Returns its id."""
     async with api.live.db.transaction() as tx:
         await api.live.deliveries.add(tx, api.clock(), [(webhook_id, 1, "product.created")])
         (newest,) = await tx.all("SELECT max(id) FROM deliveries")
         if again_after:
-            await api.live.deliveries.release(tx, [newest[0]], api.clock() + again_after)
+            due = api.clock() + ahead + again_after
+            attempt = Attempt(newest[0], "pending", due, status, "it failed", 1, None)
+            await api.live.deliveries.done(tx, [attempt])
+    return int(newest[0])
 
 
 async def due(api: Api) -> list[int]:
@@ -80,4 +88,47 @@ async def test_what_is_tried_again_later_by_a_right_clock_waits(api: Api, webhoo
     deliver = process(api)
     await run(api, deliver)
     assert await due(api) == [NOON + HOUR]
+    await deliver.close()
+
+
+@pytest.mark.parametrize("status", [500, None], ids=["answered", "silent"])
+async def test_what_was_tried_while_the_clock_was_ahead_is_due_soon(
+    api: Api, webhook_id: int, status: int | None
+) -> None:
+    await queue(api, webhook_id, 5 * SECOND, ahead=60 * DAY, status=status)
+    deliver = process(api)
+    await run(api, deliver)
+    assert await due(api) == [SOON]
+    await deliver.close()
+
+
+async def test_what_had_no_answer_waits_no_longer_than_its_attempt_wants(
+    api: Api, webhook_id: int
+) -> None:
+    await queue(api, webhook_id, 6 * SECOND, ahead=MINUTE, status=None)
+    await queue(api, webhook_id, 6 * SECOND, ahead=MINUTE + 1, status=None)
+    deliver = process(api)
+    await run(api, deliver)
+    assert await due(api) == [NOON + MINUTE + 6 * SECOND, SOON]
+    await deliver.close()
+
+
+async def test_what_an_answer_may_have_asked_for_is_waited_for(api: Api, webhook_id: int) -> None:
+    longest = LONGEST_RETRY_AFTER * SECOND
+    await queue(api, webhook_id, longest)
+    deliver = process(api)
+    await run(api, deliver)
+    assert await due(api) == [NOON + longest]
+    await deliver.close()
+
+
+async def test_what_was_claimed_while_the_clock_was_ahead_is_due_soon(
+    api: Api, webhook_id: int
+) -> None:
+    queued = await queue(api, webhook_id)
+    async with api.live.db.transaction() as tx:
+        await api.live.deliveries.release(tx, [queued], NOON + DAY)
+    deliver = process(api)
+    await run(api, deliver)
+    assert await due(api) == [SOON]
     await deliver.close()

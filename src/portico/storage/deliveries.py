@@ -6,8 +6,15 @@ from string import ascii_lowercase
 import msgspec
 
 from portico.domain.times import MINUTE
-from portico.domain.webhooks import DROPPED, Delivery, Webhook
-from portico.storage.database import SKIP_LOCKED, Database, Reader, Transaction
+from portico.domain.webhooks import (
+    DROPPED,
+    LONGEST_RETRY_AFTER,
+    RETRY_SECONDS,
+    RETRY_SPREAD,
+    Delivery,
+    Webhook,
+)
+from portico.storage.database import SKIP_LOCKED, Database, Engine, Reader, Transaction
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
 from portico.storage.table import Table
@@ -46,11 +53,22 @@ WHERE webhook_id = :id_{letter} AND status = 'pending' AND next_attempt_at <= :n
 _NEXT = """
 SELECT CAST(:id_{letter} AS BIGINT), min(next_attempt_at) FROM deliveries
 WHERE webhook_id = :id_{letter} AND status = 'pending' AND id > :dropped_{letter}"""
-# By the index of what is due.
-_AHEAD = """
+# What an answer asked for is kept in no column, so that it may be as long as any.
+_LONGEST_WAIT = (
+    f"CASE WHEN last_status IS NOT NULL THEN {1000 * LONGEST_RETRY_AFTER} "
+    + "".join(
+        f"WHEN attempts = {attempts} THEN {round(1000 * (1 + RETRY_SPREAD) * seconds)} "
+        for attempts, seconds in enumerate(RETRY_SECONDS, 1)
+    )
+    + "ELSE 0 END"
+)
+# By the index of what is due: what was queued while the clock was ahead, and what was tried then.
+_AHEAD = f"""
 SELECT id FROM deliveries
 WHERE webhook_id IN (SELECT id FROM webhooks) AND status = 'pending'
-    AND next_attempt_at > :latest AND created_at > :latest AND next_attempt_at >= created_at
+    AND next_attempt_at > :latest
+    AND (created_at > :latest AND next_attempt_at >= created_at
+        OR next_attempt_at - {_LONGEST_WAIT} > :latest)
 LIMIT :limit"""
 _DONE = """
 UPDATE deliveries SET status = :status, attempts = attempts + 1,
@@ -187,7 +205,8 @@ class Deliveries:
         await tx.run_many(_RELEASE, [{"id": one, "now": now} for one in ids])
 
     async def queued_ahead(self, now: int, limit: int) -> list[int]:
-        """The ids of some that a clock that was ahead has queued, and that wait for its time."""
+        """The ids of some that were queued or tried while the clock was ahead, and that wait for
+        its time."""
         values = {"latest": now + MINUTE, "limit": limit}
         return [row[0] for row in await self._db.slow.all(_AHEAD, values)]
 
