@@ -202,6 +202,19 @@ async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(a
     assert [note.credential for note in notes] == ["command"] * 2
 
 
+async def test_what_an_import_has_stored_while_the_clock_was_ahead_is_told(api: Api) -> None:
+    editor = await api.caller("editor")
+    api.clock.advance(days=365)
+    importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (2 * LARGE.rows), OPERATOR)
+    await anext(importing)
+    api.clock.advance(days=-365)
+    for _ in range(2):
+        await tell_of_idle(api.live)
+        (event,) = await told(editor, type="products.imported")
+        assert event["data"]["inserted"] == LARGE.rows
+    await importing.aclose()
+
+
 async def test_a_reset_of_the_sandbox_is_one_event_there_and_leaves_the_others(api: Api) -> None:
     live = await api.caller("admin")
     user = live.user

@@ -117,9 +117,9 @@ async def check_in_batches(
 async def tell_of_idle(env: Environment) -> None:
     """Notes what imports have stored that stored nothing for a while: because they were killed, or
     wait for more. What these store later is noted by itself. Raises `Unavailable`."""
-    at = env.clock() - IDLE_SECONDS * SECOND
-    for idle in await env.imports.idle_since(at):
-        await env.change(By(idle.actor), partial(_tell, env, idle.name, at))
+    now, wait = env.clock(), IDLE_SECONDS * SECOND
+    for idle in await env.imports.idle(now - wait, now + wait):
+        await env.change(By(idle.actor), partial(_tell, env, idle.name, idle.at))
 
 
 async def _store_part(

@@ -30,7 +30,7 @@ ON CONFLICT (name) DO UPDATE SET at = excluded.at,
     first_id = CASE WHEN excluded.first_id < i.first_id THEN excluded.first_id ELSE i.first_id END,
     last_id = CASE WHEN excluded.last_id > i.last_id THEN excluded.last_id ELSE i.last_id END"""
 _TAKE = f"DELETE FROM untold_imports WHERE name = :name AND at <= :at RETURNING {IMPORTS.columns}"
-_BEFORE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at"
+_IDLE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at OR at > :latest"
 
 
 class Imports:
@@ -49,6 +49,7 @@ class Imports:
         row = await tx.one(_TAKE, {"name": name, "at": at})
         return IMPORTS.read(row) if row else None
 
-    async def idle_since(self, at: int) -> list[UntoldImport]:
-        """Those that have stored nothing since then: few."""
-        return IMPORTS.read_all(await self._db.all(_BEFORE, {"at": at}))
+    async def idle(self, at: int, latest: int) -> list[UntoldImport]:
+        """Those that have stored nothing since `at`, and those that did while the clock was ahead:
+        later than can be. They are few."""
+        return IMPORTS.read_all(await self._db.all(_IDLE, {"at": at, "latest": latest}))
