@@ -50,11 +50,13 @@ def _fresh(
     env: Environment, asked: AuthorizationRequest, parameters: Parameters, signed_in_at: int
 ) -> bool:
     now = env.clock()
-    recent = asked.max_age is None or now - signed_in_at <= asked.max_age * SECOND
+    recent = asked.max_age is None or 0 <= now - signed_in_at <= asked.max_age * SECOND
     if recent and not asked.sign_in_again:
         return True
     asked_at = _asked_at(env, parameters)
-    return asked_at is not None and asked_at <= signed_in_at and now - asked_at < SECONDS * SECOND
+    if asked_at is None:
+        return False
+    return asked_at <= signed_in_at and 0 <= now - asked_at < SECONDS * SECOND
 
 
 def _asked_at(env: Environment, parameters: Parameters) -> int | None:
