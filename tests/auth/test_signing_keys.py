@@ -231,3 +231,21 @@ async def test_a_host_whose_clock_is_behind_makes_no_second_first_key(
     assert await published(visitor) == before
     assert read(other.live.signer.sign({}, NOON - 2000))[0]["kid"] == before[0]
     await other.close()
+
+
+async def test_a_key_that_was_made_by_a_clock_ahead_signs_until_the_next_was_published_for_long(
+    api: Api, visitor: Visitor
+) -> None:
+    (first,) = await published(visitor)
+    api.clock.advance(days=-30)
+    second = (await api.live.signer.rotate(OPERATOR)).kid
+    assert sorted(await published(visitor)) == sorted([first, second])
+
+    def signs() -> str:
+        return str(read(api.live.signer.sign({}, api.clock()))[0]["kid"])
+
+    assert signs() == first
+    api.clock.advance(milliseconds=15 * MINUTE - 1)
+    assert signs() == first
+    api.clock.advance(milliseconds=1)
+    assert signs() == second

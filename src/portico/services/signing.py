@@ -180,12 +180,12 @@ class Signer:
     def _signing(self) -> SigningKey | None:
         """The newest key whose time to sign has come, that can be decrypted here, and that stays
         published for as long as what it signs is valid. Where no such key's time has come, as by a
-        clock behind that of who made the first one, the first that will."""
+        clock behind that of who made the first one, the oldest: others know it the longest."""
         now = self._wiring.clock()
         stay = self._published(now + ACCESS_SECONDS * SECOND - 1)
         usable = [row for row in stay if self._unsealed(row) is not None]
         due = [row for row in usable if row.signs_at <= now]
-        return due[-1] if due else next(iter(usable), None)
+        return due[-1] if due else min(usable, key=lambda row: row.id, default=None)
 
     def _unsealed(self, row: SigningKey) -> RSAKey | None:
         if row.kid not in self._private:
