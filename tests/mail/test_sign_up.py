@@ -150,6 +150,17 @@ async def test_domains_that_are_not_let_in_are_told_so(api: Api, post: Post) -> 
     assert len(await post.new()) == 2
 
 
+async def test_a_link_ends_with_the_domain_that_was_let_in(api: Api, post: Post) -> None:
+    await ask_sign_up(api.live, NEW, at())
+    token = await post.token()
+    api.live.sign_up_domains = ("other.com",)
+    async with api.unchanged():
+        with pytest.raises(Invalid):
+            await accept(api.live, token, name="New", password=CHOSEN, by=at())
+    api.live.sign_up_domains = ("other.com", "example.com")
+    await accept(api.live, token, name="New", password=CHOSEN, by=at())
+
+
 async def test_where_nobody_signs_up_there_is_no_such_thing(api: Api, post: Post) -> None:
     api.live.sign_up = False
     async with api.unchanged():

@@ -18,7 +18,7 @@ from portico.domain.events.invitations import (
 from portico.domain.events.users import UserCreated
 from portico.domain.invitations import HOLDS, Invitation
 from portico.domain.secrets import digest, mint
-from portico.domain.users import User, new_user
+from portico.domain.users import User, mail_domain, new_user
 from portico.mail.protocol import Letter
 from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
@@ -117,9 +117,17 @@ async def revoke(env: Environment, invitation_id: int, by: By) -> None:
 async def find(env: Environment, token: str) -> Invitation:
     """What a link invites to. Raises `Invalid` where it is of no use."""
     found = await env.invitations.by_hash(digest(token))
-    if found is None or found.expires_at <= env.clock() or (found.signed_up and not env.sign_up):
+    if found is None or found.expires_at <= env.clock():
+        raise _useless()
+    if found.signed_up and not may_sign_up(env, found.email):
         raise _useless()
     return found
+
+
+def may_sign_up(env: Environment, email: str) -> bool:
+    """Whether whoever has this e-mail may make an own account."""
+    domains = env.sign_up_domains
+    return env.sign_up and (not domains or mail_domain(email) in domains)
 
 
 async def accept(

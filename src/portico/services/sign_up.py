@@ -9,12 +9,12 @@ from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import Fault, Invalid, NotFound
 from portico.domain.events.invitations import SignedUp
 from portico.domain.invitations import SIGN_UP_HOLDS, Invitation
-from portico.domain.users import email_key, mail_domain
+from portico.domain.users import email_key
 from portico.mail.protocol import Letter
 from portico.services.allowances import SIGN_UPS, mails_to, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.invitations import Made, put
+from portico.services.invitations import Made, may_sign_up, put
 from portico.services.letters import Reader, letter, reader, whoever
 from portico.services.post import Ask, Waiting, admit, ask, post
 from portico.state.callers import SIGN_UP, network_of
@@ -31,9 +31,8 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
     """
     if not env.sign_up:
         raise NotFound("Accounts are made by invitation here: ask an administrator.")
-    domains = env.sign_up_domains
-    if domains and mail_domain(email) not in domains:
-        message = f"must be an address at {' or '.join(domains)}"
+    if not may_sign_up(env, email):
+        message = f"must be an address at {' or '.join(env.sign_up_domains)}"
         raise Invalid(f"The e-mail {message}.", [Fault("email", message)])
     where = network_of(by.address) or by.address
     await take_hourly(env, (SIGN_UP, where), SIGN_UPS, "sign-ups from your address")

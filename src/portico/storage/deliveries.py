@@ -14,7 +14,7 @@ from portico.domain.webhooks import (
     Delivery,
     Webhook,
 )
-from portico.storage.database import SKIP_LOCKED, Database, Engine, Reader, Transaction
+from portico.storage.database import SKIP_LOCKED, Database, Reader, Transaction
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
 from portico.storage.table import Table
