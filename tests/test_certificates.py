@@ -126,6 +126,18 @@ def test_a_clock_that_was_set_back_replaces_nothing(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
+def test_one_that_was_made_while_the_clock_was_ahead_is_made_anew(tmp_path: Path) -> None:
+    now = today()
+    files = ensure(tmp_path, HOSTS, now)
+    authority = files.ca_certificate.read_bytes()
+    ensure(tmp_path, HOSTS, now + 400 * DAY)
+    with pytest.raises(ssl.SSLCertVerificationError, match="not yet valid"):
+        shake_hands(files, "localhost")
+    ensure(tmp_path, HOSTS, now)
+    assert shake_hands(files, "localhost") == "TLSv1.3"
+    assert files.ca_certificate.read_bytes() == authority
+
+
 def test_what_a_crash_left_unfinished_is_written_anew(tmp_path: Path) -> None:
     (tmp_path / "server.key.new").write_text("half a k")
     (tmp_path / "server.key.new").chmod(0o644)

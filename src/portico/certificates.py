@@ -67,8 +67,8 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
     """Make, in `directory`, what is missing or near its end; what is good stays.
 
     The server certificate names `hosts` (host names or IP addresses), localhost and the loopback
-    addresses. It is renewed in its last 30 days, and when it lacks a host, fits its key no more or
-    is another authority's.
+    addresses. It is renewed in its last 30 days, and when it lacks a host, fits its key no more, is
+    another authority's or was made while the clock was ahead.
 
     The authority may sign for these names alone, so that whoever gets hold of its key can pose as
     no other host before those who trust it. It is replaced once it has expired, and when a host is
@@ -236,7 +236,8 @@ def _tell_of_end(authority: Path, days: int) -> None:
 def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
     """Whether the server certificate can go on as it is.
 
-    One from the future can: a clock that was set back says nothing against it.
+    One from the future can where its authority is from there too: a clock that was set back says
+    nothing against it. Else it was made while the clock was ahead, and no client takes it.
     """
     try:
         check_pair(files.certificate, files.key)
@@ -244,6 +245,8 @@ def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
         authority = _certificate(files.ca_certificate)
         certificate.verify_directly_issued_by(authority)
     except (CertificateError, ValueError, TypeError, InvalidSignature):
+        return False
+    if certificate.not_valid_before_utc > now >= authority.not_valid_before_utc:
         return False
     # A new one would last no longer than the authority.
     needed = min(now + timedelta(days=RENEWAL_DAYS), authority.not_valid_after_utc)

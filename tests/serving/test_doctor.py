@@ -253,6 +253,17 @@ def test_a_local_certificate_that_is_broken_is_found(installation: Installation)
     assert problems["certificate"]["advice"] == "start the server, which renews it"
 
 
+def test_a_local_certificate_of_a_time_to_come_is_found(installation: Installation) -> None:
+    later = int(time.time() * 1000) + 400 * 86_400_000
+    tls = installation.data / "tls"
+    for advice in ("start the server, which renews it", "set this machine's clock"):
+        ensure(tls, ["localhost"], later)
+        problem = examined(installation)["certificate"]
+        assert problem["message"].endswith("is not valid yet")
+        assert problem["advice"] == advice
+        shutil.rmtree(tls)
+
+
 @pytest.mark.parametrize("content", [b"", b"no certificate"])
 def test_a_certificate_that_is_broken_while_it_is_served_is_found(
     installation: Installation, content: bytes

@@ -46,7 +46,9 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     # One that ends with its authority cannot be renewed before.
     last = authority is not None and found.expires_at >= authority.expires_at
     if found.starts_at > now:
-        yield wrong("certificate", f"{path} is not valid yet", "set this machine's clock")
+        ahead = authority is not None and authority.starts_at <= now
+        advice = renew if ahead else "set this machine's clock"
+        yield wrong("certificate", f"{path} is not valid yet", advice)
     elif days < 0:
         yield wrong("certificate", f"{path} has expired", renew)
     elif days < RENEWAL_DAYS and not last:
