@@ -4,6 +4,7 @@ import asyncio
 
 from portico.domain.api_keys import REMINDED_AHEAD
 from portico.domain.audit import SYSTEM
+from portico.domain.times import DAY
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.change import Change
@@ -24,7 +25,8 @@ BREATH_SECONDS = 0.01
 class Remind:
     """One environment's reminders, by one process at a time; each key has one.
 
-    It is noted with the mail that waits, so that no key has two, whoever is killed when.
+    It is noted with the mail that waits, so that no key has two, whoever is killed when. One that
+    was sent too early, while the clock was ahead, does not count.
     """
 
     def __init__(self, env: Environment, holder: str, wait: Wait = asyncio.sleep) -> None:
@@ -32,16 +34,31 @@ class Remind:
         self._env = env
         self._lease = Lease(env, "reminders", holder)
         self._wait = wait
+        self._ran_at = 0
+        self._doubted = True
+        """Whether some may have been sent by a clock that was ahead, as at a start."""
 
     async def run(self) -> None:
         """Reminds the owners of all keys for which it is time. Raises `Unavailable`; what is left
         then comes the next time."""
         now = self._env.clock()
+        await self._put_right(now)
         if not await self._env.api_keys.ending(now, now + REMINDED_AHEAD, 1):
             return
         async with self._lease.held() as mine:
             while mine and await self._batch():
                 await self._wait(BREATH_SECONDS)
+
+    async def _put_right(self, now: int) -> None:
+        """Forgets some reminders that were sent more than a day too early."""
+        self._doubted |= now < self._ran_at - DAY
+        self._ran_at = now
+        if self._doubted:
+            latest = now + DAY
+            if early := await self._env.api_keys.reminded_after(latest, BATCH):
+                async with self._env.db.transaction() as tx:
+                    await self._env.api_keys.forget_reminders(tx, early, latest)
+            self._doubted = len(early) == BATCH
 
     async def _batch(self) -> bool:
         """Reminds some; tells whether there may be more."""

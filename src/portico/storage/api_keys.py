@@ -67,6 +67,9 @@ ORDER BY expires_at LIMIT :limit"""
 # Of any number of reminders of one key exactly one finds `reminded_at` empty.
 _REMIND = f"""
 UPDATE api_keys SET reminded_at = :now WHERE id = :id AND {_TO_REMIND} RETURNING id"""
+# Reads every key: at a start, and after a clock was put back.
+_REMINDED_AFTER = "SELECT id FROM api_keys WHERE reminded_at > :latest LIMIT :limit"
+_FORGET_REMINDER = "UPDATE api_keys SET reminded_at = NULL WHERE id = :id AND reminded_at > :latest"
 # Whoever holds a row that this wants may want another that this holds; so it waits for none.
 _USED = {
     "sqlite": """
@@ -178,6 +181,15 @@ class ApiKeys:
         """Notes that a key's owner is reminded of its end; False where that was done before, or
         needs not be done any more."""
         return await tx.one(_REMIND, {"id": key_id, "now": now}) is not None
+
+    async def reminded_after(self, latest: int, limit: int) -> list[int]:
+        """The ids of some keys whose owners were reminded later than this."""
+        values = {"latest": latest, "limit": limit}
+        return [row[0] for row in await self._db.slow.all(_REMINDED_AFTER, values)]
+
+    async def forget_reminders(self, tx: Transaction, ids: list[int], latest: int) -> None:
+        """Has the owners of these be reminded in time who were later than this."""
+        await tx.run_many(_FORGET_REMINDER, [{"id": one, "latest": latest} for one in ids])
 
     async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
         """Moves the last-used times of keys forward: key id to milliseconds."""
