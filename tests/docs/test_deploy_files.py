@@ -1,6 +1,7 @@
 """Files of deploy/ for many hosts: what they name exists, and nothing is set that nobody reads."""
 
 import re
+import shlex
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,33 @@ def test_the_unit_of_systemd_goes_on_trying_but_for_misuse() -> None:
     assert unit["Service"]["Restart"] == "always"
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"  # else it is for good after five starts
     assert unit["Service"]["RestartPreventExitStatus"] == "2"
+
+
+def test_commands_beside_the_unit_of_systemd_run_as_it_does() -> None:
+    unit = ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string((DEPLOY / "portico.service").read_text("utf-8"))
+    service = unit["Service"]
+    script = (DEPLOY / "portico.sh").read_text("utf-8")
+    words = shlex.split(script, comments=True)
+    assert words[:2] == ["exec", "systemd-run"]
+    for option, setting in (
+        ("--uid", "User"),
+        ("--gid", "Group"),
+        ("--working-directory", "WorkingDirectory"),
+    ):
+        assert f"{option}={service[setting]}" in words
+    for name in (
+        "ConfigurationDirectory",
+        "StateDirectory",
+        "StateDirectoryMode",
+        "UMask",
+        "EnvironmentFile",
+    ):
+        assert f"{name}={service[name]}" in words
+    assert service["Environment"] in words
+    assert f"{words[-2]} serve" == service["ExecStart"]
+    assert words[-1] == "$@"
 
 
 def test_nginx_lets_in_what_the_page_for_files_of_products_takes() -> None:

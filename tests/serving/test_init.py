@@ -84,6 +84,26 @@ def test_a_host_of_a_database_that_another_has_prepared_gets_nothing(
     assert list(second.iterdir()) == []
 
 
+def test_the_directory_of_a_server_with_its_database_elsewhere_gets_no_other(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    host = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    host.told("init")
+    with host.serving():
+        pass
+    without_settings = replace(host, variables={})
+    before = set(contents(host.data))
+
+    for command in ("init", "migrate", "serve"):
+        code, told = without_settings.refused(command)
+        assert code == 1
+        assert told.startswith(f"{host.data} has the secret of a server and no database;")
+    code, told = without_settings.refused("users", "list")
+    assert code == 1
+    assert "run this with its server's settings (portico.toml and PORTICO_ variables)" in told
+    assert set(contents(host.data)) == before
+
+
 def test_databases_without_anybody_get_their_first_admin(empty: Installation) -> None:
     empty.told("migrate")
     assert empty.told("init")["admin"]["email"] == "admin@example.com"

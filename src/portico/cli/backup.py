@@ -14,6 +14,7 @@ from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
 from portico.cli.output import CommandError, answer, plain
+from portico.cli.prepared import unprepared
 from portico.contract.envelope import timestamp
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.secret_file import NAME as SECRET
@@ -44,9 +45,7 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
     if not archive.parent.is_dir():
         raise CommandError(f"There is no directory {archive.parent}.")
     if settings.database_url is None and not database_file(settings, LIVE).exists():
-        raise CommandError(
-            f"There is no Portico in {settings.data}: name its directory with --data."
-        )
+        raise unprepared(settings)
     try:
         with tempfile.TemporaryDirectory(prefix=".portico-", dir=archive.parent) as made:
             work = Path(made)

@@ -41,7 +41,7 @@ READINESS_BYTES = 4096
 """More than `/readyz` answers."""
 
 ANOTHER_PORT = "stop it, or choose another port"
-_UNPREPARED = "run portico init or portico serve, or restore a backup"
+_UNPREPARED = "run this with the server's settings, or portico init, or restore a backup"
 
 NO_COUNTS = {
     "read_only": "name the primary, by Sentinels where that changes, and see to its replicas",
@@ -91,7 +91,7 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
     """Who may read the directory and the secret files, and how much space is left."""
     check, data = "data directory", settings.data
     if not data.is_dir():
-        yield wrong(check, f"{data} does not exist", "name it with --data, or run portico init")
+        yield wrong(check, f"{data} does not exist", _UNPREPARED)
         return
     if not os.access(data, os.W_OK | os.X_OK):
         yield wrong(check, f"{data} cannot be written", "see that it is a directory of Portico's")

@@ -16,6 +16,7 @@ from portico.domain.api_keys import KeyType
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate
 from portico.engines import LIVE, database, database_file
+from portico.secret_file import NAME as SECRET
 from portico.services.accounts import give_key, random_password
 from portico.services.users import create_user
 from portico.settings import Settings
@@ -53,7 +54,9 @@ async def prepare(
     settings: Settings, email: str = DEFAULT_EMAIL, *, migrates: bool = True
 ) -> dict[str, Any] | None:
     """Makes what is missing and returns it with its secrets, or None where an admin exists. Unless
-    it `migrates`, databases that wait for that are left as they are."""
+    it `migrates`, databases that wait for that are left as they are. Raises `CommandError` where
+    `require_place` does."""
+    require_place(settings)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(settings):
         authority = _authority(settings)
@@ -72,6 +75,19 @@ async def prepare(
                 return None
         finally:
             await portico.close()
+
+
+def require_place(settings: Settings) -> None:
+    """Raises `CommandError` where SQLite's databases would be made in the data directory of a
+    server that has its own elsewhere, which would go unnoticed, or that has lost them."""
+    if settings.database_url or database_file(settings, LIVE).exists():
+        return
+    if (settings.data / SECRET).exists():
+        raise CommandError(
+            f"{settings.data} has the secret of a server and no database; nothing was changed. Run"
+            " this with that server's settings, or name another directory with --data; where the"
+            " database is lost, restore a backup."
+        )
 
 
 def _authority(settings: Settings) -> str:

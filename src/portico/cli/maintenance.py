@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from portico.app import Portico
+from portico.cli.initialise import require_place
 from portico.cli.output import answer
 from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.settings import Settings
@@ -28,6 +29,7 @@ def run(settings: Settings, chosen: Namespace) -> int:
         due = asyncio.run(_pending(settings))
         answer({"pending": due}, _text("Pending:", due), as_json=chosen.json)
         return 1 if due else 0
+    require_place(settings)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     applied = asyncio.run(_migrate(settings))
     answer({"applied": applied}, _text("Applied:", applied), as_json=chosen.json)

@@ -30,7 +30,7 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
     Raises `CommandError` where there is nothing yet, or where migrations are due.
     """
     if settings.database_url is None and not database_file(settings, LIVE).exists():
-        raise _unprepared(settings)
+        raise unprepared(settings)
     keys: list[SigningKey] = []
     portico = Portico(settings, secret=partial(_secret, settings, keys))
     await portico.connect()
@@ -38,7 +38,7 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
         for env in portico.environments:
             due = await pending(env.db)
             if len(due) == len(shipped(env.db.engine)):
-                raise _unprepared(settings)
+                raise unprepared(settings)
             if due:
                 raise CommandError(
                     "The database is older than this program: run portico migrate first."
@@ -81,17 +81,19 @@ def _secret(settings: Settings, keys: list[SigningKey]) -> bytes:
     secret = found_secret(settings)
     if not keys:
         if secret is None and settings.database_url is not None:
-            raise _unprepared(settings)
+            raise unprepared(settings)
         return installation_secret(settings, os.urandom)
     if secret is None or not opens(secret, keys):
         raise another_secret()
     return secret
 
 
-def _unprepared(settings: Settings) -> CommandError:
+def unprepared(settings: Settings) -> CommandError:
+    """What tells an operator that no server's databases are where the settings say."""
     if settings.database_url is not None:
         return CommandError("The database is not prepared: run portico init or portico serve.")
     return CommandError(
-        f"There is no Portico in {settings.data}: name its directory with --data, or prepare this"
-        " one with portico init."
+        f"There is no Portico in {settings.data}: run this with its server's settings (portico.toml"
+        " and PORTICO_ variables), or name its directory with --data where it has no others."
+        " portico init makes a new one."
     )
