@@ -27,6 +27,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - {name: PORTICO_TRUSTED_PROXIES, value: {{ join "," . | quote }}}
 {{- end }}
 {{- range $name, $value := .Values.settings }}
+{{- /* What YAML reads as true or false was written on or off, and a number of values.yaml is a float here. */}}
+{{- if and (kindIs "bool" $value) (hasPrefix "PORTICO_" $name) }}{{ $value = ternary "on" "off" $value }}{{ end }}
+{{- if kindIs "float64" $value }}{{ $value = toJson $value }}{{ end }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
 {{- with .Values.secretSettings }}
