@@ -110,6 +110,15 @@ def test_compose_sets_what_haproxy_and_patroni_read() -> None:
     assert told == patroni
 
 
+def test_the_hosts_of_compose_serve_only_what_init_has_prepared() -> None:
+    head = COMPOSE[: COMPOSE.index("name: portico-hosts")]
+    steps = re.findall(r"^#   docker compose (.+)$", head, re.MULTILINE)
+    up = [step for step in steps if "--profile host up" in step]
+    assert ["--scale portico=0" in step for step in up] == [True, False]
+    prepared = steps.index("--profile host run --rm portico init --admin-email you@example.com")
+    assert steps.index(up[0]) < prepared < steps.index(up[1])
+
+
 def test_commands_of_the_chart_and_of_compose_are_ones() -> None:
     services = yaml.safe_load(COMPOSE)["services"]
     served = re.findall(r"args: \[(.+?)\]", templates())
