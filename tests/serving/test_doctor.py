@@ -40,6 +40,12 @@ def examined(installation: Installation) -> dict[str, dict[str, Any]]:
     return problems
 
 
+def notices(installation: Installation) -> dict[str, str]:
+    """What doctor finds that is no problem and might be better otherwise, by check."""
+    findings = json.loads(installation.run("doctor", "--json").stdout)["findings"]
+    return {one["check"]: one["message"] for one in findings if one["ok"] and one["advice"]}
+
+
 def contents(directory: Path) -> dict[str, bytes]:
     """Every file's bytes, but for what SQLite shares among its connections."""
     return {
@@ -65,6 +71,15 @@ def test_an_unprepared_directory_is_told_from_a_damaged_one(tmp_path: Path) -> N
     assert set(problems) == {"data directory", "live database", "sandbox database"}
     assert all("portico init" in one["advice"] for one in problems.values())
     assert not (tmp_path / "data").exists()
+
+
+def test_an_address_whose_port_nobody_listens_on_is_noticed(installation: Installation) -> None:
+    elsewhere = installation.having(base_url="https://localhost/v1")
+    told = f"the server listens on port {elsewhere.port}, not on that of https://localhost/v1"
+    assert notices(elsewhere)["addresses"] == told
+    assert "addresses" not in notices(installation)
+    assert "addresses" not in notices(elsewhere.having(trusted_proxies="127.0.0.1"))
+    assert examined(elsewhere) == {}
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 from cryptography import x509
@@ -85,6 +86,18 @@ def wrong(check: str, message: str, advice: str) -> Finding:
 def notice(check: str, message: str, advice: str) -> Finding:
     """Nothing is wrong, and still something may be better otherwise."""
     return Finding(check=check, ok=True, message=message, advice=advice)
+
+
+def addresses(settings: Settings) -> Iterator[Finding]:
+    """Whether clients come to the port that is listened on, which a forwarded port makes good."""
+    if settings.trusted_proxies:
+        return
+    port = settings.port
+    stray = [address for address in settings.addresses if (urlsplit(address).port or 443) != port]
+    if stray:
+        message = f"the server listens on port {port}, not on that of {stray[0]}"
+        advice = "make port the same, unless that port is forwarded to this one"
+        yield notice("addresses", message, advice)
 
 
 def data_directory(settings: Settings) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ async def _examine(settings: Settings) -> list[Finding]:
     return [
         # Settings that are not valid ended the command before this.
         checks.well("settings", "valid"),
+        *checks.addresses(settings),
         *checks.data_directory(settings),
         *checks.secret_files(settings),
         *checks.audit_archive(settings),
