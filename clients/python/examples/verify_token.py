@@ -1,6 +1,6 @@
 """Another service, which lets in who brings a Portico login token.
 
-pip install 'portico-client[jwt]'
+pip install './clients/python[jwt]'
 export PORTICO_AUTH_URL=… PORTICO_BASE_URL=… PORTICO_CA=…/tls/ca.pem
 python verify_token.py 8001
 

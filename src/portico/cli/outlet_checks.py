@@ -8,6 +8,7 @@ from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
 from portico.settings import SettingError, Settings
 from portico.settings.values import redacted
+from portico.telemetry import INSTALLING
 
 
 async def mail(settings: Settings) -> Finding:
@@ -34,7 +35,7 @@ def collector(settings: Settings) -> Iterator[Finding]:
         refusal: Callable[[str, float], str] = resolve_name("portico.telemetry.exporting:refusal")
         reason = refusal(endpoint, ANSWER_SECONDS)
     except ModuleNotFoundError:
-        yield wrong(check, "OpenTelemetry is not installed", "pip install 'portico[otel]'")
+        yield wrong(check, "OpenTelemetry is not installed", INSTALLING)
     except (SettingError, ValueError, RuntimeError) as error:  # the SDK's own, of its variables
         yield wrong(check, str(error), advice)
     else:

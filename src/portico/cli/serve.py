@@ -34,6 +34,7 @@ from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
 from portico.settings import SettingError, Settings
+from portico.telemetry import INSTALLING
 
 if TYPE_CHECKING:
     from portico.telemetry.sdk import Telemetry
@@ -265,7 +266,7 @@ def _telemetry() -> "type[Telemetry]":
     except ModuleNotFoundError as error:
         raise SettingError(
             "otlp_endpoint (PORTICO_OTLP_ENDPOINT) needs OpenTelemetry, which is not installed:"
-            " pip install 'portico[otel]', or in a checkout --requirement requirements/otel.txt"
+            f" {INSTALLING}"
         ) from error
     except ValueError as error:  # some variables are judged as soon as it is loaded
         raise SettingError(f"the variables OTEL_… cannot be used: {error}") from error

@@ -12,7 +12,9 @@ try:
     from joserfc.errors import JoseError
     from joserfc.jwk import RSAKey
 except ImportError as error:
-    raise ImportError("to verify tokens, install portico-client[jwt]") from error
+    raise ImportError(
+        "to verify tokens, install the client with its extra [jwt], as its README says"
+    ) from error
 
 from portico_client.claims import Claims
 from portico_client.errors import InvalidToken
