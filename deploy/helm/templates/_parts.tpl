@@ -15,10 +15,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - {name: PORTICO_DATABASE_URL, valueFrom: {secretKeyRef: {name: {{ .Values.secret }}, key: database-url}}}
 - {name: PORTICO_VALKEY_URL, valueFrom: {secretKeyRef: {name: {{ .Values.secret }}, key: valkey-url}}}
 - {name: PORTICO_SECRET_KEY, valueFrom: {secretKeyRef: {name: {{ .Values.secret }}, key: secret-key}}}
-- {name: PORTICO_BASE_URL, value: {{ .Values.addresses.base | quote }}}
-- {name: PORTICO_SANDBOX_URL, value: {{ .Values.addresses.sandbox | quote }}}
-- {name: PORTICO_AUTH_URL, value: {{ .Values.addresses.auth | quote }}}
-- {name: PORTICO_DASHBOARD_URL, value: {{ .Values.addresses.dashboard | quote }}}
+- {name: PORTICO_BASE_URL, value: {{ .Values.addresses.base | default (printf "https://%s/v1" .Values.addresses.host) | quote }}}
+- {name: PORTICO_SANDBOX_URL, value: {{ .Values.addresses.sandbox | default (printf "https://%s/sandbox/v1" .Values.addresses.host) | quote }}}
+- {name: PORTICO_AUTH_URL, value: {{ .Values.addresses.auth | default (printf "https://%s/auth" .Values.addresses.host) | quote }}}
+- {name: PORTICO_DASHBOARD_URL, value: {{ .Values.addresses.dashboard | default (printf "https://%s/dashboard" .Values.addresses.host) | quote }}}
 - {name: PORTICO_TLS_CERT, value: /tls/tls.crt}
 - {name: PORTICO_TLS_KEY, value: /tls/tls.key}
 - {name: PORTICO_WORKERS, value: {{ .Values.workers | quote }}}
