@@ -22,8 +22,8 @@ class Limits(Group):
         declared(
             None,
             whole(100, 10**9),
-            "how many products that fit a filter or a search are counted at most: of more,"
-            " `total_items` is this number, beside `total_is_exact: false`; unset: all are",
+            "upper bound for counting the matches of a filter or search; if there are more,"
+            " `total_items` is this bound and `total_is_exact` is false; unset: no bound",
             kind=int,
         ),
     ]
