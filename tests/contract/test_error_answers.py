@@ -11,6 +11,7 @@ from driving import Api, InProcess, refused
 from portico.domain import errors
 from portico.domain.errors import PorticoError
 from portico.http.problems import STATUS, status_of
+from signing_in import client_of, somewhere, tokens_of
 
 pytestmark = pytest.mark.one_engine
 
@@ -345,6 +346,43 @@ async def test_a_body_beyond_the_limit_is_413_with_or_without_a_length(api: Api)
         length = ("content-length", str(limit + 1))
         answer = await transport.exchange("POST", "/v1/products", [*headers, length], b"{}")
         refused(answer, 413, "PAYLOAD_TOO_LARGE")
+
+
+NO_BODIES = [
+    (b'{"expires_at": "2026-06-01T00:00:00.000Z", "typo": 1}', {"expires_at", "typo"}),
+    (b"null", {"body"}),
+    (b"name=value", {"body"}),
+]
+"""What a route that takes no body refuses, and the fields that it names."""
+
+
+async def test_a_body_where_none_is_taken_is_400_unless_it_is_empty(api: Api) -> None:
+    admin = await api.caller("admin")
+    hook = {"url": "https://hooks.example.com/in", "types": ["*"]}
+    made = (await admin.post("/webhooks", json=hook)).json()["data"]["id"]
+    paths = (
+        "/api-keys/rotate",
+        f"/webhooks/{made}/rotate-secret",
+        f"/webhooks/{made}/test",
+        f"/webhooks/{made}/deliveries/1/redeliver",
+    )
+    async with api.unchanged():
+        for path in paths:
+            for body, fields in NO_BODIES:
+                answer = await admin.post(path, content=body, headers=JSON)
+                assert refused(answer, 400, "VALIDATION_ERROR").keys() == fields
+            huge = b" " * (api.settings.body_limit + 1)
+            refused(await admin.post(path, content=huge), 413, "PAYLOAD_TOO_LARGE")
+    assert (await admin.post(f"/webhooks/{made}/test", json={})).status_code == 202
+    assert (await admin.post("/api-keys/rotate", json={})).status_code == 201
+
+
+async def test_who_asks_who_granted_a_token_may_send_what_they_like(api: Api) -> None:
+    shop = await client_of(api.live)
+    pair = await tokens_of(api.live, shop.client, await api.account(), "openid")
+    headers = [("authorization", f"Bearer {pair.access_token}")]
+    answer = await somewhere(api).exchange("POST", "/auth/userinfo", headers, b"unknown=1")
+    assert answer.status_code == 200
 
 
 async def test_permission_is_refused_before_the_body_is_looked_at(api: Api) -> None:

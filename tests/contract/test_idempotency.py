@@ -47,6 +47,17 @@ async def test_another_body_with_the_same_key_is_refused(api: Api) -> None:
     assert await total(editor) == 1
 
 
+async def test_an_empty_object_is_another_body_than_none(api: Api) -> None:
+    caller = await api.caller("viewer")
+    rotated = await caller.post("/api-keys/rotate", headers=keyed())
+    assert rotated.status_code == 201
+    async with api.unchanged():
+        other = await caller.post("/api-keys/rotate", json={}, headers=keyed())
+        assert "Idempotency-Key" in refused(other, 422, "VALIDATION_ERROR")
+        typo = await caller.post("/api-keys/rotate", json={"typo": 1}, headers=keyed())
+        assert "typo" in refused(typo, 400, "VALIDATION_ERROR")
+
+
 async def test_a_key_belongs_to_its_account_its_environment_and_its_route(api: Api) -> None:
     ada = await api.caller("admin")
     bob = await api.caller("editor")

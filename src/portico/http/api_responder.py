@@ -20,7 +20,7 @@ from portico.http.authenticate import Authenticators, bearer
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
-from portico.http.messages import NoQuery, Origin, Reply, Request
+from portico.http.messages import NoBody, NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
 from portico.http.representations import Representation, Representations
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
@@ -90,6 +90,10 @@ class ApiResponder:
             most = min(self._body_limit, PUBLIC_BODY_LIMIT) if endpoint.public else self._body_limit
             body = await request.read_body(most)
             request.body = _decoded(request, endpoint, endpoint.body, body)
+        elif endpoint.route.repeatable:
+            body = await request.read_body(self._body_limit)
+            if body:
+                decode(NoBody, body)
         if endpoint.route.repeatable and (known := keyed_request(request, endpoint, body)):
             reply = await self._repeats.once(request, known, endpoint.handler)
         elif shows is not None:

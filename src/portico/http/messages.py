@@ -67,6 +67,10 @@ class NoQuery(msgspec.Struct, frozen=True):
     """The query of a route that takes none."""
 
 
+class NoBody(msgspec.Struct, frozen=True):
+    """The body of a route that takes none: where one comes, an empty object."""
+
+
 class Reply:
     """A status, headers and a body."""
 

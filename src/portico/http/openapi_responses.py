@@ -121,13 +121,10 @@ def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
         found.append(errors.NotFound)
     if route.conditional:
         found.append(errors.PreconditionFailed)
+    if route.body or route.repeatable:
+        found += (errors.RequestTimeout, errors.PayloadTooLarge)
     if route.body:
-        found += (
-            errors.RequestTimeout,
-            errors.PayloadTooLarge,
-            errors.UnsupportedMediaType,
-            errors.Invalid,
-        )
+        found += (errors.UnsupportedMediaType, errors.Invalid)
     if route.repeatable:
         found += (errors.Conflict, errors.Invalid)
     found += (errors.RateLimited, errors.Internal, errors.Unavailable, *route.errors)
