@@ -360,11 +360,43 @@ async def test_a_parameter_that_comes_twice_is_told_without_its_value(api: Api) 
     shop = await client_of(api.live)
     base = [("client_id", shop.client.client_id), ("redirect_uri", CALLBACK)]
     base.append(("response_type", "code"))
-    for more in ([("scope", "a"), ("scope", "b")], [("state", "a"), ("state", "b")]):
+    for more in (
+        [("scope", "a"), ("scope", "b")],
+        [("nonce", "a"), ("nonce", "")],
+        [("state", "a"), ("state", "b")],
+    ):
         with pytest.raises(Returned) as refusal:
             await read_request(api.live, [*base, *more])
         assert refusal.value.error == "invalid_request"
         assert "state" not in dict(parse_qsl(urlsplit(refusal.value.address).query))
+
+
+async def test_what_is_sent_empty_counts_as_left_out(api: Api) -> None:
+    shop = await client_of(api.live)
+    names = "scope nonce code_challenge code_challenge_method prompt max_age acr_values"
+    names += " response_mode request request_uri registration"
+    without = await ask(api, shop)
+    assert await ask(api, shop, **dict.fromkeys(names.split(), "")) == without
+    assert without.wanted.nonce is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [("foo", "1"), ("foo", "2")],
+        [("resource", "https://a.test"), ("resource", "https://b.test")],
+        [("foo", "x" * 2_001)],
+        [("foo", "a\nb"), ("", "\0")],
+        [("foo", "")],
+    ],
+)
+async def test_what_is_not_known_is_ignored_whatever_it_holds(
+    api: Api, more: list[tuple[str, str]]
+) -> None:
+    shop = await client_of(api.live)
+    base = [("client_id", shop.client.client_id), ("redirect_uri", CALLBACK)]
+    base.append(("response_type", "code"))
+    assert await read_request(api.live, [*base, *more]) == await read_request(api.live, base)
 
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

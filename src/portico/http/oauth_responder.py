@@ -185,12 +185,14 @@ def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> di
         raise UnsupportedMediaType(f"Send the parameters as {FORM} or {JSON}.")
     parameters: dict[str, str] = {}
     for name, value in pairs:
+        if name not in known:
+            continue
         if name in parameters:
             raise Refused("invalid_request", "A parameter was sent more than once.")
-        if name in known and text_fault(value):
+        if text_fault(value):
             raise Refused("invalid_request", "A parameter holds a character that cannot be text.")
         parameters[name] = value
-    return {name: value for name, value in parameters.items() if value and name in known}
+    return {name: value for name, value in parameters.items() if value}
 
 
 def _form_of(shape: type[Struct] | None, parameters: Mapping[str, str]) -> Struct | None:

@@ -16,6 +16,13 @@ from portico.services.environment import Environment
 MAX_LENGTH = 2_000
 """The longest value of a parameter that comes back or is stored."""
 
+_KNOWN = frozenset(
+    (
+        *("client_id", "redirect_uri", "response_type", "response_mode", "scope", "state"),
+        *("nonce", "code_challenge", "code_challenge_method", "prompt", "max_age", "acr_values"),
+        *("request", "request_uri", "registration"),
+    )
+)
 _PROMPTS = frozenset({"none", "login", "consent", "select_account"})
 
 
@@ -59,10 +66,12 @@ class AuthorizationRequest(NamedTuple):
 async def read_request(
     env: Environment, parameters: Sequence[tuple[str, str]]
 ) -> AuthorizationRequest:
-    """The request that these parameters make. Raises `Refused` and `Returned`."""
-    first = dict(reversed(parameters))
+    """The request that these parameters make: unknown ones are ignored, and what is sent empty
+    counts as left out (RFC 6749 §3.1). Raises `Refused` and `Returned`."""
+    known = [(name, value) for name, value in parameters if name in _KNOWN]
+    first = {name: value for name, value in reversed(known) if value}
     for name in ("client_id", "redirect_uri"):
-        if [one for one, _ in parameters].count(name) != 1 or not first[name]:
+        if [one for one, _ in known].count(name) != 1 or name not in first:
             raise Refused("invalid_request", f"{name} must be sent, once.")
     client = await env.clients.by_client_id(first["client_id"])
     if client is None:
@@ -71,9 +80,9 @@ async def read_request(
     if not redirect_allowed(client, redirect_uri):
         raise Refused("invalid_request", "This redirect_uri is not registered for the application.")
     issuer = env.addresses.auth
-    state = _single(parameters, "state")
+    state = _single(known, "state")  # comes back as it was sent, also empty
     try:
-        _check(parameters, first)
+        _check(known, first)
         wanted = ConsentRequest(
             client=client,
             redirect_uri=redirect_uri,
@@ -97,10 +106,10 @@ def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:
     return values[0] if len(values) == 1 and len(values[0]) <= MAX_LENGTH else None
 
 
-def _check(parameters: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
-    if len({name for name, _ in parameters}) < len(parameters):
+def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
+    if len({name for name, _ in known}) < len(known):
         raise Refused("invalid_request", "A parameter was sent more than once.")
-    if any(len(value) > MAX_LENGTH for _, value in parameters):
+    if any(len(value) > MAX_LENGTH for value in first.values()):
         raise Refused("invalid_request", f"A parameter is longer than {MAX_LENGTH} characters.")
     if not all(map(str.isprintable, first.values())):
         raise Refused("invalid_request", "A parameter holds a character that cannot be seen.")
@@ -111,7 +120,7 @@ def _check(parameters: Sequence[tuple[str, str]], first: Mapping[str, str]) -> N
     ):
         if name in first:
             raise Refused(error, f"{name} is not supported.")
-    if not first.get("response_type"):
+    if "response_type" not in first:
         raise Refused("invalid_request", "response_type must be code.")
     if first["response_type"] != "code":
         raise Refused("unsupported_response_type", "response_type must be code.")
