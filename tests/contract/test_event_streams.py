@@ -222,6 +222,20 @@ async def test_an_account_has_ten_streams_at_most_whatever_its_credentials(api: 
         await eventually(is_let_in, "the end of the one that was closed", A_SECOND)
 
 
+async def test_a_stream_too_many_consumes_nothing(api: Api) -> None:
+    caller = await api.caller("editor")
+    async with AsyncExitStack() as stack:
+        for _ in range(MOST):
+            await stack.enter_async_context(streaming(caller))
+        before = (await caller.get("/users/me")).headers["x-ratelimit-remaining"]
+        for _ in range(3):
+            answer = await caller.get("/events/stream")
+            refused(answer, 429, "RATE_LIMITED")
+            assert answer.headers["x-ratelimit-remaining"] == before
+        after = (await caller.get("/users/me")).headers["x-ratelimit-remaining"]
+        assert int(after) == int(before) - 1
+
+
 async def test_of_many_at_once_ten_are_let_in(api: Api) -> None:
     caller = await api.caller("editor")
     opened = asyncio.Queue[int]()

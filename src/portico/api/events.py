@@ -14,11 +14,12 @@ from portico.contract.events import (
     event_body,
 )
 from portico.domain.caller import Principal
-from portico.domain.errors import Gone, PermissionDenied
+from portico.domain.errors import Gone, PermissionDenied, RateLimited
 from portico.domain.published import EVENT_SCOPES, EVENT_TYPES, StoredEvent, covered_by
 from portico.http.messages import QueryRequest, Reply, json_reply
 from portico.http.routing import Access, QueryRoute
 from portico.http.sse import EVENT_STREAM, event_bytes, event_stream, last_event_id, position_bytes
+from portico.http.throttle import give_back
 from portico.services.events import read_events, require_kept
 from portico.services.feed import Follower
 
@@ -60,7 +61,11 @@ async def stream_events(request: QueryRequest[StreamEvents]) -> Reply:
     after = query.after if last is None else last
     if after:
         await require_kept(env, after)
-    follower = await env.subscriptions.open(request.caller, after, types)
+    try:
+        follower = await env.subscriptions.open(request.caller, after, types)
+    except RateLimited:
+        await give_back(request)
+        raise
     return event_stream(_told(follower), lambda: env.subscriptions.close(follower))
 
 

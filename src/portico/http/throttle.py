@@ -1,5 +1,7 @@
 """Counting requests against the plan of whoever makes them (specification §8)."""
 
+from msgspec.structs import replace
+
 from portico.domain.errors import RateLimited
 from portico.domain.limits import Plan, Verdict, is_full, judge_all, network_plan, over_limit
 from portico.domain.requests import NOBODY
@@ -93,6 +95,15 @@ class Throttle:
     def _refusal(self, environment: Environment, verdict: Verdict) -> RateLimited:
         self._measure.refused(environment.name)
         return over_limit(verdict)
+
+
+async def give_back(request: Request) -> None:
+    """Takes back the count of an account's request that is refused (429) by something else than its
+    plan."""
+    caller = (ACCOUNT, request.caller.user_id)
+    await request.environment.limiter.give_back(caller, request.now)
+    if request.verdict is not None:
+        request.verdict = replace(request.verdict, remaining=request.verdict.remaining + 1)
 
 
 def _of_address(request: Request) -> Claims:

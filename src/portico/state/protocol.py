@@ -31,6 +31,11 @@ class Limiter(Protocol):
         """As `take`, of several callers in one step: counts in all of them, or in none."""
         ...
 
+    async def give_back(self, caller: Caller, now_ms: int) -> None:
+        """Takes back one request that `take` counted at `now_ms`. Raises `errors.Unavailable` when
+        the store does not answer."""
+        ...
+
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """How many requests of `caller` count in the minute and in the day of `now_ms`; counts
         none. Raises `errors.Unavailable` when the store does not answer."""
