@@ -1,6 +1,7 @@
 """The token endpoint: who calls, what is read, and codes (RFC 6749, 7636, 9700; decisions §5)."""
 
 import json
+from base64 import b64encode
 from typing import Any
 from urllib.parse import urlencode
 
@@ -156,6 +157,16 @@ async def test_who_cannot_say_who_they_are_is_refused(
                 answer = await Visitor(api).form(endpoint, body | more, basic=basic)
                 oauth_refused(answer, 401, "invalid_client")
                 assert answer.headers["www-authenticate"].startswith("Basic ")
+
+
+@pytest.mark.parametrize("scheme", ["basic ", "Basic  "])
+async def test_the_scheme_of_a_client_is_read_in_any_case_and_before_any_spaces(
+    api: Api, shop: Registered, scheme: str
+) -> None:
+    pair = b64encode(f"{shop.client.client_id}:{shop.secret}".encode()).decode()
+    asked = {"token": "ort_unknown"}
+    answer = await Visitor(api).form("revoke", asked, authorization=scheme + pair)
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(

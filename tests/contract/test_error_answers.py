@@ -399,6 +399,8 @@ NO_CREDENTIALS = {
     "": "Bearer",
     "Bearer": UNKNOWN,
     "Bearer ": UNKNOWN,
+    "Bearer  ": UNKNOWN,
+    "Bearer \t": UNKNOWN,
     "Basic YTpi": "Bearer",
     "bearer x": UNKNOWN,
     "Bearer x y": UNKNOWN,
@@ -420,9 +422,12 @@ async def test_without_a_valid_credential_it_is_401(api: Api) -> None:
                 assert answer.headers["www-authenticate"] == challenge, header
 
 
-async def test_the_scheme_of_a_credential_is_read_in_any_case(api: Api) -> None:
+@pytest.mark.parametrize("scheme", ["bEARER ", "Bearer  ", "Bearer" + " " * 100])
+async def test_the_scheme_of_a_credential_is_read_in_any_case_and_before_any_spaces(
+    api: Api, scheme: str
+) -> None:
     caller = await api.caller("viewer")
-    headers = [("authorization", f"bEARER {caller.key}")]
+    headers = [("authorization", scheme + caller.key)]
     answer = await InProcess(api).exchange("GET", "/v1/users/me", headers)
     assert answer.status_code == 200
 

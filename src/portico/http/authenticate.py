@@ -25,7 +25,7 @@ def bearer(headers: Any) -> str | None:
     scheme, _, token = sent[0].partition(" ")
     if scheme.lower() != "bearer":
         raise AuthenticationRequired("The Authorization header must be 'Bearer TOKEN'.")
-    return str(token)
+    return str(token).lstrip(" ")  # one space or more may stand before it (RFC 6750 §2.1)
 
 
 class Authenticators:

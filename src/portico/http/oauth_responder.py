@@ -162,7 +162,7 @@ def _basic(header: str) -> tuple[str, str]:
     """Client id and secret of HTTP Basic, each form-encoded inside (RFC 6749 §2.3.1)."""
     scheme, _, text = header.partition(" ")
     try:
-        named, found, secret = b64decode(text, validate=True).decode().partition(":")
+        named, found, secret = b64decode(text.lstrip(" "), validate=True).decode().partition(":")
     except ValueError:
         found = ""
     if scheme.lower() != "basic" or not found:
