@@ -145,6 +145,24 @@ async def test_all_faults_come_at_once_and_a_fault_of_form_makes_it_400(api: Api
         assert found.keys() == {"name", "email", "plan", "password"}
 
 
+REQUIRED = {
+    "/users": ["name", "email", "password"],
+    "/products": ["name", "category", "price"],
+    "/webhooks": ["url", "types"],
+    "/api-keys": ["name", "type"],
+    "/sessions": ["email", "password"],
+}
+
+
+async def test_what_was_left_out_is_told_in_the_order_of_the_fields_by_every_process(
+    api: Api,
+) -> None:
+    admin = await api.caller("admin")
+    for path, names in REQUIRED.items():
+        faults = (await admin.post(path, json={})).json()["error"]["details"]
+        assert [fault["field"] for fault in faults] == names
+
+
 @pytest.mark.parametrize("field", ["id", "plan", "created_at", "updated_at", "last_login_at"])
 async def test_a_field_that_is_not_the_callers_to_set_is_unknown(api: Api, field: str) -> None:
     admin = await api.caller("admin")

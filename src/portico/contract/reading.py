@@ -203,9 +203,9 @@ def _kind(hint: Any) -> Kind:
 
 
 @lru_cache
-def required(shape: type[msgspec.Struct]) -> frozenset[str]:
-    """The names of the fields without a default."""
-    return frozenset(item.name for item in msgspec.structs.fields(shape) if item.required)
+def required(shape: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The names of the fields without a default, in their order."""
+    return tuple(item.name for item in msgspec.structs.fields(shape) if item.required)
 
 
 def decode_query(shape: type[S], query: str) -> S:

@@ -199,8 +199,9 @@ def _form_of(shape: type[Struct] | None, parameters: Mapping[str, str]) -> Struc
     """The parameters in their shape. Raises `Refused` where one is left out that it needs."""
     if shape is None:
         return None
-    for name in sorted(required(shape) - parameters.keys()):
-        raise left_out(name)
+    for name in required(shape):
+        if name not in parameters:
+            raise left_out(name)
     return shape(**parameters)
 
 
