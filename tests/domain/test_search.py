@@ -2,12 +2,13 @@
 
 import re
 import unicodedata
+from time import thread_time
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from domain.characters import CHARACTERS
+from domain.characters import CHARACTERS, MARKS
 from portico.domain.search import MAX_WORD_LENGTH, query_words, tokens
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
@@ -51,6 +52,18 @@ def test_folding_any_single_character_twice_changes_nothing() -> None:
         once = tokens(character)
         if once and not once[0].isalnum():
             assert tokens(" ".join(map(decoded, once))) == once
+
+
+@given(any_text)
+@example("\uff9e\u0323\u0344")
+def test_words_are_those_of_the_text_as_unicode_decomposes_it(text: str) -> None:
+    assert tokens(unicodedata.normalize("NFKD", text)) == tokens(text)
+
+
+def test_combining_marks_in_any_order_are_read_in_no_time() -> None:
+    began = thread_time()
+    assert tokens(f"a{MARKS}b") == ["ab"]
+    assert thread_time() - began < 0.2
 
 
 @given(one_word, one_word)

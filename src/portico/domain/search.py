@@ -32,7 +32,8 @@ def query_words(text: str) -> list[str]:
 def _folded(text: str) -> str:
     if text.isascii():
         return text.lower()
-    decomposed = normalize("NFKD", text)
+    # Each by itself: to put the marks of one letter in order takes the square of their number.
+    decomposed = (c for character in text for c in normalize("NFKD", character))
     return "".join(c for c in decomposed if category(c)[0] != "M").casefold()
 
 

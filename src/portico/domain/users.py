@@ -1,6 +1,7 @@
 """A user, and the rules that each of its values obeys. The rules raise `BrokenRule`."""
 
 import re
+from hashlib import sha256
 
 import msgspec
 from email_validator import SPECIAL_USE_DOMAIN_NAMES, EmailNotValidError, validate_email
@@ -135,7 +136,13 @@ def email(text: str) -> str:
 
 def typed_email(text: str) -> str:
     """Normalise what was typed to find an account by, as `email` does; what is no e-mail address
-    stays as it is. Browsers send the domain in ASCII, whatever was typed."""
+    stays as it is. Browsers send the domain in ASCII, whatever was typed.
+
+    What is too long becomes its digest, which is nobody's either: the time that Unicode's
+    normalisation takes, of which keys are made, grows with the square of a text's length.
+    """
+    if len(text) > MAX_EMAIL_LENGTH:
+        return sha256(text.encode("utf-8", "replace")).hexdigest()
     try:
         return email(text)
     except BrokenRule:
