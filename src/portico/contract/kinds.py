@@ -12,6 +12,8 @@ from portico.contract.reading import fields as fields_of
 from portico.domain.errors import BrokenRule
 from portico.domain.text import text_fault
 
+_BEYOND = Decimal(10**40)
+
 
 def _ruled(rule: Callable[[Any], Any], value: Any, path: str, faults: Faults) -> Any:
     try:
@@ -55,8 +57,9 @@ class Integer:
     def read(self, value: Any, path: str, faults: Faults) -> Any:
         """See `Kind.read`."""
         # 5.0 is an integer to JSON Schema, and to everyone who computes in floats.
-        if isinstance(value, Decimal) and -(10**18) < value < 10**18 and value == int(value):
-            value = int(value)
+        if isinstance(value, Decimal) and value == value.to_integral_value():
+            # No rule admits what is beyond, and to write a large exponent out takes for ever.
+            value = int(max(-_BEYOND, min(value, _BEYOND)))
         if not isinstance(value, int) or isinstance(value, bool):
             faults.cannot_read(path, "must be an integer")
             return None
