@@ -13,7 +13,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from driving import Api
-from portico.contract.reading import decode
+from portico.contract.reading import Faults, decode, fields
 from portico.domain import errors
 from portico.domain.limits import DEFAULT_PLANS
 from portico.domain.oauth import OPENID_SCOPES
@@ -98,6 +98,26 @@ def test_every_error_of_a_route_is_in_it_with_its_code(
     assert ("404" in answers) == ("{id}" in route.path)
     assert ("412" in answers) == route.conditional
     assert ("304" in answers) == route.tagged
+
+
+ODD_VALUES: tuple[Any, ...] = ("", "x" * 100_000, -1, [], {})
+
+
+@pytest.mark.parametrize(
+    "route",
+    [route for route in JSON_ROUTES if route.body],
+    ids=lambda route: f"{route.method} {route.path}",
+)
+def test_422_is_told_of_where_a_value_can_break_a_rule(
+    route: Route, described: dict[str, Any]
+) -> None:
+    assert route.body is not None
+    faults = Faults()
+    for name, kind in fields(route.body).items():
+        for value in ODD_VALUES:
+            kind.read(value, name, faults)
+    answers = described["paths"][route.path][route.method.lower()]["responses"]
+    assert ("422" in answers) == bool(faults.broken)
 
 
 @pytest.mark.parametrize("route", FORM_ROUTES, ids=lambda route: route.path)

@@ -124,7 +124,7 @@ def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
     if route.body or route.repeatable:
         found += (errors.RequestTimeout, errors.PayloadTooLarge)
     if route.body:
-        found += (errors.UnsupportedMediaType, errors.Invalid)
+        found.append(errors.UnsupportedMediaType)
     if route.repeatable:
         found += (errors.Conflict, errors.Invalid)
     found += (errors.RateLimited, errors.Internal, errors.Unavailable, *route.errors)
