@@ -158,6 +158,7 @@ async def test_a_replayed_rotation_leaves_the_secret_out_and_keeps_none(api: Api
     assert again.status_code == 201
     assert again.headers["idempotent-replayed"] == "true"
     shown = again.json()["data"]
+    assert again.headers["location"] == first.headers["location"]
     assert "key" not in shown
     assert shown == {name: v for name, v in first.json()["data"].items() if name != "key"}
     rows = await api.live.db.all("SELECT body FROM idempotency_keys")

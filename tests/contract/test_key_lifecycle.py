@@ -138,8 +138,11 @@ async def test_a_rotated_key_works_for_exactly_a_day_beside_its_successor(api: A
     answer = await caller.post("/api-keys/rotate")
     assert answer.status_code == 201
     assert answer.headers["cache-control"] == "no-store"
+    where = answer.headers["location"]
     body = answer.json()
     assert body.keys() == {"data", "message"}
+    assert where == f"https://localhost:8443/v1/api-keys/{body['data']['id']}"
+    assert (await caller.get(where)).json()["data"]["id"] == body["data"]["id"]
     data = body["data"]
     key = data.pop("key")
     assert data == {

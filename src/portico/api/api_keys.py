@@ -83,14 +83,15 @@ async def revoke_api_key(request: Request) -> Reply:
 
 async def rotate_key(request: Request) -> Reply:
     """POST /api-keys/rotate."""
-    previous = request.caller.credential_id
+    env, previous = request.environment, request.caller.credential_id
 
     def reply(rotation: Rotation, key: str | UnsetType = UNSET) -> Reply:
+        where = ("location", f"{env.addresses.base}/api-keys/{rotation.successor.id}")
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
         message = _ROTATED.format(body.previous_key.expires_at)
-        return json_reply(201, Created(body, message))
+        return json_reply(201, Created(body, message), where)
 
-    rotation = await rotate(request.environment, request.caller, request.answering(reply))
+    rotation = await rotate(env, request.caller, request.answering(reply))
     return reply(rotation, rotation.key)
 
 
@@ -150,6 +151,7 @@ ROUTES = (
         status=201,
         answer=Created[RotatedKey],
         errors=(Conflict,),
+        location=True,
         no_store=True,
         repeatable=True,
     ),
