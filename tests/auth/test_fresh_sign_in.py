@@ -129,6 +129,12 @@ async def stamped(person: Person, url: str) -> str:
     return await person.sign_in(where)
 
 
+async def test_the_metadata_tells_every_prompt_that_is_taken(api: Api) -> None:
+    address = f"{AUTH['live']}/.well-known/openid-configuration"
+    told = (await api.stranger().get(address)).json()
+    assert set(told["prompt_values_supported"]) == {"none", "login", "consent", "select_account"}
+
+
 @pytest.mark.parametrize("wishes", FRESH, ids=str)
 async def test_a_decision_needs_the_sign_in_that_the_request_wants(
     api: Api, shop: Registered, ada: Person, wishes: dict[str, str]

@@ -3,7 +3,7 @@
 from msgspec import UNSET, UnsetType
 
 from portico.contract.oauth import Ended, IssuedTokens, OneTokenForm, TokenFacts, TokenForm
-from portico.domain.oauth import ACCESS_SECONDS, Refused, spelled
+from portico.domain.oauth import ACCESS_SECONDS, GRANT_TYPES, Refused, spelled
 from portico.http.cors import Sharing
 from portico.http.messages import BodyRequest, Reply, json_reply
 from portico.http.oauth_responder import left_out
@@ -19,9 +19,7 @@ async def token(request: BodyRequest[TokenForm]) -> Reply:
         return await _exchange(request)
     if request.body.grant_type == "refresh_token":
         return await _refresh(request)
-    raise Refused(
-        "unsupported_grant_type", "grant_type must be authorization_code or refresh_token."
-    )
+    raise Refused("unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}.")
 
 
 async def _exchange(request: BodyRequest[TokenForm]) -> Reply:

@@ -15,7 +15,13 @@ from portico.contract.sign_in import (
 )
 from portico.domain.errors import AuthenticationRequired, PermissionDenied
 from portico.domain.limits import over_limit
-from portico.domain.oauth import ACCESS_SECONDS, OPENID_SCOPES
+from portico.domain.oauth import (
+    ACCESS_SECONDS,
+    CHALLENGE_METHOD,
+    GRANT_TYPES,
+    OPENID_SCOPES,
+    PROMPTS,
+)
 from portico.domain.proofs import LEVELS
 from portico.domain.scopes import SCOPES
 from portico.http.authenticate import bearer
@@ -109,8 +115,8 @@ def metadata(addresses: Addresses) -> ServerMetadata:
         scopes_supported=[*OPENID_SCOPES, *SCOPES],
         response_types_supported=["code"],
         response_modes_supported=["query"],
-        grant_types_supported=["authorization_code", "refresh_token"],
-        code_challenge_methods_supported=["S256"],
+        grant_types_supported=[*GRANT_TYPES],
+        code_challenge_methods_supported=[CHALLENGE_METHOD],
         token_endpoint_auth_methods_supported=[*methods, "none"],
         revocation_endpoint_auth_methods_supported=[*methods, "none"],
         introspection_endpoint_auth_methods_supported=methods,
@@ -122,7 +128,7 @@ def metadata(addresses: Addresses) -> ServerMetadata:
             *("sub", "iss", "aud", "exp", "iat", "auth_time", "acr", "amr", "nonce", "at_hash"),
             *("name", "picture", "locale", "updated_at", "email", "email_verified"),
         ],
-        prompt_values_supported=["none", "login", "consent"],
+        prompt_values_supported=[*PROMPTS],
         request_parameter_supported=False,
         request_uri_parameter_supported=False,
         claims_parameter_supported=False,

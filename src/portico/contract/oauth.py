@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract import patterns
 from portico.contract.kinds import Text
+from portico.domain.oauth import GRANT_TYPES
 
 
 def _any_text(text: str) -> str:
@@ -47,7 +48,7 @@ class TokenForm(ClientForm, kw_only=True):
         "client_secret": "ocs_…",
     }
 
-    grant_type: Annotated[str, Text(_any_text, enum=["authorization_code", "refresh_token"])]
+    grant_type: Annotated[str, Text(_any_text, enum=[*GRANT_TYPES])]
     code: Annotated[str, _parameter("With `authorization_code`.")] | UnsetType = UNSET
     redirect_uri: (
         Annotated[str, _parameter("With `authorization_code`: the one that the code went to.")]

@@ -16,6 +16,15 @@ from portico.domain.errors import BrokenRule, Unreadable
 from portico.domain.rules import Trimmed
 from portico.domain.scopes import SCOPES
 
+GRANT_TYPES = ("authorization_code", "refresh_token")
+"""Of the token endpoint (RFC 6749 §4.1.3 and §6)."""
+
+CHALLENGE_METHOD = "S256"
+"""The only one that is taken, and asked of providers (RFC 7636 §4.2)."""
+
+PROMPTS = ("none", "login", "consent", "select_account")
+"""What a client may ask of an authorization (OpenID Connect Core §3.1.2.1)."""
+
 ACCESS_SECONDS = 3_600
 REFRESH_SECONDS = 30 * 86_400
 CODE_SECONDS = 60
@@ -193,8 +202,8 @@ def code_challenge(challenge: str | None, method: str | None, *, required: bool)
         if required or method is not None:
             raise Refused("invalid_request", "This client must send a code_challenge (PKCE).")
         return None
-    if method != "S256":
-        raise Refused("invalid_request", "code_challenge_method must be S256.")
+    if method != CHALLENGE_METHOD:
+        raise Refused("invalid_request", f"code_challenge_method must be {CHALLENGE_METHOD}.")
     if not _CHALLENGE.match(challenge):
         raise Refused("invalid_request", "code_challenge must be 43 characters of base64url.")
     return challenge

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from portico.domain.oauth import Refused, asked_scopes, code_challenge, redirect_allowed
+from portico.domain.oauth import PROMPTS, Refused, asked_scopes, code_challenge, redirect_allowed
 from portico.domain.proofs import LEVELS
 from portico.services.authorization import ConsentRequest
 from portico.services.environment import Environment
@@ -23,7 +23,6 @@ _KNOWN = frozenset(
         *("request", "request_uri", "registration"),
     )
 )
-_PROMPTS = frozenset({"none", "login", "consent", "select_account"})
 
 
 class Returned(Refused):
@@ -130,9 +129,9 @@ def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
 
 def _prompt(first: Mapping[str, str]) -> frozenset[str]:
     prompt = frozenset(first.get("prompt", "").split())
-    if not prompt <= _PROMPTS or ("none" in prompt and len(prompt) > 1):
+    if not prompt.issubset(PROMPTS) or ("none" in prompt and len(prompt) > 1):
         raise Refused(
-            "invalid_request", f"prompt must be none, or some of {', '.join(sorted(_PROMPTS))}."
+            "invalid_request", f"prompt must be none, or some of {', '.join(sorted(PROMPTS))}."
         )
     return prompt
 

@@ -20,7 +20,7 @@ from joserfc.jwk import import_key
 
 from portico.domain.base64url import base64url
 from portico.domain.errors import BrokenRule, PermissionDenied, Unavailable
-from portico.domain.oauth import OPENID_SCOPES, challenge_of
+from portico.domain.oauth import CHALLENGE_METHOD, OPENID_SCOPES, challenge_of
 from portico.domain.providers import Person, Provider, is_address
 from portico.domain.text import text_fault
 from portico.domain.times import MINUTE, SECOND, Clock
@@ -144,7 +144,7 @@ class RelyingParty:
             "state": trip.state,
             "nonce": trip.nonce,
             "code_challenge": challenge_of(trip.verifier),
-            "code_challenge_method": "S256",
+            "code_challenge_method": CHALLENGE_METHOD,
         }
         if again:
             asked["prompt"] = "login"
