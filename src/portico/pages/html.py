@@ -47,7 +47,6 @@ def _environment() -> Environment:
             "scope_words",
             "second",
             "status_colour",
-            "status_words",
             "when",
         )
     }
