@@ -1,7 +1,7 @@
 """The endpoints of products."""
 
 from portico.api.paging import list_reply, start_of
-from portico.contract.envelope import Created, Listed, Single, encode
+from portico.contract.envelope import Created, Listed, Single
 from portico.contract.products import (
     ChangeProduct,
     CreateProduct,
@@ -15,22 +15,12 @@ from portico.contract.reading import sent
 from portico.domain.errors import Invalid, NotFound, PreconditionFailed
 from portico.domain.products import Product
 from portico.domain.search import query_words
-from portico.http.conditions import require_match
+from portico.http.conditions import expected
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import products
 from portico.storage.parts import Part
 from portico.storage.products import ProductFilter, list_part, product_part
-
-
-def _expected(request: Request) -> products.Check:
-    """Holds a product against the caller's `If-Match`."""
-    header = request.listed("if-match")
-
-    def check(product: Product) -> None:
-        require_match(header, encode(Single(product_body(product))))
-
-    return check
 
 
 async def list_products(request: QueryRequest[ListProducts]) -> Reply:
@@ -85,7 +75,7 @@ async def change_product(request: BodyRequest[ChangeProduct]) -> Reply:
         request.environment,
         request.resource_id,
         sent(request.body),
-        _expected(request),
+        expected(request, product_body),
         request.by,
     )
     return json_reply(200, Single(product_body(product)))
@@ -94,7 +84,7 @@ async def change_product(request: BodyRequest[ChangeProduct]) -> Reply:
 async def delete_product(request: Request) -> Reply:
     """DELETE /products/{id}."""
     await products.delete_product(
-        request.environment, request.resource_id, _expected(request), request.by
+        request.environment, request.resource_id, expected(request, product_body), request.by
     )
     return Reply(204)
 

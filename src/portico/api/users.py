@@ -1,7 +1,7 @@
 """The endpoints of users."""
 
 from portico.api.paging import list_reply, start_of
-from portico.contract.envelope import Created, Listed, Single, encode
+from portico.contract.envelope import Created, Listed, Single
 from portico.contract.reading import sent
 from portico.contract.users import (
     ChangeUser,
@@ -14,22 +14,12 @@ from portico.contract.users import (
 )
 from portico.domain.errors import Conflict, Duplicate, Invalid, NotFound, PreconditionFailed
 from portico.domain.users import User
-from portico.http.conditions import require_match
+from portico.http.conditions import expected
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import Access, BodyRoute, QueryRoute, Route
 from portico.services import users
 from portico.storage.listing import Order
 from portico.storage.users import SORTS
-
-
-def _expected(request: Request) -> users.Check:
-    """Holds a user against the caller's `If-Match`."""
-    header = request.listed("if-match")
-
-    def check(user: User) -> None:
-        require_match(header, encode(Single(user_body(user))))
-
-    return check
 
 
 async def list_users(request: QueryRequest[ListUsers]) -> Reply:
@@ -93,7 +83,7 @@ async def _change(request: BodyRequest[ChangeUser], user_id: int) -> Reply:
         request.caller,
         user_id,
         sent(request.body),
-        _expected(request),
+        expected(request, user_body),
         request.by,
     )
     return json_reply(200, Single(user_body(user)))
@@ -102,7 +92,7 @@ async def _change(request: BodyRequest[ChangeUser], user_id: int) -> Reply:
 async def delete_user(request: Request) -> Reply:
     """DELETE /users/{id}."""
     await users.delete_user(
-        request.environment, request.resource_id, _expected(request), request.by
+        request.environment, request.resource_id, expected(request, user_body), request.by
     )
     return Reply(204)
 

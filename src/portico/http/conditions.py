@@ -1,8 +1,14 @@
 """Entity tags and conditional requests (RFC 9110 §13)."""
 
+from collections.abc import Callable
 from hashlib import sha256
+from typing import TypeVar
 
+from portico.contract.envelope import Single, encode
 from portico.domain.errors import PreconditionFailed
+from portico.http.messages import Request
+
+R = TypeVar("R")
 
 
 def entity_tag(body: bytes) -> str:
@@ -35,3 +41,10 @@ def require_match(header: str | None, body: bytes) -> None:
         raise PreconditionFailed(
             "The resource has changed since: read it again, and send its ETag in If-Match."
         )
+
+
+def expected(request: Request, shown: Callable[[R], object]) -> Callable[[R], None]:
+    """Holds what a change finds, as it is `shown`, against the caller's `If-Match`: raises
+    `PreconditionFailed` where that names another."""
+    header = request.listed("if-match")
+    return lambda record: require_match(header, encode(Single(shown(record))))
