@@ -21,6 +21,7 @@ ASSETS: dict[str, tuple[str, Sequence[str]]] = {
     "docs.js": (_SCRIPT, ("docs.js",)),
     "pages.css": (_CSS, ("base.css", "pages.css")),
     "passkeys.js": (_SCRIPT, ("passkeys.js",)),
+    "sending.js": (_SCRIPT, ("sending.js",)),
     "pages.js": (_SCRIPT, ("pages.js",)),
     "htmx.js": (_SCRIPT, ("htmx.js",)),
 }
@@ -29,7 +30,7 @@ ASSETS: dict[str, tuple[str, Sequence[str]]] = {
 DOCS_ASSETS = ("docs.css", "docs.js", "icon.svg")
 """What the reference needs."""
 
-PAGE_ASSETS = (*DOCS_ASSETS, "pages.css", "pages.js", "htmx.js", "passkeys.js")
+PAGE_ASSETS = (*DOCS_ASSETS, "pages.css", "pages.js", "htmx.js", "passkeys.js", "sending.js")
 """What the pages of a site need."""
 
 REVALIDATED = "public, no-cache"

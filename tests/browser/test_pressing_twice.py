@@ -1,0 +1,60 @@
+"""Buttons that are pressed twice send their form once."""
+
+import pytest
+from playwright.async_api import Page, Route
+
+from browser.looking import Desk, Person
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+@pytest.fixture(scope="module")
+def hasty(desk: Desk) -> Person:
+    return desk.person("editor", name="Hedy Lamarr")
+
+
+async def sent_from(page: Page) -> list[str]:
+    """What is sent from now on. Nothing takes it, so that the page stays where it is."""
+    sent: list[str] = []
+
+    async def leave(route: Route) -> None:
+        if route.request.method != "POST":
+            return await route.continue_()
+        sent.append(route.request.post_data or "")
+        return await route.fulfill(status=204)
+
+    await page.route("**/dashboard/**", leave)
+    return sent
+
+
+async def press(page: Page, button: str) -> None:
+    """Presses a button, and returns once what it may send was sent."""
+    await page.get_by_role("button", name=button, exact=True).last.click()
+    await page.evaluate("fetch(location.pathname, {method: 'POST', body: 'then'})")
+
+
+@pytest.mark.parametrize(("path", "button"), [("sign-in", "Sign in"), ("keys", "Create key")])
+async def test_a_button_that_is_pressed_twice_sends_its_form_once(
+    desk: Desk, hasty: Person, path: str, button: str
+) -> None:
+    async with desk.looking(None if path == "sign-in" else hasty) as page:
+        await page.goto(path)
+        sent = await sent_from(page)
+        for _ in range(3):
+            await press(page, button)
+        assert [text == "then" for text in sent] == [False, True, True, True]
+
+
+async def test_another_button_sends_its_form_and_after_five_seconds_the_same_one_too(
+    desk: Desk, hasty: Person
+) -> None:
+    async with desk.looking(hasty) as page:
+        await page.clock.install()
+        await page.goto("products/new")
+        sent = await sent_from(page)
+        for button in ("Add a row", "Create product", "Create product"):
+            await press(page, button)
+        assert ["add=metadata" in text for text in sent if text != "then"] == [True, False]
+        await page.clock.fast_forward(5_000)
+        await press(page, "Create product")
+        assert len([text for text in sent if text != "then"]) == 3
