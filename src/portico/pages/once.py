@@ -15,7 +15,9 @@ async def show(visit: Visit) -> Reply:
     """GET /once. HEAD sees nothing, so that it uses nothing up."""
     if visit.request.method == "GET":
         accounts = visit.site.accounts.environment
-        page = await take_page(accounts, visit.user.id, visit.sent("page"), visit.request.by)
+        page = await take_page(
+            accounts, visit.user.id, visit.sent("page"), visit.session_id, visit.request.by
+        )
         if page is not None:
             return html(page.decode(), 200)
     raise Gone(_SHOWN)

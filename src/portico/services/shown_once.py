@@ -7,17 +7,22 @@ digest: a copy of the database shows nothing, and every host can show the page.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.secrets import digest, mint
-from portico.domain.times import HOUR, MINUTE
+from portico.domain.times import HOUR, MINUTE, SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.vault import Vault
 
 WAITS = 5 * MINUTE
 """How long a page waits, in milliseconds."""
+
+AGAIN = 30 * SECOND
+"""How long the session that a page was shown to may load it again: the answer may have been lost on
+the way."""
 
 FORM_WAITS = HOUR
 """How long a form does."""
@@ -40,10 +45,23 @@ async def await_page(env: Environment, token: str) -> None:
         await asyncio.sleep(0.05)
 
 
-async def take_page(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
-    """The page that was kept for this user under this token, and is gone now. None where it was
-    taken before, has waited too long, or never was."""
-    return await _take(env, user_id, token, _page_of(user_id), by)
+async def take_page(
+    env: Environment, user_id: int, token: str, session_id: int, by: By
+) -> bytes | None:
+    """The page that was kept for this user under this token, which this session alone may see from
+    now on, for `AGAIN`. None where it was taken before, has waited too long, or never was."""
+
+    async def show(change: Change) -> bytes | None:
+        return await env.shown_once.show(
+            change.tx,
+            digest(token),
+            again=digest(f"{session_id} {token}"),
+            until=change.now + AGAIN,
+            user_id=user_id,
+            now=change.now,
+        )
+
+    return await _opened(env, token, _page_of(user_id), show, by)
 
 
 async def keep_form(env: Environment, user_id: int, form: bytes, by: By) -> str:
@@ -55,8 +73,12 @@ async def keep_form(env: Environment, user_id: int, form: bytes, by: By) -> str:
 
 
 async def take_form(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
-    """The form that was kept so, as `take_page`."""
-    return await _take(env, user_id, token, _form_of(user_id), by)
+    """The form that was kept so, and is gone now; None as `take_page`."""
+
+    async def take(change: Change) -> bytes | None:
+        return await env.shown_once.take(change.tx, digest(token), user_id=user_id, now=change.now)
+
+    return await _opened(env, token, _form_of(user_id), take, by)
 
 
 async def _keep(
@@ -92,12 +114,18 @@ async def _keep(
     await env.change(by, work)
 
 
-async def _take(env: Environment, user_id: int, token: str, name: str, by: By) -> bytes | None:
+async def _opened(
+    env: Environment,
+    token: str,
+    name: str,
+    find: Callable[[Change], Awaitable[bytes | None]],
+    by: By,
+) -> bytes | None:
+    """What `find` finds under a token, in a change of `by`; None where it finds nothing."""
+
     async def work(change: Change) -> bytes | None:
         await change.check()
-        sealed = await env.shown_once.take(
-            change.tx, digest(token), user_id=user_id, now=change.now
-        )
+        sealed = await find(change)
         if sealed is not None:
             change.told_elsewhere()
         return sealed

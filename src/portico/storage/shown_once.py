@@ -7,6 +7,11 @@ INSERT INTO shown_once (token_hash, user_id, page, expires_at)
 VALUES (:hash, :user_id, :page, :expires_at)
 ON CONFLICT (token_hash) DO UPDATE SET page = excluded.page, expires_at = excluded.expires_at"""
 # Single use: of concurrent visits, whatever process serves them, exactly one finds the row.
+_MOVE = """
+UPDATE shown_once SET token_hash = :again, expires_at = :until
+WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now"""
+_PAGE = """
+SELECT page FROM shown_once WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now"""
 _TAKE = """
 DELETE FROM shown_once WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now
 RETURNING page"""
@@ -35,6 +40,23 @@ class ShownOnce:
         """Stores an encrypted page for a user, instead of what nobody has seen under this token."""
         values = {"hash": token_hash, "user_id": user_id, "page": page, "expires_at": expires_at}
         await tx.run(_INSERT, values)
+
+    async def show(
+        self,
+        tx: Transaction,
+        token_hash: bytes,
+        *,
+        again: bytes,
+        until: int,
+        user_id: int,
+        now: int,
+    ) -> bytes | None:
+        """A user's page, as `take`, which stays `until` then, for whoever brings this digest and
+        `again`, that of whoever came first."""
+        key = {"hash": token_hash, "user_id": user_id, "now": now}
+        await tx.run(_MOVE, {**key, "again": again, "until": until})
+        row = await tx.one(_PAGE, {**key, "hash": again})
+        return bytes(row[0]) if row else None
 
     async def take(
         self, tx: Transaction, token_hash: bytes, *, user_id: int, now: int
