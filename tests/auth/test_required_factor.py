@@ -67,9 +67,12 @@ async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) ->
     assert wrong.status_code == 422
     assert not session_in(wrong)
     done = await enrolled(api, person, path)
-    assert done.status_code == 200, done.text
+    assert done.status_code == 303, done.text
     assert session_in(done)
-    assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}", done.text)) == 10
+    for _ in range(2):  # the first answer may be lost on the way
+        shown = await person.browser.get(HERE + done.headers["location"])
+        assert shown.status_code == 200, shown.text
+        assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}", shown.text)) == 10
     (session,) = await env.sessions.of_user(user.id, api.clock())
     assert session.amr == ("pwd", "otp", "mfa")
     again = await enrolled_twice(person)

@@ -11,7 +11,7 @@ from portico.domain.scopes import ROLE_SCOPES
 from portico.http.messages import Reply
 from portico.http.routing import Access, Mount
 from portico.http.throttle import Throttle
-from portico.pages import sign_in
+from portico.pages import once, sign_in
 from portico.pages.consent import SHOWN, consent_page, refusal_page
 from portico.pages.providers import provider_pages
 from portico.pages.responder import PageResponder
@@ -142,7 +142,7 @@ def authorize_mount(accounts: Accounts, home: str, desk: str, throttle: Throttle
         sign_up=f"{desk}/sign-up" if desk and env.sign_up else "",
         dashboards=(),
     )
-    pages = (*PAGES, *sign_in.PAGES, *provider_pages(env))
+    pages = (*PAGES, *sign_in.PAGES, *once.PAGES, *provider_pages(env))
     return Mount(
         at.netloc, at.path, env, routes(site, pages), "auth", PageResponder(site, throttle)
     )

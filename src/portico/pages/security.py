@@ -77,7 +77,7 @@ async def keep_passkey(visit: Visit) -> Reply:
     )
     if not codes:
         return visit.go("/security", done="factor-added")
-    return await visit.once(_codes(visit, codes))
+    return await visit.once(_codes(visit, codes), visit.user)
 
 
 async def _own(visit: Visit) -> Authenticator | Passkey:

@@ -175,7 +175,8 @@ async def send_code(visit: Visit) -> Reply:
             form.check()
             enrolment = read_enrolment(env, waits.user.id, form.text("secret"), code, name)
             opened = await finish_by_enrolling(env, waits, enrolment, by, browser)
-            reply = recovery_codes_page(visit, waits.user, enrolment.recovery_codes, target)
+            codes = recovery_codes_page(visit, waits.user, enrolment.recovery_codes, target)
+            reply = await visit.once(codes, waits.user)
     except StepGone:
         return _start_again(visit)
     reply.headers.append(SECOND_STEP.clear())

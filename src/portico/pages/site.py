@@ -297,12 +297,12 @@ class Visit:
             fields=fields,
         )
 
-    async def once(self, page: Reply) -> Reply:
-        """Sends the browser to a page that is shown once, because it holds a secret: to load it
-        again shows no more, and makes no second one."""
+    async def once(self, page: Reply, user: User) -> Reply:
+        """Sends the browser to a page that is shown once, to this user, because it holds a secret:
+        to load it again makes no second one."""
         accounts = self.site.accounts.environment
         token = mint("", accounts.random)
-        await keep_page(accounts, self.user.id, token, page.body, self.request.by)
+        await keep_page(accounts, user.id, token, page.body, self.request.by)
         return self.go(ONCE_PATH, page=token)
 
     def go(self, path: str, **query: str) -> Reply:
