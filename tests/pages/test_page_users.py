@@ -1,5 +1,6 @@
 """What admins do with accounts on pages, and what they may not."""
 
+import asyncio
 import re
 from html import unescape
 from urllib.parse import parse_qsl
@@ -126,3 +127,22 @@ async def test_nobody_gets_a_link_for_their_own_password(api: Api) -> None:
     assert "/users/reset-password" not in (await admin.get(f"/users/{user.id}")).text
     async with api.unchanged():
         assert (await admin.post("/users/reset-password", id=user.id)).status_code == 403
+
+
+async def test_a_form_that_is_sent_twice_creates_one_user_and_leads_there_both_times(
+    api: Api,
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.get("/users/new")
+    once = re.search(r'name="once" value="([^"]+)"', page.text)
+    assert once, page.text
+    fields = {"name": "Dora", "email": "dora@example.com", "role": "viewer", "plan": "free"}
+    sent = {**fields, "password": PASSWORD, "once": once[1]}
+    answers = await asyncio.gather(*(admin.post("/users/new", **sent) for _ in range(3)))
+    answers.append(await admin.post("/users/new", **sent))
+    dora = await api.live.users.by_email("dora@example.com")
+    assert dora is not None
+    assert {answer.headers.get("location") for answer in answers} == {
+        f"/dashboard/users/{dora.id}?done=user-created"
+    }
+    assert (await admin.post("/users/new", **sent | {"name": "Theodora"})).status_code == 409

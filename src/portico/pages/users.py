@@ -11,7 +11,7 @@ from portico.http.messages import Reply
 from portico.pages.applications import granted_by
 from portico.pages.devices import devices_of
 from portico.pages.keys import shown
-from portico.pages.sent_once import fresh_key, shown_once
+from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.pages.versions import Told, beside, require_version
@@ -65,7 +65,7 @@ def _choices(visit: Visit) -> dict[str, Any]:
 
 async def show_new(visit: Visit) -> Reply:
     """GET /users/new."""
-    return visit.page("user_new.html", "Create a user", **_choices(visit))
+    return visit.page("user_new.html", "Create a user", **_choices(visit), once=fresh_key(visit))
 
 
 async def create(visit: Visit) -> Reply:
@@ -79,8 +79,11 @@ async def create(visit: Visit) -> Reply:
         "password": form.read("password", users.password),
     }
     form.check()
-    user = await create_user(visit.env, **values, by=visit.request.by)
-    return visit.go(f"/users/{user.id}", done="user-created")
+    return await sent_once(
+        visit,
+        lambda by: create_user(visit.env, **values, by=by),
+        lambda user: visit.go(f"/users/{user.id}", done="user-created"),
+    )
 
 
 async def show(visit: Visit) -> Reply:
