@@ -17,6 +17,14 @@ ROWS = 1_200
 FAULTY = (7, 1_100)
 """Rows whose price is none."""
 
+TOLD = """() => {
+    const part = document.querySelector("main [role=status]");
+    window.told = [];
+    new MutationObserver(() => told.push(part.textContent)).observe(part, {childList: true});
+}"""
+"""Notes what a screen reader is told from now on: a part that is put instead of another tells it
+nothing."""
+
 
 def lines_of(file: Path) -> list[str]:
     """The lines of a file that was downloaded."""
@@ -79,9 +87,37 @@ async def test_progress_is_shown_as_it_goes_on_and_what_came_of_it(
             database.execute("UPDATE uploads SET line = 240, done = 600 WHERE id = ?", (upload,))
         await expect(done).to_have_js_property("position", 600 / 900)
         await expect(page.get_by_text("Up to line 240.")).to_be_visible()
+        if script:
+            await page.evaluate(TOLD)
         with database:
             database.execute(
                 "UPDATE uploads SET state = 'stored', inserted = 360 WHERE id = ?", (upload,)
             )
         await expect(page.get_by_role("status")).to_have_text("360 products stored")
+        if script:
+            assert await page.evaluate("told") == ["360 products stored"]
+    database.close()
+
+
+async def test_who_is_about_to_discard_a_file_stays_there_while_it_is_checked(
+    desk: Desk,
+) -> None:
+    editor = desk.person("editor")
+    database = apsw.Connection(str(desk.installation.data / "live.db"))
+    database.set_busy_timeout(5_000)
+    now = int(time.time() * 1000)
+    with database:
+        upload = database.execute(
+            "INSERT INTO uploads VALUES (NULL, 'none', ?, '{}', 'lamps.csv', 0, 900, 'checking', ?,"
+            " ?, 120, 300, 120, 0, 0, 0, '', '[]') RETURNING id",
+            (editor.id, now, now),
+        ).get
+    async with desk.looking(editor) as page:
+        await page.goto(f"products/import/{upload}")
+        button = page.get_by_role("button", name="Discard the file")
+        await button.focus()
+        with database:
+            database.execute("UPDATE uploads SET state = 'checked' WHERE id = ?", (upload,))
+        await expect(page.get_by_text("Nothing is stored yet.")).to_be_visible()
+        await expect(button).to_be_focused()
     database.close()

@@ -91,6 +91,36 @@ async def test_a_webhook_is_made_tried_and_deleted(
         await expect(page.get_by_text("No webhooks yet")).to_be_visible()
 
 
+async def test_deliveries_that_are_looked_up_again_leave_what_one_reads_and_where_one_is(
+    desk: Desk, boss: Person
+) -> None:
+    async with receiving(Receiver(ACCEPTED)) as receiver, desk.looking(boss) as page:
+        await page.goto("sandbox/webhooks/new")
+        await page.get_by_label("URL").fill(f"http://127.0.0.1:{receiver.port}/in")
+        await page.get_by_label("All (product.*)").check()
+        await page.get_by_role("button", name="Create webhook").click()
+        await page.get_by_role("link", name="I have saved it").click()
+        await page.get_by_role("button", name="Send a test").click()
+        await newest(page, "Delivered")
+        address = page.url.partition("?")[0]
+        row = page.locator("tbody tr").first
+        stops = [
+            row.locator("summary"),
+            row.locator("pre"),
+            row.get_by_role("button", name="Send again"),
+            page.get_by_role("link", name="Refresh"),
+            page.get_by_role("region", name="Deliveries"),
+        ]
+        for stop in stops:
+            await page.goto(f"{address}?done=webhook-tested")
+            await row.locator("summary").click()
+            await stop.focus()
+            await expect(page.locator("#deliveries[hx-get]")).to_have_count(0)
+            await expect(row.locator("pre")).to_be_visible()
+            await expect(stop).to_be_focused()
+        await confirm(page, "Delete", "Delete webhook")
+
+
 async def test_a_webhook_is_made_with_the_keyboard_alone(desk: Desk, boss: Person) -> None:
     async with desk.looking(boss) as page:
         await page.goto("webhooks/new")

@@ -87,7 +87,7 @@ async def checked(visitor: Visitor, content: bytes, **fields: str) -> tuple[str,
 
 
 def heading(page: str) -> str:
-    found = re.search(r'<div role="status"><h2>(.*?)</h2>', page)
+    found = re.search(r'<div role="status" id="told"><h2>(.*?)</h2>', page)
     assert found, page
     return found[1]
 

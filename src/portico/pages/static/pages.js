@@ -61,6 +61,11 @@ document.addEventListener("htmx:sendError", ({ detail }) => {
 document.addEventListener("htmx:beforeSwap", () => {
   document.getElementById("unreached").hidden = true;
 });
+// What a part tells again and again as its page is looked up is told once.
+document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
+  const { target, fragment } = detail;
+  if (target.id === "told") detail.shouldSwap = target.textContent !== fragment.textContent;
+});
 document.addEventListener("click", (event) => {
   const button = event.target.closest("dialog [data-close]");
   if (!button) return;
