@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from portico.outbound.fetching import LONGEST, Fetched, Fetcher, Unfetched
-from receiving import Authority, authority
+from receiving import Authority, Receiver, authority, receiving
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,19 @@ async def test_a_body_that_never_ends_is_given_up(trust: Authority) -> None:
     async with _serving(trust) as at:
         with pytest.raises(Unfetched, match="in time"):
             await fetcher.get(f"{at}/drips", {})
+    await fetcher.close()
+
+
+async def test_provisional_answers_without_end_are_given_up() -> None:
+    async def provisional(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000)
+            await writer.drain()
+
+    fetcher = Fetcher(seconds=5)
+    async with receiving(Receiver(provisional)) as there:
+        with pytest.raises(Unfetched, match="too many answers"):
+            await fetcher.post(f"http://127.0.0.1:{there.port}/", {}, {"a": "b"})
     await fetcher.close()
 
 

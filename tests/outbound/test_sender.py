@@ -377,14 +377,31 @@ async def test_no_status_in_time_is_a_failure(beginning: bytes) -> None:
     assert 300 <= outcome.milliseconds < 5000
 
 
-async def test_provisional_answers_without_end_are_a_failure() -> None:
+@pytest.mark.parametrize("at_once", [1, 10_000])
+async def test_provisional_answers_without_end_end_the_connection(at_once: int) -> None:
     async def provisional(writer: asyncio.StreamWriter) -> None:
         while True:
-            writer.write(b"HTTP/1.1 102 Processing\r\n\r\n")
+            writer.write(b"HTTP/1.1 102 Processing\r\n\r\n" * at_once)
             await writer.drain()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
 
-    assert refused(await answered(provisional, seconds=0.3)) == "no answer came in time"
+    reason = refused(await answered(provisional))
+    assert reason == "it answered with something else than HTTP"
+
+
+async def test_some_provisional_answers_may_come_before_each_one() -> None:
+    each = b"HTTP/1.1 102 Processing\r\n\r\n" * 9 + OK
+    async with sending(LOOPBACK) as sender, receiving(Receiver(each)) as there:
+        outcomes = [await sent(there, sender, scheme="http") for _ in range(3)]
+    assert [outcome.answer for outcome in outcomes] == ["ok"] * 3
+    assert there.connections == 1
+
+
+async def test_answers_that_nobody_asked_for_end_the_connection() -> None:
+    async with sending(LOOPBACK) as sender, receiving(Receiver(OK * 10_000)) as there:
+        for _ in range(2):
+            assert (await sent(there, sender, scheme="http")).answer == "ok"
+    assert there.connections == 2
 
 
 async def test_a_handshake_that_is_never_finished_is_a_failure(trusted: Authority) -> None:

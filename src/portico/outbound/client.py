@@ -8,8 +8,10 @@ import ssl
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
+from functools import partial
 from ipaddress import ip_address
 from threading import Thread
+from typing import Any
 
 from aiohttp import (
     AddrInfoType,
@@ -27,6 +29,8 @@ from aiohttp import (
     TCPConnector,
 )
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from portico.domain.networks import Destinations
@@ -37,6 +41,13 @@ ANSWER_BYTES = 1024
 KEPT_SECONDS = 4.0
 """How long an idle connection is kept: less than the 5 s of common servers, so that it is seldom
 ended by them while the next delivery is on its way."""
+
+
+MOST_ANSWERS = 10
+"""How many answers a request may have: provisional ones (RFC 9110 §15.2) and the final one."""
+
+PIECE_BYTES = 4096
+"""How much is looked through at once: a few hundred provisional answers."""
 
 
 class _Attempt:
@@ -136,6 +147,9 @@ def plain_session(tls: ssl.SSLContext) -> ClientSession:
 
 
 def _session(connector: TCPConnector, **headers: str) -> ClientSession:
+    made: type[ResponseHandler] = _Bounded
+    protocol = partial(made, loop=asyncio.get_running_loop())
+    connector._factory = protocol  # noqa: SLF001 - aiohttp has no other place for it
     return ClientSession(
         connector=connector,
         timeout=ClientTimeout(total=None),
@@ -143,6 +157,34 @@ def _session(connector: TCPConnector, **headers: str) -> ClientSession:
         auto_decompress=False,
         headers={"accept-encoding": "identity", **headers},
     )
+
+
+class _Bounded(ResponseHandler):
+    """A connection that ends where provisional answers, or such as nobody asked for, come without
+    end: aiohttp makes all of them that have arrived into objects at once, and reads on."""
+
+    _answers = 0
+
+    def set_response_params(self, **params: Any) -> None:
+        """See `ResponseHandler`: another request begins."""
+        self._answers = 0
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        """See `ResponseHandler`; empty where what was held back is to be read."""
+        for begin in range(0, len(data) or 1, PIECE_BYTES):
+            if self.exception() is None:
+                super().data_received(data[begin : begin + PIECE_BYTES])
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        """See `DataQueue`: another answer."""
+        self._answers += 1
+        if self._answers <= MOST_ANSWERS:
+            super().feed_data(data, size)
+        elif self.exception() is None:
+            self.set_exception(HttpProcessingError(message="too many answers to one request"))
+            if self.transport is not None:
+                self.transport.abort()
 
 
 class _Resolver(AbstractResolver):
