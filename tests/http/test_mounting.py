@@ -1,5 +1,6 @@
 """What may be mounted where."""
 
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,3 +63,21 @@ def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None
         router.find("/b/token", asked(host, authority="b.example")),
     ]
     assert [place.methods.keys() for place, _ in found] == [set(), {"POST"}]
+
+
+def test_what_is_too_long_to_be_a_host_is_none_and_is_not_remembered() -> None:
+    responder = OAuthResponder(Throttle(Measure(None)))
+    router = Router(
+        [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
+    )
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            long = f"{number}.{'x' * 60_000}"
+            for scope in (asked(long), asked("a.example", authority=long)):
+                place, _ = router.find("/token", scope)
+                assert place.methods == {}
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 1_000_000

@@ -1,5 +1,6 @@
 """Whose word counts about where a request came from."""
 
+import tracemalloc
 from ipaddress import ip_address, ip_network
 from types import SimpleNamespace
 from typing import Any
@@ -154,3 +155,14 @@ def test_browsers_may_insist_on_https_only_where_it_will_stay() -> None:
         "plain": None,
     }
     assert all(("x-content-type-options", "nosniff") in headers for headers in policies.values())
+
+
+def test_what_is_too_long_to_be_an_address_is_none_and_is_not_remembered() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            assert forwarded(f"{number}.{'x' * 60_000}, 10.0.0.2") == ("10.0.0.2", False)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 1_000_000

@@ -18,6 +18,10 @@ UNSECURED = (_NOSNIFF,)
 """Headers of every response, where its way was not encrypted; else one more (RFC 6797 §7.2)."""
 
 
+LONGEST_ENTRY = 64
+"""More than any address has, in brackets and with a port, in characters."""
+
+
 class Peers:
     """The trusted proxies. Nobody else's forwarded headers are believed."""
 
@@ -52,9 +56,11 @@ class Peers:
         What is no address ends the walk at the proxy that wrote it."""
         lines = headers.get_all(FORWARDED_FOR)  # none of one that cannot be read
         for entry in reversed(",".join(lines).split(",")):
-            if not entry.strip():
+            entry = entry.strip()
+            if not entry:
                 continue
-            address = _address(entry.strip())
+            # What no address is long enough for may be a stranger's, and is not remembered.
+            address = _address(entry) if len(entry) <= LONGEST_ENTRY else None
             if address is None:
                 return peer, False
             if not self._trusts(address):

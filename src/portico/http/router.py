@@ -8,6 +8,10 @@ from portico.http.cors import Sharing
 from portico.http.messages import Scope
 from portico.http.routing import ID, ID_PART, AnyRoute, Endpoint, Mount, Place
 
+LONGEST_HOST = 261
+"""The longest name of a host (RFC 1035 §2.3.4), with a port, in characters. Nothing longer is
+remembered, for strangers choose it."""
+
 
 @lru_cache(maxsize=4096)
 def host_name(host: str) -> str:
@@ -88,7 +92,8 @@ class Router:
             hosts = scope.headers.get_all("host")
             if len(hosts) > 1:
                 raise Unreadable("Send the Host header once.")
-            where = host_name(scope.authority or "".join(hosts)) + path
+            host = scope.authority or "".join(hosts)
+            where = (host_name(host) if len(host) <= LONGEST_HOST else host) + path
         place = self._exact.get(where)
         if place is not None:
             return place, ()
