@@ -380,6 +380,7 @@ LIES: dict[str, dict[str, Any]] = {
     "another key": {"key": OTHER_KEY},
     "another key of that name": {"key": OTHER_KEY, "header": {"alg": "RS256", "kid": "first"}},
     "an unknown key": {"header": {"alg": "RS256", "kid": "unknown"}},
+    "a header that is a list": {"bodies": {"/token": b'{"id_token": "WyJhbGciXQ.e30.AA"}'}},
     "no token": {"bodies": {"/token": b"{}"}},
     "a token that is none": {"bodies": {"/token": b'{"id_token": "a.b.c"}'}},
     "not JSON": {"bodies": {"/token": b"<html>"}},

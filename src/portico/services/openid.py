@@ -207,10 +207,11 @@ class RelyingParty:
         published = _read(await self._fetcher.get(metadata.jwks_uri, {}), _Keys)
         try:
             header = jws.extract_compact(token.encode()).headers()
-        except (JoseError, ValueError) as error:
+            algorithm = header["alg"]
+        except (JoseError, ValueError, TypeError) as error:  # of a type: the header is a list
             raise _Bad(f"its ID token cannot be read: {error}") from None
-        if header["alg"] not in ALGORITHMS:
-            raise _Bad(f"its ID token is signed by {header['alg']!r:.20}")
+        if algorithm not in ALGORITHMS:
+            raise _Bad(f"its ID token is signed by {algorithm!r:.20}")
         for key in published.keys:
             named = header.get("kid") in (None, key.get("kid"))
             if named and key.get("kty") in _KEY_TYPES and key.get("use", "sig") == "sig":
