@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator
 from html import unescape
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 import httpx
@@ -20,7 +21,15 @@ from auth.test_second_factor import (
     session_in,
 )
 from driving import Api, settings_for
-from openid_provider import CLIENT, OTHER_KEY, SECRET, OpenIdProvider, client_secret_key, providing
+from openid_provider import (
+    CLIENT,
+    FIRST_KEY,
+    OTHER_KEY,
+    SECRET,
+    OpenIdProvider,
+    client_secret_key,
+    providing,
+)
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict
 from portico.domain.factors import step_of
@@ -438,6 +447,39 @@ async def test_keys_may_be_rotated_at_any_time(api: Api, provider: OpenIdProvide
     assert session_in(await ada.browser.get(back))
     provider.key, provider.header = old, {"alg": "RS256", "kid": "first"}
     assert "is not as it should be" in said(await Traveller(api, provider).arrive()), "withdrawn"
+
+
+@ON_ONE
+async def test_of_keys_without_a_name_ten_are_tried(api: Api, provider: OpenIdProvider) -> None:
+    await linked(api)
+    provider.keys = [*[OTHER_KEY] * 99, FIRST_KEY]
+    assert session_in(await Traveller(api, provider).arrive()), "its name is known"
+    provider.header = {"alg": "RS256"}
+    assert "is not as it should be" in said(await Traveller(api, provider).arrive())
+    provider.keys = [*[OTHER_KEY] * 9, FIRST_KEY]
+    assert session_in(await Traveller(api, provider).arrive())
+
+
+COSTLY: dict[str, dict[str, Any]] = {
+    "with a long exponent": {**OTHER_KEY.as_dict(private=False), "e": "x" * 340},
+    "that are private": OTHER_KEY.as_dict(private=True),
+}
+
+
+@ON_ONE
+@pytest.mark.parametrize("key", COSTLY.values(), ids=COSTLY)
+async def test_no_key_costs_much_to_try(
+    api: Api, provider: OpenIdProvider, key: dict[str, Any]
+) -> None:
+    await linked(api)
+    keys = [{"kty": "RSA", "e": "AQAB", **key, "kid": "first"}]
+    keys *= 250_000 // len(json.dumps(keys))
+    provider.bodies["/keys"] = json.dumps({"keys": keys}).encode()
+    ada = Traveller(api, provider)
+    back = provider.visit(await ada.leave())
+    began = thread_time()
+    assert "is not as it should be" in said(await ada.browser.get(back))
+    assert thread_time() - began < 0.5
 
 
 @ON_ONE

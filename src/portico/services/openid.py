@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from hmac import compare_digest
 from hmac import digest as mac
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote_plus, urlencode
 
@@ -41,7 +42,16 @@ SKEW = 60
 """Seconds that the two clocks may differ."""
 
 _REGISTRY = jws.JWSRegistry(strict_check_header=False)
-_KEY_TYPES = ("RSA", "EC", "OKP")
+
+MOST_KEYS = 10
+"""How many keys are tried that may have signed an ID token."""
+
+_KEY_TYPES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+"""By how the names of the algorithms begin (RFC 7518 §3.1, RFC 9864 §2.2)."""
+
+_PUBLIC = ("kty", "use", "key_ops", "alg", "kid", "n", "e", "crv", "x", "y")
+_MODULUS_LENGTH = (342, 684)  # some write a zero byte before it
+_MAX_EXPONENT_LENGTH = 6
 
 log = logging.getLogger(__name__)
 
@@ -212,12 +222,11 @@ class RelyingParty:
             raise _Bad(f"its ID token cannot be read: {error}") from None
         if algorithm not in ALGORITHMS:
             raise _Bad(f"its ID token is signed by {algorithm!r:.20}")
-        for key in published.keys:
-            named = header.get("kid") in (None, key.get("kid"))
-            if named and key.get("kty") in _KEY_TYPES and key.get("use", "sig") == "sig":
-                payload = _verified(token, key)
-                if payload is not None:
-                    return _decoded(payload, _Claims)
+        fitting = (key for key in published.keys if _fits(key, header))
+        for key in islice(fitting, MOST_KEYS):
+            payload = _verified(token, key)
+            if payload is not None:
+                return _decoded(payload, _Claims)
         raise _Bad("no key that it publishes has signed its ID token")
 
     async def _facts(self, metadata: _Metadata, tokens: _Tokens, claims: _Claims) -> _Facts:
@@ -283,11 +292,35 @@ def _person(facts: _Facts) -> Person:
     return Person(facts.sub, address, facts.email_verified is True, told)
 
 
+def _fits(key: dict[str, Any], header: dict[str, Any]) -> bool:
+    """Whether a key may have signed what has this header."""
+    kind = _KEY_TYPES[header["alg"][:2]]
+    return (
+        header.get("kid") in (None, key.get("kid"))
+        and key.get("kty") == kind
+        and key.get("use", "sig") == "sig"
+        and (kind != "RSA" or _is_usual(key.get("n"), key.get("e")))
+    )
+
+
+def _is_usual(modulus: object, exponent: object) -> bool:
+    """Whether an RSA key is one of 2,048 (RFC 7518 §3.3) to 4,096 bits, with an exponent of 32 at
+    most: the time that others take grows with both. Each is base64url of its bytes."""
+    return (
+        isinstance(modulus, str)
+        and isinstance(exponent, str)
+        and _MODULUS_LENGTH[0] <= len(modulus) <= _MODULUS_LENGTH[1]
+        and len(exponent) <= _MAX_EXPONENT_LENGTH
+    )
+
+
 def _verified(token: str, key: dict[str, Any]) -> bytes | None:
-    """What a key has signed; None where it did not sign this."""
+    """What a key has signed; None where it did not sign this. A private part that is published
+    with it is left out: to check that takes a second."""
+    public = {name: key[name] for name in _PUBLIC if name in key}
     try:
         return jws.deserialize_compact(
-            token, import_key(key), algorithms=ALGORITHMS, registry=_REGISTRY
+            token, import_key(public), algorithms=ALGORITHMS, registry=_REGISTRY
         ).payload
     except (JoseError, ValueError, TypeError):
         return None
