@@ -380,7 +380,34 @@ def at_once(work: Callable[[int], Any], times: int) -> list[Any]:
     return results
 
 
+def with_input(installation: Installation, text: bytes, *words: str) -> tuple[int, bytes, bytes]:
+    """One command that is given an input: its exit code, output and complaints."""
+    done = subprocess.run(
+        [*COMMAND, *words],
+        cwd=installation.directory,
+        env=installation.environment,
+        input=text,
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 def copy_of(installation: Installation, directory: Path) -> Installation:
     """An installation with the same keys and data, in another directory and on another port."""
     shutil.copytree(installation.data, directory / "data")
     return replace(installation, directory=directory, port=free_port())
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file's bytes, but for what SQLite shares among its connections and a server locks."""
+    return {
+        str(path): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and not path.name.endswith(("-shm", "-wal", "server.lock"))
+    }
+
+
+def bytes_in(directory: Path) -> bytes:
+    """All that a directory's files hold, whatever they are."""
+    return b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file())

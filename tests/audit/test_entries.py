@@ -9,6 +9,7 @@ import pytest
 
 from audit.conftest import Noted
 from driving import Api, Caller
+from operating import bytes_in
 from portico.domain.api_keys import KEY_TYPES
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.imports import FileRow
@@ -367,8 +368,4 @@ async def test_no_entry_holds_a_secret(api: Api, tmp_path: Path) -> None:
         assert key[8:] not in told
     for secret in ("Analytical1", "Analytical2", "Cobol1959", "argon2"):
         assert secret not in told
-    assert not re.search(rb"Analytical[12]|Cobol1959", contents(tmp_path))
-
-
-def contents(directory: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file())
+    assert not re.search(rb"Analytical[12]|Cobol1959", bytes_in(tmp_path))

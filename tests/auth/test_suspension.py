@@ -9,11 +9,10 @@ from driving import BASE, Api, json_bytes, refused
 from mail.conftest import Post
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Conflict, Invalid, PermissionDenied
-from portico.domain.users import User
 from portico.services.mirrors import lagging, mirror_of
 from portico.services.recovery import ask_reset, reset_password
 from portico.services.suspension import resume, suspend
-from portico.services.users import delete_user
+from portico.services.users import delete_user, read_user
 from portico.storage.audit import AuditFilter
 from signing_in import AUTH, PASSWORD, Visitor, session_of, somewhere
 
@@ -24,12 +23,6 @@ STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
 def post(api: Api) -> Post:
     """The application's mail."""
     return Post(api)
-
-
-async def stored(api: Api, user: User) -> User:
-    found = await api.live.users.get(user.id)
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
@@ -127,7 +120,7 @@ async def test_nobody_suspends_themselves_and_admins_are_left_to_admins(api: Api
     with pytest.raises(PermissionDenied):
         await suspend(api.live, boss.user.id, mine)
     await suspend(api.live, other.id, mine)
-    assert (await stored(api, other)).suspended_at == api.clock()
+    assert (await read_user(api.live, other.id)).suspended_at == api.clock()
 
 
 async def test_a_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) -> None:
@@ -175,7 +168,7 @@ async def test_a_full_queue_of_mails_undoes_no_suspension(
     user = await api.account()
     monkeypatch.setattr("portico.services.post.QUEUE", 0)
     await suspend(api.live, user.id, OPERATOR)
-    assert (await stored(api, user)).suspended_at is not None
+    assert (await read_user(api.live, user.id)).suspended_at is not None
     (record,) = [one for one in caplog.records if one.levelno == logging.WARNING]
     assert str(user.id) in record.getMessage()
     assert user.email not in record.getMessage()

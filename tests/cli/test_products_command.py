@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from beside import Running
-from operating import COMMAND, Installation, in_database, lateness, until
+from operating import COMMAND, Installation, in_database, lateness, until, with_input
 
 MIB = 2**20
 GOOD = {"name": "Lamp", "category": "light", "price": 1}
@@ -47,18 +47,6 @@ def written(directory: Path, name: str, *rows: dict[str, Any]) -> str:
     path = directory / name
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return str(path)
-
-
-def with_input(installation: Installation, text: bytes, *words: str) -> tuple[int, bytes, bytes]:
-    done = subprocess.run(
-        [*COMMAND, *words],
-        cwd=installation.directory,
-        env=installation.environment,
-        input=text,
-        capture_output=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def stored(installation: Installation, environment: str = "live") -> int:

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from beside import Running
-from operating import COMMAND, PATIENCE_SECONDS, Installation, in_database
+from operating import COMMAND, PATIENCE_SECONDS, Installation, in_database, with_input
 
 
 def create(running: Running, email: str, *more: str) -> dict[str, object]:
@@ -23,18 +23,6 @@ def key_of(running: Running, email: str) -> str:
         "keys", "create", "--owner", email, "--type", "live", "--name", "Mine"
     )
     return str(told["key"])
-
-
-def with_input(installation: Installation, text: bytes, *words: str) -> tuple[int, bytes, bytes]:
-    done = subprocess.run(
-        [*COMMAND, *words],
-        cwd=installation.directory,
-        env=installation.environment,
-        input=text,
-        capture_output=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def test_a_new_user_is_known_to_the_server_at_once(on_each: Running) -> None:

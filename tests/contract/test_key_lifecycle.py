@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from driving import NOON, Api, Caller, InProcess, refused
+from operating import bytes_in
 from portico.domain.api_keys import KEY_TYPES, mint
 from portico.storage.api_keys import ApiKeys
 from portico.storage.database import NOTHING, Params, Row
@@ -16,10 +17,6 @@ DAY = 86_400_000
 
 async def says(caller: Caller) -> int:
     return (await caller.get("/users/me")).status_code
-
-
-def contents(directory: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file())
 
 
 async def revoke(api: Api, caller: Caller) -> None:
@@ -34,7 +31,7 @@ async def test_a_key_is_nowhere_in_what_is_stored(api: Api, tmp_path: Path) -> N
     ]
     keys = [*(caller.key for caller in callers), *rotated]
     held = str(await api.state())
-    files = contents(tmp_path)
+    files = bytes_in(tmp_path)
     for key in keys:
         assert key[8:-4] not in held
         assert key[8:-4].encode() not in files

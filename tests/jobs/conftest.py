@@ -4,9 +4,16 @@ import asyncio
 
 import pytest
 
-from contract.conftest import api, environ
+from contract.conftest import api
+from contract.conftest import environ as each_engine
 
-__all__ = ["api", "environ", "waiting"]
+__all__ = ["api", "each_engine", "environ", "waiting"]
+
+
+@pytest.fixture
+def environ(each_engine: dict[str, str]) -> dict[str, str]:
+    """The variables that choose the stores; webhooks may lead to this machine."""
+    return each_engine | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}
 
 
 class Waiting:

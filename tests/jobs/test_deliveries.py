@@ -4,13 +4,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from standardwebhooks import Webhook as Verifier
 
-from driving import Api, Caller, InProcess, settings_for
+from driving import Api, Caller, InProcess
 from operating import eventually, free_port
 from portico.domain.audit import OPERATOR
 from portico.domain.published import Published
@@ -27,15 +26,6 @@ FAULT = b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops"
 WANTS_NO_MORE = b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
 LATER = b"HTTP/1.1 503 Later\r\nRetry-After: 1000\r\nContent-Length: 0\r\n\r\n"
 ELSEWHERE = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n"
-
-
-@pytest.fixture
-async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
-    """The running application, whose webhooks may lead to this machine."""
-    async with Api(
-        settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"})
-    ) as api:
-        yield api
 
 
 @pytest.fixture

@@ -26,12 +26,9 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 @pytest.fixture
 async def api(environ: dict[str, str], tmp_path: Path, collector: Collector) -> AsyncIterator[Api]:
-    """The running application, whose webhooks may lead to this machine. What is traced ends before
-    the collector does."""
+    """The running application. What is traced ends before the collector does."""
     assert collector.url
-    async with Api(
-        settings_for(tmp_path, environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"})
-    ) as api:
+    async with Api(settings_for(tmp_path, environ)) as api:
         yield api
 
 

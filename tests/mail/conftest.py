@@ -62,6 +62,13 @@ def link(message: EmailMessage) -> str:
     return str(found)
 
 
+def words(message: EmailMessage) -> str:
+    """The plain text of a message."""
+    body = message.get_body(["plain"])
+    assert body is not None
+    return str(body.get_content())
+
+
 @pytest.fixture
 def post(api: Api) -> Post:
     """The application's mail."""

@@ -1,14 +1,13 @@
 """A sign-in on a new device is told by mail; one from where the account has been is not."""
 
 import asyncio
-from email.message import EmailMessage
 from typing import Any
 
 import pytest
 
 from auth.test_second_factor import code_of, factored
 from driving import Api
-from mail.conftest import Post, link
+from mail.conftest import Post, link, words
 from pages.visiting import Visitor as Browser
 from portico.domain.users import User
 from signing_in import PASSWORD, Visitor
@@ -17,12 +16,6 @@ pytestmark = pytest.mark.one_engine
 
 FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0"
 HOME, AWAY, FARTHER = "192.0.2.1:1000", "198.51.100.2:1000", "203.0.113.3:1000"
-
-
-def words(message: EmailMessage) -> str:
-    body = message.get_body(["plain"])
-    assert body is not None
-    return str(body.get_content())
 
 
 async def someone(api: Api, **values: Any) -> User:

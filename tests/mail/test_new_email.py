@@ -22,6 +22,7 @@ from portico.services.recovery import (
 )
 from portico.services.sign_up import ask_sign_up
 from portico.services.suspension import suspend
+from portico.services.users import read_user
 from signing_in import PASSWORD, Visitor
 
 HERE = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -39,22 +40,16 @@ async def asked(api: Api, post: Post, user: User, email: str = NEW) -> str:
     return found.partition("?token=")[2]
 
 
-async def stored(api: Api, user: User) -> User:
-    found = await api.live.users.get(user.id)
-    assert found is not None
-    return found
-
-
 async def test_the_link_changes_the_e_mail_and_both_addresses_are_told(
     api: Api, post: Post
 ) -> None:
     user = await api.account(password=PASSWORD)
     mirror = await mirror_of(api.live, user, OPERATOR)
     token = await asked(api, post, user)
-    assert (await stored(api, user)).email == user.email
+    assert (await read_user(api.live, user.id)).email == user.email
     api.clock.advance(seconds=24 * HOUR, milliseconds=-1)
     await take_new_email(api.live, token, HERE)
-    now = await stored(api, user)
+    now = await read_user(api.live, user.id)
     assert (now.email, now.email_verified_at) == (NEW, api.clock())
     mirrored = await api.sandbox.users.get(mirror.id)
     assert mirrored is not None
@@ -99,19 +94,19 @@ async def test_a_link_holds_a_day_and_ends_with_another_and_with_a_new_password(
     with pytest.raises(Invalid):
         await take_new_email(api.live, second, HERE)
     api.clock.advance(seconds=HOUR)
-    await ask_new_email(api.live, await stored(api, user), NEW, "Chang3dWord", HERE)
+    await ask_new_email(api.live, await read_user(api.live, user.id), NEW, "Chang3dWord", HERE)
     third = await post.token()
     admin = await api.caller("admin")
     changed = await admin.patch(f"/users/{user.id}", json={"password": "An0therWord"})
     assert changed.status_code == 200
     with pytest.raises(Invalid):
         await take_new_email(api.live, third, HERE)
-    await ask_new_email(api.live, await stored(api, user), NEW, "An0therWord", HERE)
+    await ask_new_email(api.live, await read_user(api.live, user.id), NEW, "An0therWord", HERE)
     fourth = await post.token()
     api.clock.advance(seconds=24 * HOUR)
     with pytest.raises(Invalid):
         await take_new_email(api.live, fourth, HERE)
-    assert (await stored(api, user)).email == user.email
+    assert (await read_user(api.live, user.id)).email == user.email
 
 
 async def test_who_proves_themselves_by_a_password_that_ends_meanwhile_gets_no_link(

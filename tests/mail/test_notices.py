@@ -1,12 +1,11 @@
 """What decides on access to an account is told by mail, and what can be switched off stays away."""
 
-from email.message import EmailMessage
 from typing import Any
 
 import pytest
 
 from driving import Api
-from mail.conftest import Post, link
+from mail.conftest import Post, link, words
 from pages.visiting import PASSWORD, signed_in
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.times import DAY
@@ -17,12 +16,6 @@ from portico.services.recovery import ask_reset, reset_password
 pytestmark = pytest.mark.one_engine
 
 HERE = By(Actor(address="192.0.2.7"))
-
-
-def words(message: EmailMessage) -> str:
-    body = message.get_body(["plain"])
-    assert body is not None
-    return str(body.get_content())
 
 
 async def test_a_new_password_is_told_whoever_chose_it(api: Api, post: Post) -> None:

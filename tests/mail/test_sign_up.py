@@ -1,7 +1,6 @@
 """Whoever shows that an e-mail is theirs gets an account, and strangers learn nothing."""
 
 import asyncio
-from email.message import EmailMessage
 
 import pytest
 
@@ -27,12 +26,6 @@ def at(number: int = 7) -> By:
 @pytest.fixture(autouse=True)
 def open_to_all(api: Api) -> None:
     api.live.sign_up = True
-
-
-def words(message: EmailMessage) -> str:
-    body = message.get_body(["plain"])
-    assert body is not None
-    return str(body.get_content())
 
 
 async def test_a_new_account_is_a_viewers_on_free_with_a_verified_address(

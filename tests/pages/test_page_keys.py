@@ -5,12 +5,11 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
-import httpx
 import pytest
 from msgspec import structs
 
 from driving import NOON, Api
-from pages.visiting import faults, signed_in
+from pages.visiting import faults, rows, signed_in
 from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.services.accounts import give_key
@@ -20,14 +19,6 @@ from portico.services.accounts import give_key
 def environ(each_database: dict[str, str]) -> dict[str, str]:
     """Either engine."""
     return each_database
-
-
-def rows(answer: httpx.Response) -> list[str]:
-    """The rows of a page's table, as text."""
-    body = answer.text.partition("<tbody>")[2].partition("</tbody>")[0]
-    return [
-        " ".join(unescape(re.sub(r"<[^>]*>", " ", row)).split()) for row in body.split("</tr>")[:-1]
-    ]
 
 
 async def test_a_key_is_made_as_narrow_as_was_chosen(api: Api) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from driving import NOON, Api
 from operating import eventually
-from pages.visiting import Visitor, faults, said, signed_in
+from pages.visiting import Visitor, faults, rows, said, signed_in
 from portico.domain.published import EVENT_TYPES, Published
 from portico.domain.times import DAY
 from portico.domain.webhooks import MOST_WEBHOOKS, Delivery, Webhook
@@ -59,14 +59,6 @@ async def attempted(api: Api, path: str, **values: Any) -> int:
         delivery_id = await api.live.deliveries.last_of(tx, webhook.id)
         await api.live.deliveries.done(tx, [Attempt(id=delivery_id, **(outcome | values))])
     return delivery_id
-
-
-def rows(answer: httpx.Response) -> list[str]:
-    """The rows of a page's table, as text."""
-    body = answer.text.partition("<tbody>")[2].partition("</tbody>")[0]
-    return [
-        " ".join(unescape(re.sub(r"<[^>]*>", " ", row)).split()) for row in body.split("</tr>")[:-1]
-    ]
 
 
 def picked(answer: httpx.Response) -> list[str]:

@@ -87,3 +87,11 @@ def said(answer: httpx.Response, role: str = "alert") -> str:
     """What a page says at its top."""
     found = re.search(rf'<p class="notice \w+" role="{role}">(.*?)</p>', answer.text)
     return unescape(found[1]) if found else ""
+
+
+def rows(answer: httpx.Response) -> list[str]:
+    """The rows of a page's table, as text."""
+    body = answer.text.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [
+        " ".join(unescape(re.sub(r"<[^>]*>", " ", row)).split()) for row in body.split("</tr>")[:-1]
+    ]

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from collecting import collecting
-from operating import Installation, free_port, in_database
+from operating import Installation, contents, free_port, in_database
 from portico.certificates import ensure
 from portico.cli.checks import data_directory
 from portico.settings import load
@@ -44,15 +44,6 @@ def notices(installation: Installation) -> dict[str, str]:
     """What doctor finds that is no problem and might be better otherwise, by check."""
     findings = json.loads(installation.run("doctor", "--json").stdout)["findings"]
     return {one["check"]: one["message"] for one in findings if one["ok"] and one["advice"]}
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """Every file's bytes, but for what SQLite shares among its connections."""
-    return {
-        str(path): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file() and not path.name.endswith(("-shm", "-wal", "server.lock"))
-    }
 
 
 def test_a_healthy_installation_has_no_problem_before_and_while_it_serves(

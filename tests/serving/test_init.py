@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from operating import Installation
+from operating import Installation, contents
 from portico.app import system_clock
 from portico.engines import LIVE, SANDBOX, database
 from portico.settings import load
@@ -25,15 +25,6 @@ def is_refused(installation: Installation, *more: str) -> bool:
     place = "database" if "database_url" in installation.variables else "data directory"
     told = f"This {place} is prepared already; nothing was changed."
     return installation.refused("init", *more) == (1, told)
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """Every file's bytes, but for what SQLite shares among its connections."""
-    return {
-        str(path): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file() and not path.name.endswith(("-shm", "-wal"))
-    }
 
 
 async def of_the_first_release(installation: Installation) -> None:
