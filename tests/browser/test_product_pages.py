@@ -78,6 +78,48 @@ async def test_products_are_found_while_one_types_and_archived_together_by_keybo
         await expect(page.locator("tbody .badge").get_by_text("Archived")).to_have_count(2)
 
 
+HIDDEN = """() => {
+    const has = document.activeElement.getBoundingClientRect();
+    const bar = document.querySelector(".bulk").getBoundingClientRect();
+    return document.activeElement.closest("table") && has.bottom > bar.top;
+}"""
+"""Whether the bar of what is chosen hides what has the keyboard."""
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+async def test_what_is_done_with_chosen_products_hides_none_that_the_keyboard_comes_to(
+    desk: Desk, width: int
+) -> None:
+    word = f"w{secrets.token_hex(4)}"
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        for number in range(12):
+            product = {"name": f"{word} {number}", "category": "light", "price": 1}
+            assert caller.post("/v1/products", json=product).status_code == 201
+    async with desk.looking(desk.person("editor"), size=(width, 640)) as page:
+        await page.goto(f"products?search={word}")
+        boxes = page.locator("tbody [name=id]")
+        await boxes.first.press("Space")
+        for _ in range(22):  # boxes and links, to the last row
+            await page.keyboard.press("Tab")
+            assert not await page.evaluate(HIDDEN)
+        await expect(boxes.last).to_be_focused()
+
+
+async def test_enter_on_a_box_does_nothing_with_products(desk: Desk) -> None:
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        product = {"name": "Lamp", "category": "light", "price": 1}
+        assert caller.post("/v1/products", json=product).status_code == 201
+    async with desk.looking(desk.person("editor")) as page:
+        await page.goto("products")
+        await htmx_there(page)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for key in ("Enter", "Space", "Enter"):
+            await page.locator("tbody [name=id]").first.press(key)
+        await page.evaluate("fetch('products?then')")
+        assert [url.partition("?")[2] for url in asked] == ["then"]
+
+
 async def test_what_is_found_while_one_types_is_counted_and_has_its_pages(desk: Desk) -> None:
     word = f"w{secrets.token_hex(4)}"
     with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:

@@ -86,6 +86,11 @@ document.addEventListener("change", (event) => {
   if (all) all.checked = boxes(name).every((box) => box.checked);
 });
 
+// On a box the Enter key would press the first of the buttons that do something with what is chosen.
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.target.matches(".several [type=checkbox]")) event.preventDefault();
+});
+
 // Addresses of what is searched have no more than what is asked for.
 document.addEventListener("htmx:configRequest", ({ detail: { verb, formData } }) => {
   if (verb !== "get") return;
