@@ -50,6 +50,16 @@ def test_a_cursor_walks_through_them_all(on_each: Running) -> None:
     assert seen == products
 
 
+def test_as_many_as_are_asked_for_are_listed_however_large_they_are(running: Running) -> None:
+    after = str(last_id(running.installation))
+    large = {f"{number}": "\u0001" * 1000 for number in range(50)}
+    products = [with_product(running, metadata=large) for _ in range(6)]
+
+    told = running.installation.told("events", "list", "--after", after, "--limit", "5")
+
+    assert [one["data"]["id"] for one in told] == products[:5]
+
+
 def test_only_some_types_may_be_listed(running: Running) -> None:
     after = str(last_id(running.installation))
     with_product(running)

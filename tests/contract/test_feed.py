@@ -8,9 +8,10 @@ import pytest
 
 from driving import Api
 from operating import eventually
-from portico.domain.published import Published, StoredEvent
+from portico.domain.published import Published
 from portico.services.feed import LOOK_SECONDS, PAGE, RECENT, RECENT_BYTES, Feed, Follower
 from portico.storage.bell import Bell
+from portico.storage.events import EventPage
 
 SOON = 20.0
 NEVER = 0.3
@@ -34,9 +35,9 @@ async def stored(api: Api, count: int) -> list[int]:
     async with asyncio.timeout(SOON):
         while True:
             await api.live.events.settle()
-            rows = await api.live.events.page(0, None, count + 1)
-            if len(rows) >= count:
-                return [event.id for event in rows]
+            told = await api.live.events.to_tell(0, count + 1)
+            if len(told) >= count:
+                return [event.id for event in told]
 
 
 @asynccontextmanager
@@ -172,7 +173,7 @@ async def test_what_is_new_is_read_once_for_all(api: Api, monkeypatch: pytest.Mo
     reads: list[int] = []
     page = type(api.live.events).page
 
-    async def counting(self: object, after: int, *rest: object) -> list[StoredEvent]:
+    async def counting(self: object, after: int, *rest: object) -> EventPage:
         reads.append(after)
         return await page(self, after, *rest)  # type: ignore[arg-type]
 

@@ -120,3 +120,15 @@ async def test_bulk_work_is_named_by_what_it_counted(api: Api) -> None:
     page = await admin.get("")
     assert "<span>1,200 inserted, 3 updated</span>" in page.text
     assert "<span>10 users, 50 products</span>" in page.text
+
+
+async def test_of_a_large_event_the_beginning_is_shown(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    long = "x" * 500_000
+    async with api.live.db.transaction() as tx:
+        told = Published("product.updated", f'{{"name":"Lamp","a":"{long}"}}', f'{{"a":"{long}"}}')
+        await api.live.events.add(tx, api.clock(), told)
+    page = await admin.get("/events")
+    assert listed(page.text)[0] == "product.updated"
+    assert page.text.count(" more characters") == 2
+    assert len(page.text) < 50_000

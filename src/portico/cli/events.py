@@ -8,20 +8,29 @@ from portico.cli.output import answer, mention, minute, plain, table
 from portico.cli.prepared import done
 from portico.contract.events import event_body
 from portico.domain.published import StoredEvent
+from portico.services.environment import Environment
 from portico.services.events import read_events
 from portico.settings import Settings
+from portico.storage.events import EventPage
 
 LONGEST = 60
 """How many characters of somebody else's text a line shows."""
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    page = done(
-        settings, chosen, lambda env: read_events(env, chosen.after, chosen.type, chosen.limit)
-    )
+    page = done(settings, chosen, lambda env: _read(env, chosen))
     answer([event_body(event) for event in page.rows], _table(page.rows), as_json=chosen.json)
     if page.has_more and not chosen.json:
         mention(f"There are more: --after {page.rows[-1].id}")
+
+
+async def _read(env: Environment, chosen: Namespace) -> EventPage:
+    page = await read_events(env, chosen.after, chosen.type, chosen.limit)
+    rows = page.rows
+    while page.has_more and len(rows) < chosen.limit:  # large ones come in several pages
+        page = await read_events(env, rows[-1].id, chosen.type, chosen.limit - len(rows))
+        rows += page.rows
+    return EventPage(rows, page.has_more)
 
 
 def _table(rows: list[StoredEvent]) -> str:

@@ -127,7 +127,10 @@ class EventPages(msgspec.Struct, frozen=True):
     """Where a page of events ends."""
 
     limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT, examples=[25])]
-    has_more: bool
+    has_more: Annotated[
+        bool,
+        Meta(description="A page ends early where its events would come to more than 1 MiB."),
+    ]
     last_id: Annotated[
         int,
         Meta(

@@ -49,6 +49,11 @@ class StoredEvent(msgspec.Struct, frozen=True):
     previous: str | None
     traceparent: str | None = None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes: mostly those of a product, before and after."""
+        return len(self.data) + len(self.previous or "")
+
 
 def event_types(text: str) -> tuple[str, ...]:
     """Read comma-separated types, of which `noun.*` stands for all of a noun. Raises

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from portico.domain.published import StoredEvent
-from portico.domain.webhooks import PING, Webhook, covered
+from portico.domain.webhooks import Webhook, covered
 from portico.services.environment import Environment
+from portico.storage.events import ToTell
 
 DELIVERIES_AT_ONCE = 500
 """Queued in one transaction at most: 7 ms of SQLite's event loop."""
@@ -58,7 +58,7 @@ class _Ping(msgspec.Struct):
 _ping = msgspec.json.Decoder(_Ping)
 
 
-def _wants(webhook: Webhook, types: frozenset[str], event: StoredEvent) -> bool:
-    if event.type == PING:
-        return _ping.decode(event.data).webhook_id == webhook.id
+def _wants(webhook: Webhook, types: frozenset[str], event: ToTell) -> bool:
+    if event.ping is not None:
+        return _ping.decode(event.ping).webhook_id == webhook.id
     return event.type in types

@@ -14,6 +14,9 @@ from portico.pages.site import PageRoute, Visit
 from portico.services.events import latest_events
 
 _PER_PAGE = 15
+_SHOWN = 4_000
+"""Characters of an event's JSON that are shown: a product may have hundreds of thousands."""
+
 _COUNTS = ("inserted", "updated", "users", "products")
 
 
@@ -75,7 +78,9 @@ def _name(data: dict[str, Any]) -> str:
 
 
 def _indented(text: str) -> str:
-    return msgspec.json.format(text, indent=2)
+    whole = msgspec.json.format(text, indent=2)
+    rest = len(whole) - _SHOWN
+    return whole if rest <= 0 else f"{whole[:_SHOWN]}\n… {rest:,} more characters"
 
 
 PAGES = (PageRoute("GET", "/events", show),)

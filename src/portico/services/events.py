@@ -2,18 +2,9 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from portico.domain.errors import Gone
-from portico.domain.published import StoredEvent
+from portico.storage.events import EventPage
 from portico.storage.stores import Stores
-
-
-class EventPage(msgspec.Struct, frozen=True):
-    """Some events, and whether there are more after them."""
-
-    rows: list[StoredEvent]
-    has_more: bool
 
 
 async def read_events(
@@ -22,11 +13,11 @@ async def read_events(
     """The oldest events after the one with the id `after`, of these types or of all: with every
     change that was acknowledged before. Raises `Gone` where some in between are no longer kept."""
     await stores.events.settle()
-    rows = await stores.events.page(after, types, limit + 1)
+    page = await stores.events.page(after, types, limit)
     # The first may be the very next, which tells without a look.
-    if after and not (types is None and rows and rows[0].id == after + 1):
+    if after and not (types is None and page.rows and page.rows[0].id == after + 1):
         await require_kept(stores, after)
-    return EventPage(rows[:limit], len(rows) > limit)
+    return page
 
 
 async def latest_events(
@@ -35,8 +26,7 @@ async def latest_events(
     """The newest events, or those with an id below `before`, of these types or of all: with every
     change that was acknowledged before, the newest first."""
     await stores.events.settle()
-    rows = await stores.events.latest(before, types, limit + 1)
-    return EventPage(rows[:limit], len(rows) > limit)
+    return await stores.events.latest(before, types, limit)
 
 
 async def require_kept(stores: Stores, after: int) -> None:

@@ -2,11 +2,10 @@
 once, for all who follow."""
 
 import asyncio
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import accumulate, takewhile
+from itertools import takewhile
 
 from portico.domain.errors import Unavailable
 from portico.domain.published import StoredEvent
@@ -68,10 +67,10 @@ class Feed:
             self._begin(await self._stores.events.last_id())
         more = True
         while more:
-            rows = await self._stores.events.page(self._to, None, PAGE)
-            more = len(rows) == PAGE
-            if rows:
-                self._keep(rows)
+            page = await self._stores.events.page(self._to, None, PAGE)
+            more = page.has_more
+            if page.rows:
+                self._keep(page.rows)
                 self._told.ring()
                 await asyncio.sleep(0)  # they take it before the next page pushes it out
 
@@ -84,10 +83,8 @@ class Feed:
             return chosen, max(after, self._to)
         known = self._to
         page = await read_events(self._stores, after, types, PAGE)
-        rows = _some(page.rows)
-        last = rows[-1].id if rows else after
-        more = page.has_more or len(rows) < len(page.rows)
-        return rows, last if more else max(last, known)
+        last = page.rows[-1].id if page.rows else after
+        return page.rows, last if page.has_more else max(last, known)
 
     def _begin(self, last_id: int) -> None:
         self._recent.clear()
@@ -98,11 +95,11 @@ class Feed:
 
     def _keep(self, rows: Sequence[StoredEvent]) -> None:
         self._recent.extend(rows)
-        self._bytes += sum(map(_size, rows))
+        self._bytes += sum(event.size for event in rows)
         self._to = rows[-1].id
         while len(self._recent) > RECENT or self._bytes > RECENT_BYTES:
             oldest = self._recent.popleft()
-            self._bytes -= _size(oldest)
+            self._bytes -= oldest.size
             self._from = oldest.id
 
 
@@ -141,13 +138,3 @@ class Follower:
         self.ended = True
         self._feed.leave(self)
         self._heard.hear()
-
-
-def _some(rows: list[StoredEvent]) -> list[StoredEvent]:
-    """As many of the first as one may keep while nobody takes them: about `RECENT_BYTES`."""
-    sizes = [*accumulate(map(_size, rows))]
-    return rows[: max(bisect_right(sizes, RECENT_BYTES), 1)]
-
-
-def _size(event: StoredEvent) -> int:
-    return len(event.data) + len(event.previous or "")

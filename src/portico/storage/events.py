@@ -9,6 +9,8 @@ its number once it is committed, under a lock (`settle`), and is not read before
 from collections.abc import Collection, Sequence
 from string import ascii_lowercase
 
+import msgspec
+
 from portico.domain.published import Published, StoredEvent
 from portico.domain.webhooks import PING
 from portico.storage.database import AMONG, Database, Reader, Transaction, among, traceparent
@@ -24,7 +26,9 @@ VALUES (:type, :at, :data, :previous, :traceparent)"""
 _OF_ALL = f"""
 SELECT {EVENTS.columns} FROM events WHERE id {{beyond}} :start AND type <> '{PING}'
 ORDER BY id {{order}} LIMIT :limit"""
-_TO_TELL = f"SELECT {EVENTS.columns} FROM events WHERE id > :after ORDER BY id LIMIT :limit"
+_TO_TELL = f"""
+SELECT id, type, CASE WHEN type = '{PING}' THEN data END FROM events
+WHERE id > :after ORDER BY id LIMIT :limit"""
 _ONES = f"SELECT {EVENTS.columns} FROM events WHERE id"
 # One step through the index for each type, however rare.
 _OF_TYPE = f"""
@@ -52,6 +56,28 @@ RETURNING id"""
 _KEEP_BOUND = """
 INSERT INTO events_removed (one, up_to) VALUES (1, :up_to)
 ON CONFLICT (one) DO UPDATE SET up_to = excluded.up_to"""
+
+PAGE_BYTES = 1024 * 1024
+"""About how much of events is read at once, beyond the first of them: one may have two forms of a
+product, of more than half of that each."""
+
+_STEP = 10
+"""Events that a statement reads: how large they are shows when they are there."""
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Some events, and whether there are more after them."""
+
+    rows: list[StoredEvent]
+    has_more: bool
+
+
+class ToTell(msgspec.Struct, frozen=True):
+    """An event as far as it decides which webhooks are told of it: of a test also its data."""
+
+    id: int
+    type: str
+    ping: str | None
 
 
 class Events:
@@ -100,17 +126,36 @@ class Events:
         row = await self._db.one(_REMOVED)
         return row[0] if row else 0
 
-    async def page(self, after: int, types: Sequence[str] | None, limit: int) -> list[StoredEvent]:
-        """The oldest events with a number above `after`, of these types or of all."""
+    async def page(self, after: int, types: Sequence[str] | None, limit: int) -> EventPage:
+        """The oldest events with a number above `after`, of these types or of all: `limit` at most,
+        and about `PAGE_BYTES`."""
         return await self._walk(_UP, after, types, limit)
 
     async def latest(
         self, before: int | None, types: Sequence[str] | None, limit: int
-    ) -> list[StoredEvent]:
-        """The newest events, of those with a number below `before`, of these types or of all."""
+    ) -> EventPage:
+        """The newest events, of those with a number below `before`, of these types or of all, as
+        `page` has them."""
         return await self._walk(_DOWN, NEWEST if before is None else before, types, limit)
 
     async def _walk(
+        self, way: dict[str, str], start: int, types: Sequence[str] | None, limit: int
+    ) -> EventPage:
+        rows: list[StoredEvent] = []
+        size = 0
+        while True:
+            step = min(_STEP, limit + 1 - len(rows))
+            some = await self._some(way, start, types, step)
+            for event in some:
+                size += event.size
+                if len(rows) == limit or (rows and size > PAGE_BYTES):
+                    return EventPage(rows, has_more=True)
+                rows.append(event)
+            if len(some) < step:
+                return EventPage(rows, has_more=False)
+            start = rows[-1].id
+
+    async def _some(
         self, way: dict[str, str], start: int, types: Sequence[str] | None, limit: int
     ) -> list[StoredEvent]:
         values: dict[str, object] = {"start": start, "limit": limit}
@@ -123,9 +168,10 @@ class Events:
             sql = _OF_TYPES.format(each=" UNION ALL ".join(each), **way)
         return EVENTS.read_all(await self._db.all(sql, values))
 
-    async def to_tell(self, after: int, limit: int) -> list[StoredEvent]:
+    async def to_tell(self, after: int, limit: int) -> list[ToTell]:
         """The oldest events with a number above `after`, tests of webhooks among them."""
-        return EVENTS.read_all(await self._db.all(_TO_TELL, {"after": after, "limit": limit}))
+        rows = await self._db.all(_TO_TELL, {"after": after, "limit": limit})
+        return [ToTell(*row) for row in rows]
 
     async def some(self, ids: Collection[int]) -> dict[int, StoredEvent]:
         """The events with these numbers, by number; of those that are kept."""

@@ -940,6 +940,7 @@ export interface components {
         EventPages: {
             /** @example 25 */
             limit: number;
+            /** @description A page ends early where its events would come to more than 1 MiB. */
             has_more: boolean;
             /**
              * @description The next `after`: none is missed, none comes twice.

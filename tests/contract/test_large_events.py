@@ -1,0 +1,64 @@
+"""Events may be large: a page of them ends before it takes more than some memory and time."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from driving import Api, Caller
+from portico.domain.published import Published
+from portico.storage.events import PAGE_BYTES
+
+THIRD = PAGE_BYTES // 3 - 10
+TWICE = 2 * PAGE_BYTES
+
+
+async def happen(api: Api, *sizes: int) -> None:
+    """Updates whose data takes so many bytes, and whose old values take two."""
+    async with api.live.db.transaction() as tx:
+        for size in sizes:
+            told = Published("product.updated", f'"{"x" * (size - 2)}"', "{}")
+            await api.live.events.add(tx, api.clock(), told)
+
+
+async def walked(caller: Caller, limit: int, **query: str) -> list[list[int]]:
+    """The sizes of the events of every page of the list."""
+    after, pages, more = 0, [], True
+    while more:
+        params: dict[str, Any] = {"after": after, "limit": limit, **query}
+        answer = (await caller.get("/events", params=params)).json()
+        pages.append([len(event["data"]) + 2 for event in answer["data"]])
+        after, more = answer["pagination"]["last_id"], answer["pagination"]["has_more"]
+    return pages
+
+
+@pytest.mark.parametrize("query", [{}, {"type": "product.updated"}])
+async def test_a_page_of_events_ends_at_a_mebibyte(api: Api, query: dict[str, str]) -> None:
+    viewer = await api.caller("viewer")
+    await happen(api, *[THIRD] * 7)
+    assert await walked(viewer, 100, **query) == [[THIRD] * 3, [THIRD] * 3, [THIRD]]
+    assert await walked(viewer, 2, **query) == [[THIRD] * 2] * 3 + [[THIRD]]
+
+
+async def test_an_event_of_more_than_that_is_a_page_by_itself(api: Api) -> None:
+    viewer = await api.caller("viewer")
+    await happen(api, 100, TWICE, 200, 300, TWICE)
+    assert await walked(viewer, 100) == [[100], [TWICE], [200, 300], [TWICE]]
+
+
+@pytest.mark.parametrize("limit", [1, 9, 10, 11, 20, 100])
+async def test_pages_of_small_events_have_as_many_as_were_asked_for(api: Api, limit: int) -> None:
+    viewer = await api.caller("viewer")
+    sizes = [*range(100, 121)]
+    await happen(api, *sizes)
+    pages = await walked(viewer, limit)
+    assert [size for page in pages for size in page] == sizes
+    assert all(len(page) == limit for page, _ in pairwise(pages))
+
+
+async def test_a_stream_that_catches_up_is_told_large_events_by_and_by(api: Api) -> None:
+    await happen(api, *[THIRD] * 7)
+    follower = await api.live.feed.follow(0, None)
+    counts = [len(await follower.take(20.0)) for _ in range(3)]
+    assert counts == [3, 3, 1]
+    follower.end()
