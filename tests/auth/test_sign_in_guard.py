@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,10 @@ async def guess(visitor: Visitor, url: str, email: str, password: str = WRONG) -
 def signed_in(answer: httpx.Response, url: str) -> None:
     """Sees that the password was taken."""
     assert answer.status_code == (201 if url.endswith("/sessions") else 200)
+
+
+async def unnoted() -> None:
+    """Leaves a failure out of the audit log."""
 
 
 def told(answer: httpx.Response) -> dict[str, Any]:
@@ -201,19 +205,22 @@ async def test_right_passwords_at_once_hinder_nobody(api: Api, url: str) -> None
 async def test_a_guess_that_was_never_checked_is_no_failure(api: Api, hashes: Hashes) -> None:
     ada = await api.account(password=PASSWORD)
     claim = Claim(ada.email, ada.id, "198.51.0.1")
-    password_hash = ada.password_hash or ""
+
+    def guess_at(password: str) -> Coroutine[Any, Any, bool]:
+        return password_is_right(api.live, claim, password, ada.password_hash or "", unnoted)
+
     hashes.hold.clear()
     for _ in range(3 * ACCOUNT.free):
-        checking = asyncio.create_task(password_is_right(api.live, claim, "wrong", password_hash))
+        checking = asyncio.create_task(guess_at("wrong"))
         await eventually(lambda: hashes.waiting, "the hash")
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
     hashes.hold.set()
-    assert await password_is_right(api.live, claim, PASSWORD, password_hash)
+    assert await guess_at(PASSWORD)
     for _ in range(ACCOUNT.free):
-        assert not await password_is_right(api.live, claim, "wrong", password_hash)
+        assert not await guess_at("wrong")
     with pytest.raises(RateLimited) as refusal:
-        await password_is_right(api.live, claim, PASSWORD, password_hash)
+        await guess_at(PASSWORD)
     assert refusal.value.retry_after == 60
 
 
@@ -306,6 +313,52 @@ async def test_strangers_who_guess_keep_no_owner_out(api: Api, url: str) -> None
     api.clock.advance(seconds=60)
     refused(await guess(home, url, "other@example.org"), 429)
     signed_in(await guess(home, url, ada.email, PASSWORD), url)
+
+
+@WAYS
+async def test_a_spent_address_tells_nobody_who_has_signed_in_from_it(api: Api, url: str) -> None:
+    ada = await api.account(password=PASSWORD)
+    home = at(api, 1)
+    signed_in(await guess(home, url, ada.email, PASSWORD), url)
+    api.clock.advance(seconds=60)
+    for number in range(ADDRESS.free):
+        refused(await guess(home, url, f"person{number}@example.org"), 401)
+    api.clock.advance(seconds=100)
+    unknown = told(await guess(home, url, "other@example.org"))
+    assert (unknown["status"], unknown["headers"]["retry-after"]) == (429, "800")
+    for _ in range(ACQUAINTANCE.free + 2):
+        assert told(await guess(home, url, ada.email)) == unknown
+    entries = await api.live.audit.page(limit=100)
+    noted = [entry for entry in entries if entry.target_id == str(ada.id)]
+    assert [entry.action for entry in noted].count("sign_in.refused") == ACQUAINTANCE.free
+
+
+async def test_guesses_at_accounts_that_know_an_address_are_failures_of_it_too(api: Api) -> None:
+    home = "198.51.0.1"
+    users = [await api.account(password=PASSWORD) for _ in range(ADDRESS.free + 5)]
+    async with api.live.db.transaction() as tx:
+        for user in users:
+            await api.live.sessions.know_address(tx, user.id, home, api.clock())
+
+    async def try_at_all(password: str) -> list[bool | BaseException]:
+        return await asyncio.gather(
+            *(
+                password_is_right(
+                    api.live,
+                    Claim(user.email, user.id, home),
+                    password,
+                    user.password_hash or "",
+                    unnoted,
+                )
+                for user in users
+            ),
+            return_exceptions=True,
+        )
+
+    found = await try_at_all("wrong")
+    assert found.count(False) == ADDRESS.free
+    assert {type(each) for each in found} == {bool, RateLimited}
+    assert await try_at_all(PASSWORD) == [True] * len(users)
 
 
 async def test_a_known_address_is_delayed_too_where_it_guesses(api: Api, hashes: Hashes) -> None:

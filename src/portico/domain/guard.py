@@ -51,7 +51,8 @@ ACQUAINTANCE = ACCOUNT
 """For attempts at one account from one address that has signed in to it."""
 
 ADDRESS = Patience(30, 15 * MINUTE)
-"""For attempts from one address at all accounts that do not know it."""
+"""For attempts from one address at all accounts. Then those that know it let in what is right, and
+nobody else is let in."""
 
 
 def remembered(patience: Patience, failures: Failures, now: int) -> Failures:

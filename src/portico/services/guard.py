@@ -1,8 +1,9 @@
 """Checking passwords and codes that somebody may be guessing.
 
 Failures are counted by account and by address, and slow down whoever makes more of them. An address
-that has signed in to the account is counted apart, so that strangers who guess keep no owner out.
-What is right counts nowhere. An e-mail without an account is treated alike.
+that has signed in to the account is counted apart, and what is right is let in from there when the
+address has no failures left, so that strangers who guess keep no owner out. What is right counts
+nowhere. An e-mail without an account is treated alike.
 """
 
 import asyncio
@@ -18,11 +19,12 @@ from portico.state.callers import (
     GUARDED_ACCOUNT,
     GUARDED_ACQUAINTANCE,
     GUARDED_ADDRESS,
-    Caller,
 )
 from portico.state.protocol import Guards
 
 T = TypeVar("T")
+
+Note = Callable[[], Awaitable[None]]
 
 LOOKS = 400
 SECONDS_BETWEEN_LOOKS = 0.025
@@ -38,8 +40,16 @@ class Claim(NamedTuple):
     address: str
 
 
+class _Place(NamedTuple):
+    """What an attempt that may be made holds places of. `wait` is how long (milliseconds) its
+    address has no failure left, where it is let in all the same."""
+
+    guards: Guards
+    wait: int
+
+
 async def password_is_right(
-    env: Environment, claim: Claim, password: str, password_hash: str
+    env: Environment, claim: Claim, password: str, password_hash: str, note: Note
 ) -> bool:
     """Whether the password has this hash. Raises as `guarded` does, and `Unavailable` where too
     many wait to be hashed."""
@@ -47,23 +57,29 @@ async def password_is_right(
     async def verify() -> bool:
         return await env.passwords.verify(password, password_hash)
 
-    return await guarded(env, claim, verify)
+    return await guarded(env, claim, verify, note)
 
 
-async def guarded(env: Environment, claim: Claim, check: Callable[[], Awaitable[T]]) -> T:
-    """What `check` finds; where that is nothing, it is a failure of the claim.
+async def guarded(
+    env: Environment, claim: Claim, check: Callable[[], Awaitable[T]], note: Note
+) -> T:
+    """What `check` finds; where that is nothing, it is a failure of the claim, which `note` writes.
 
     A place is held before anything is checked, so that guesses at once are no more than one by one.
-    Raises `RateLimited` where the next guess has to wait.
+    Raises `RateLimited` where the next guess has to wait, or where this one would have had to,
+    had it come from an address that the account does not know.
     """
-    guards = await _guards(env, claim)
-    await _enter(env, guards)
+    guards, wait = await _enter(env, claim)
     has_failed = False
     try:
         found = await check()
         has_failed = not found
     finally:
         await env.limiter.leave(guards, env.clock(), has_failed=has_failed)
+    if has_failed:
+        await note()
+        if wait:
+            raise _too_many(wait)
     return found
 
 
@@ -76,30 +92,39 @@ async def forgive(env: Environment, email: str, address: str) -> None:
     )
 
 
-async def _guards(env: Environment, claim: Claim) -> Guards:
-    account = _account(claim.email)
-    if await env.sessions.knows_address(claim.user_id, claim.address):
-        return [((GUARDED_ACQUAINTANCE, f"{account}:{claim.address}"), ACQUAINTANCE)]
-    stranger: Caller = (GUARDED_ADDRESS, claim.address)
-    return [(stranger, ADDRESS), ((GUARDED_ACCOUNT, account), ACCOUNT)]
-
-
 def _account(email: str) -> str:
     """An e-mail, known or not, as a name that tells nobody what was typed."""
     return sha256(email_key(email).encode("utf-8", "replace")).hexdigest()[:32]
 
 
-async def _enter(env: Environment, guards: Guards) -> None:
+async def _enter(env: Environment, claim: Claim) -> _Place:
     """Waits for a place while those under way may yet turn out to be right."""
+    account, address = _account(claim.email), claim.address
+    is_known = await env.sessions.knows_address(claim.user_id, address)
+    own: Guards = (
+        [((GUARDED_ACQUAINTANCE, f"{account}:{address}"), ACQUAINTANCE)]
+        if is_known
+        else [((GUARDED_ACCOUNT, account), ACCOUNT)]
+    )
+    guards: Guards = [((GUARDED_ADDRESS, address), ADDRESS), *own]
     for _ in range(LOOKS):
         entry = await env.limiter.enter(guards, env.clock())
         if entry.admitted:
-            return
+            return _Place(guards, 0)
+        wait = entry.wait
+        if wait and is_known:  # perhaps it is the address alone that has to
+            entry = await env.limiter.enter(own, env.clock())
+            if entry.admitted:
+                return _Place(own, wait)
         if entry.wait:
-            seconds = -(-entry.wait // 1000)
-            raise RateLimited(
-                f"Too many failed attempts; try again in {seconds} seconds.", retry_after=seconds
-            )
+            raise _too_many(wait)
         # Whoever holds the places may be in another process, so nobody here can be told by them.
         await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
     raise Unavailable("Too many passwords of this account are being checked.", retry_after=2)
+
+
+def _too_many(wait: int) -> RateLimited:
+    seconds = -(-wait // 1000)
+    return RateLimited(
+        f"Too many failed attempts; try again in {seconds} seconds.", retry_after=seconds
+    )

@@ -100,13 +100,14 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
         known = await env.factors.has_recovery_code(user.id, recovery_hash)
         return Code(0, None, recovery_hash) if known else None
 
-    code = await guarded(env, Claim(user.email, user.id, by.address), find)
-    if code is None:
+    async def work(change: Change) -> None:
+        change.note(SecondFactorRefused(user))
 
-        async def work(change: Change) -> None:
-            change.note(SecondFactorRefused(user))
-
+    async def note() -> None:
         await env.change(by.alone.named(credential="password"), work)
+
+    code = await guarded(env, Claim(user.email, user.id, by.address), find, note)
+    if code is None:
         raise _wrong_code()
     return code
 

@@ -96,12 +96,16 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     password_hash = user.password_hash if user and user.password_hash else env.passwords.nobodys
     fits = len(attempt.password) <= PASSWORD_LENGTH[1]
     claim = Claim(email, user.id if user else 0, attempt.address)
-    right = await password_is_right(env, claim, attempt.password if fits else "", password_hash)
-    if user is None or user.password_hash is None or not (fits and right):
+
+    async def note() -> None:
         await note_refusal(env, user, "password", attempt.by)
+
+    password = attempt.password if fits else ""
+    right = await password_is_right(env, claim, password, password_hash, note)
+    if user is None or not right:
         raise AuthenticationRequired(WRONG)
     if user.suspended_at is not None:
-        await note_refusal(env, user, "password", attempt.by)
+        await note()
         raise AuthenticationRequired(SUSPENDED)
     return user
 

@@ -271,13 +271,15 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
     if current is None:
         raise _wrong_password("Send the current password too: a new e-mail or password needs it.")
     claim = Claim(user.email, user.id, by.address)
-    stored = user.password_hash
-    if not stored or not await password_is_right(env, claim, current, stored):
+    stored = user.password_hash or env.passwords.nobodys
 
-        async def work(change: Change) -> None:
-            change.note(PasswordRefused(user))
+    async def work(change: Change) -> None:
+        change.note(PasswordRefused(user))
 
+    async def note() -> None:
         await env.change(by, work)
+
+    if not await password_is_right(env, claim, current, stored, note):
         raise _wrong_password("This is not the current password.")
     return stored
 
