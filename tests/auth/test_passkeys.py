@@ -184,6 +184,8 @@ async def test_the_api_tells_who_has_passkeys_alone_that_it_is_not_for_them(api:
             answer = await Way(api, path).send(user, otp)
             assert answer.status_code == 401
             assert "passkey" in answer.json()["error"]["message"]
+            (entry,) = await api.live.audit.page(limit=1)
+            assert (entry.action, entry.target_id) == ("second_factor.refused", str(user.id))
     await enrolled(api, person, "/security/app")
     (session,) = await api.live.sessions.of_user(user.id, api.clock())
     assert session.amr == ("pop", "user", "mfa"), "no password was typed since"

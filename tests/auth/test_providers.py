@@ -258,14 +258,21 @@ async def test_only_those_of_the_domains_come_in(api: Api, provider: OpenIdProvi
         {"email": None},
     ):
         provider.claims = ADA | claims
-        async with api.unchanged(but="provider_visits"):
+        async with api.unchanged(but="provider_visits audit"):
             answer = await Traveller(api, provider).arrive()
             assert answer.status_code == 403
             assert "may not sign in here by Corp" in said(answer)
+        (entry,) = await api.live.audit.page(limit=1)
+        assert (entry.action, entry.credential) == ("sign_in.refused", "provider")
+        assert entry.target_id is None
     provider.claims = dict(ADA, email="Ada@EXAMPLE.com")
     assert session_in(await Traveller(api, provider).arrive())
+    user = await api.live.users.by_email("ada@example.com")
     provider.claims = dict(ADA, email="ada@example.org")
     assert "may not sign in" in said(await Traveller(api, provider).arrive()), "linked before"
+    (entry,) = await api.live.audit.page(limit=1)
+    assert user is not None
+    assert (entry.action, entry.target_id) == ("sign_in.refused", str(user.id))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +283,7 @@ async def test_a_domain_beyond_ascii_is_its_ascii_form_and_no_other(
 ) -> None:
     for other in ("ada@straße.example", "ada@xn--strae-oqa.example", "ada@munchen.example"):
         provider.claims = dict(ADA, email=other)
-        async with api.unchanged(but="provider_visits"):
+        async with api.unchanged(but="provider_visits audit"):
             assert "may not sign in" in said(await Traveller(api, provider).arrive())
     for own in ("ada@xn--mnchen-3ya.example", "Ada@MÜNCHEN.example", "ada@strasse.example"):
         provider.claims = dict(ADA, email=own)

@@ -48,6 +48,8 @@ async def test_the_api_lets_nobody_in_who_must_have_a_factor_and_has_none(
             if role in held:
                 assert answer.status_code == 401
                 assert "must have a second factor" in answer.json()["error"]["message"]
+                (entry,) = await api.live.audit.page(limit=1)
+                assert (entry.action, entry.target_id) == ("second_factor.refused", str(user.id))
         has_one = await factored(api, role=role)
         assert (await way.send(has_one, code_of(api))).is_success
 

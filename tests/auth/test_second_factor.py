@@ -14,6 +14,7 @@ from driving import NOON, Api
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict
 from portico.domain.factors import Authenticator, step_of
+from portico.domain.guard import ACCOUNT
 from portico.domain.proofs import BY_CODE
 from portico.domain.secrets import digest
 from portico.domain.users import User
@@ -86,7 +87,7 @@ def way(api: Api, request: pytest.FixtureRequest) -> Way:
 
 async def test_the_api_wants_a_code_beside_the_password(api: Api, way: Way) -> None:
     user = await factored(api)
-    async with api.unchanged():
+    async with api.unchanged(but="audit"):
         assert "second factor" in refused_for_otp(await way.send(user))
         refused_for_otp(await way.send(user, ""))
     assert (await way.send(user, code_of(api))).is_success
@@ -146,11 +147,33 @@ async def test_wrong_codes_are_slowed_by_the_same_guard(api: Api, way: Way) -> N
     assert (await way.send(user, code_of(api))).is_success
 
 
-async def test_a_missing_code_is_no_guess(api: Api, way: Way) -> None:
+async def test_a_missing_code_counts_like_a_wrong_one(api: Api, way: Way) -> None:
     user = await factored(api)
-    for _ in range(20):
+    for _ in range(ACCOUNT.free):
         refused_for_otp(await way.send(user))
+    assert (await way.send(user, code_of(api))).status_code == 429
+    api.clock.advance(seconds=60)
     assert (await way.send(user, code_of(api))).is_success
+
+
+async def test_a_right_password_without_its_code_is_noted(api: Api, way: Way) -> None:
+    user = await factored(api)
+    for otp in (None, "", "000000"):
+        refused_for_otp(await way.send(user, otp))
+    for entry in await api.live.audit.page(limit=3):
+        assert (entry.action, entry.target_id) == ("second_factor.refused", str(user.id))
+        assert (entry.credential, entry.address) == ("password", "192.0.2.7")
+
+
+@pytest.mark.parametrize("site", SITES)
+async def test_a_right_password_is_noted_where_pages_ask_for_the_code(api: Api, site: str) -> None:
+    name, at = SITES[site]
+    env = api.live if name == "live" else api.sandbox
+    user = await factored(api, env)
+    await Person(api, at).password(user)
+    (entry,) = await env.audit.page(limit=1)
+    assert (entry.action, entry.target_id) == ("second_factor.asked", str(user.id))
+    assert (entry.credential, entry.user_id) == ("password", None)
 
 
 class Person:

@@ -94,6 +94,8 @@ async def end_visit(
     again = secret.startswith(_AGAIN)
     person = await env.relying_party.person(provider, trip, redirect_uri, answer)
     if not permits(provider, person):
+        if visit.user_id is None:
+            await note_refusal(env, await _user(env, provider, person), "provider", by)
         raise NotAccepted(
             f"{person.email or 'This account'} may not sign in here by {provider.label}: it takes a"
             f" verified e-mail of {' or '.join(provider.domains)}."

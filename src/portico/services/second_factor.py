@@ -47,6 +47,10 @@ from portico.services.ways_in import tell_of_ways_in
 
 KIND = "authenticator"
 
+CODE_WANTED = (
+    "This account has a second factor: send otp, the code that its authenticator app shows, or a"
+    " recovery code."
+)
 WRONG_CODE = (
     "This code is wrong, or was used before: type the one that the app shows now, or a recovery"
     " code."
@@ -82,7 +86,8 @@ class Offer(NamedTuple):
 
 
 async def check_code(env: Environment, user: User, factors: Factors, text: str, by: By) -> Code:
-    """The code that somebody typed who knows the password.
+    """The code that somebody sent who knows the password; an empty one is none, and counts as a
+    wrong one does.
 
     Raises `AuthenticationRequired` with the detail `otp` where it is wrong or was used,
     `RateLimited` for too many guesses, and `Unavailable` where the secret cannot be read here.
@@ -100,16 +105,22 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
         known = await env.factors.has_recovery_code(user.id, recovery_hash)
         return Code(0, None, recovery_hash) if known else None
 
-    async def work(change: Change) -> None:
-        change.note(SecondFactorRefused(user))
-
     async def note() -> None:
-        await env.change(by.alone.named(credential="password"), work)
+        await note_factor_refusal(env, user, by)
 
     code = await guarded(env, Claim(user.email, user.id, by.address), find, note)
     if code is None:
-        raise _wrong_code()
+        raise _wrong_code() if text else code_wanted()
     return code
+
+
+async def note_factor_refusal(env: Environment, user: User, by: By) -> None:
+    """Writes to the audit log that a right password was not enough."""
+
+    async def work(change: Change) -> None:
+        change.note(SecondFactorRefused(user))
+
+    await env.change(by.alone.named(credential="password"), work)
 
 
 async def use_code(env: Environment, change: Change, user: User, code: Code) -> None:
@@ -303,6 +314,11 @@ def _name(user_id: int) -> str:
 
 def _offer_name(env: Environment, user_id: int) -> str:
     return f"{env.name} authenticator offered to {user_id}"
+
+
+def code_wanted() -> AuthenticationRequired:
+    """For whoever knows the password and sent no code."""
+    return AuthenticationRequired(CODE_WANTED, [Fault("otp", CODE_WANTED)])
 
 
 def _wrong_code() -> AuthenticationRequired:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from portico.domain.audit import By
 from portico.domain.errors import AuthenticationRequired
+from portico.domain.events.factors import SecondFactorAsked
 from portico.domain.factors import Factors
 from portico.domain.proofs import BY_CODE, BY_PASSKEY, BY_PROVIDER_AND_CODE, Methods
 from portico.domain.secrets import digest, mint
@@ -62,9 +63,10 @@ async def begin_second_step(
         await lock_user(env, change, user)
         waits = PendingSignIn(user.id, change.now + PENDING_SECONDS * SECOND, provider)
         await env.factors.add_pending(change.tx, digest(secret), waits)
-        change.told_elsewhere()  # by signing in, or by the refusal
+        change.note(SecondFactorAsked(user))
 
-    await env.change(by.alone, work)
+    credential = "password" if provider is None else "provider"
+    await env.change(by.alone.named(credential=credential), work)
     return secret
 
 

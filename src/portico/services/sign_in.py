@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from portico.domain.audit import By
-from portico.domain.errors import AuthenticationRequired, Fault
+from portico.domain.errors import AuthenticationRequired
 from portico.domain.events.signing_in import SignedIn, SignInRefused
 from portico.domain.factors import Factors
 from portico.domain.proofs import BY_CODE, BY_PASSWORD, Methods
@@ -24,14 +24,12 @@ from portico.services.second_factor import (
     Enrolment,
     add_authenticator,
     check_code,
+    code_wanted,
+    note_factor_refusal,
     use_code,
 )
 
 WRONG = "The e-mail or the password is wrong."
-OTP_WANTED = (
-    "This account has a second factor: send otp, the code that its authenticator app shows, or a"
-    " recovery code."
-)
 PASSKEY_WANTED = (
     "This account signs in by a passkey, on a page: here it would need an authenticator app too."
 )
@@ -118,10 +116,13 @@ async def prove(env: Environment, attempt: Attempt) -> Proven:
     """
     user = await check_password(env, attempt)
     factors = await env.factors.of_user(user.id)
-    if factors.authenticator is None or not attempt.otp:
-        _check_needs_no_code(env, user, factors)
-        return Proven(user, BY_PASSWORD)
-    return Proven(user, BY_CODE, await check_code(env, user, factors, attempt.otp, attempt.by))
+    if factors.authenticator is not None:
+        code = await check_code(env, user, factors, attempt.otp or "", attempt.by)
+        return Proven(user, BY_CODE, code)
+    if wanted := _more_wanted(env, user, factors):
+        await note_factor_refusal(env, user, attempt.by)
+        raise wanted
+    return Proven(user, BY_PASSWORD)
 
 
 async def lock_user(env: Environment, change: Change, user: User) -> User:
@@ -155,8 +156,8 @@ async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> 
         await add_authenticator(env, change, current, proven.shown)
     elif isinstance(proven.shown, Assertion):
         await use_assertion(env, change, proven.shown)
-    else:
-        _check_needs_no_code(env, current, await env.factors.of_user(current.id, change.tx))
+    elif wanted := _more_wanted(env, current, await env.factors.of_user(current.id, change.tx)):
+        raise wanted
     return current
 
 
@@ -175,13 +176,13 @@ def must_enrol(env: Environment, user: User) -> bool:
     return wanted == "all" or (wanted == "admins" and user.role == "admin")
 
 
-def _check_needs_no_code(env: Environment, user: User, factors: Factors) -> None:
+def _more_wanted(env: Environment, user: User, factors: Factors) -> AuthenticationRequired | None:
+    """What is said where a password alone is not enough; None where it is."""
     if factors.passkeys and factors.authenticator is None:
-        raise AuthenticationRequired(PASSKEY_WANTED)
+        return AuthenticationRequired(PASSKEY_WANTED)
     if factors:
-        raise AuthenticationRequired(OTP_WANTED, [Fault("otp", OTP_WANTED)])
-    if must_enrol(env, user):
-        raise AuthenticationRequired(ENROL_FIRST)
+        return code_wanted()
+    return AuthenticationRequired(ENROL_FIRST) if must_enrol(env, user) else None
 
 
 async def note_sign_in(

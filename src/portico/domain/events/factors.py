@@ -68,7 +68,13 @@ class PasskeyRefused(OfUser, frozen=True):
         return {"name": self.name}
 
 
+class SecondFactorAsked(OfUser, frozen=True):
+    """Whoever knew the password, or came from a provider, was asked for the second factor."""
+
+    action = "second_factor.asked"
+
+
 class SecondFactorRefused(OfUser, frozen=True):
-    """Whoever knew the password gave a wrong code."""
+    """Whoever knew the password gave a wrong code, or none, or had nothing to give one by."""
 
     action = "second_factor.refused"

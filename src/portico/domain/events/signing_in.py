@@ -21,7 +21,7 @@ class SignedIn(OfUser, frozen=True):
 
 class SignInRefused(Event, frozen=True):
     """Somebody gave a wrong password, or an e-mail that nobody has, or proved to own a suspended
-    account."""
+    account, or came from a provider that those of their domain may not use."""
 
     action = "sign_in.refused"
     target = "user"
