@@ -35,7 +35,7 @@ from portico.domain.errors import Conflict
 from portico.domain.factors import step_of
 from portico.domain.providers import Person as Told
 from portico.domain.users import User
-from portico.services.openid import Trip
+from portico.services.openid import SKEW, Trip
 from portico.services.providers import link, unlink
 from portico.services.second_factor import Enrolment, enrol
 from portico.services.suspension import suspend
@@ -620,9 +620,38 @@ async def test_whoever_has_no_password_signs_in_again_for_what_is_important(
     page = await ada.browser.get(f"{DASHBOARD}/sign-in?again=yes")
     assert 'name="again" value="yes"' in page.text
     address = await ada.leave(again="yes")
-    assert "prompt=login" in address
+    assert "prompt=login&max_age=0" in address
     assert session_in(await ada.browser.get(provider.visit(address)))
     assert "http" in await ada.leave("/security/link", provider="corp", csrf=await ada.csrf())
+
+
+@ON_ONE
+@pytest.mark.parametrize("listed", [["sub", "auth_time"], ["sub"]])
+async def test_who_was_to_be_seen_anew_was_seen_since(
+    api: Api, provider: OpenIdProvider, listed: list[str]
+) -> None:
+    await join(api, await api.account())
+    provider.metadata["claims_supported"] = listed
+    ada = Traveller(api, provider)
+    begun = api.clock() // 1000
+    for auth_time, good in (
+        (begun - 86_400, False),
+        (begun - SKEW - 1, False),
+        ("yesterday", False),
+        (True, False),
+        (None, "auth_time" not in listed),
+        (begun - SKEW, True),
+        (begun + 90.5, True),
+    ):
+        provider.claims["auth_time"] = auth_time
+        address = await ada.leave(again="yes")
+        api.clock.advance(seconds=100)
+        answer = await ada.browser.get(provider.visit(address))
+        api.clock.advance(seconds=-100)
+        assert bool(session_in(answer)) == good, auth_time
+        assert good or "is not as it should be" in said(answer)
+    provider.claims["auth_time"] = begun - 86_400
+    assert session_in(await ada.arrive()), "an ordinary sign-in"
 
 
 async def is_asked(somebody: Traveller) -> bool:

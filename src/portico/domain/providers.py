@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from portico.domain.networks import is_loopback
+from portico.domain.times import SECOND
 from portico.domain.users import mail_domain
 
 VISIT_SECONDS = 600
@@ -60,6 +61,11 @@ class ProviderVisit(msgspec.Struct, frozen=True):
     subject: str | None
     email: str
     expires_at: int
+
+    @property
+    def begun_at(self) -> int:
+        """When they left, in epoch milliseconds."""
+        return self.expires_at - VISIT_SECONDS * SECOND
 
 
 def permits(provider: Provider, person: Person) -> bool:

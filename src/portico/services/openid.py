@@ -103,6 +103,7 @@ class _Metadata(msgspec.Struct, frozen=True):
     userinfo_endpoint: str | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
     authorization_response_iss_parameter_supported: bool = False
+    claims_supported: tuple[str, ...] = ()
 
 
 class _Tokens(msgspec.Struct):
@@ -131,6 +132,7 @@ class _Claims(_Facts, kw_only=True):
     exp: float
     nonce: str
     azp: str | None = None
+    auth_time: Any = None
 
 
 class RelyingParty:
@@ -157,20 +159,29 @@ class RelyingParty:
             "code_challenge_method": CHALLENGE_METHOD,
         }
         if again:
-            asked["prompt"] = "login"
+            asked |= {"prompt": "login", "max_age": "0"}
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
 
     async def person(
-        self, provider: Provider, trip: Trip, redirect_uri: str, answer: Answer
+        self,
+        provider: Provider,
+        trip: Trip,
+        redirect_uri: str,
+        answer: Answer,
+        *,
+        since: int | None,
     ) -> Person:
-        """Who has signed in there, by an answer that belongs to the visit. Raises `NotAccepted`
-        and `Unavailable`."""
+        """Who has signed in there, by an answer that belongs to the visit; not before `since`
+        (epoch milliseconds), where they were to prove themselves anew. Raises `NotAccepted` and
+        `Unavailable`."""
         metadata = await self._metadata(provider)
         try:
             _check_issuer(provider, metadata, answer)
             tokens = await self._exchange(provider, metadata, trip, redirect_uri, answer.code)
             claims = await self._claims(metadata, tokens.id_token)
             _check_claims(provider, claims, trip.nonce, self._clock())
+            if since is not None:
+                _check_seen(metadata, claims, since)
             return _person(await self._facts(metadata, tokens, claims))
         except _Bad as error:
             log.warning("%s signed nobody in: %s", provider.name, error)
@@ -279,6 +290,18 @@ def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> 
         raise _Bad("its ID token has expired")
     if not compare_digest(claims.nonce.encode(), nonce.encode()):
         raise _Bad("its ID token is of another visit")
+
+
+def _check_seen(metadata: _Metadata, claims: _Claims, since: int) -> None:
+    """OpenID Connect Core §2: a token that answers `max_age` has `auth_time`, in seconds. A
+    provider that never tells it is taken at its word."""
+    seen = claims.auth_time
+    if seen is None and "auth_time" not in metadata.claims_supported:
+        return
+    if not isinstance(seen, int | float):
+        raise _Bad("its ID token does not tell when they were seen")
+    if seen + SKEW < since // SECOND:
+        raise _Bad("it has not seen them anew")
 
 
 def _person(facts: _Facts) -> Person:

@@ -92,7 +92,8 @@ async def end_visit(
     if answer.error:
         raise NotAccepted(_denied(provider, answer.error))
     again = secret.startswith(_AGAIN)
-    person = await env.relying_party.person(provider, trip, redirect_uri, answer)
+    since = visit.begun_at if again else None
+    person = await env.relying_party.person(provider, trip, redirect_uri, answer, since=since)
     if not permits(provider, person):
         if visit.user_id is None:
             await note_refusal(env, await _user(env, provider, person), "provider", by)
