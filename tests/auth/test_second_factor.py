@@ -14,7 +14,6 @@ from driving import NOON, Api
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict
 from portico.domain.factors import Authenticator, step_of
-from portico.domain.guard import ACCOUNT
 from portico.domain.proofs import BY_CODE
 from portico.domain.secrets import digest
 from portico.domain.users import User
@@ -147,12 +146,10 @@ async def test_wrong_codes_are_slowed_by_the_same_guard(api: Api, way: Way) -> N
     assert (await way.send(user, code_of(api))).is_success
 
 
-async def test_a_missing_code_counts_like_a_wrong_one(api: Api, way: Way) -> None:
+async def test_a_missing_code_is_no_guess(api: Api, way: Way) -> None:
     user = await factored(api)
-    for _ in range(ACCOUNT.free):
+    for _ in range(20):
         refused_for_otp(await way.send(user))
-    assert (await way.send(user, code_of(api))).status_code == 429
-    api.clock.advance(seconds=60)
     assert (await way.send(user, code_of(api))).is_success
 
 

@@ -86,8 +86,7 @@ class Offer(NamedTuple):
 
 
 async def check_code(env: Environment, user: User, factors: Factors, text: str, by: By) -> Code:
-    """The code that somebody sent who knows the password; an empty one is none, and counts as a
-    wrong one does.
+    """The code that somebody typed who knows the password.
 
     Raises `AuthenticationRequired` with the detail `otp` where it is wrong or was used,
     `RateLimited` for too many guesses, and `Unavailable` where the secret cannot be read here.
@@ -110,7 +109,7 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
 
     code = await guarded(env, Claim(user.email, user.id, by.address), find, note)
     if code is None:
-        raise _wrong_code() if text else code_wanted()
+        raise _wrong_code()
     return code
 
 

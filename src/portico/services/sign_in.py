@@ -116,8 +116,8 @@ async def prove(env: Environment, attempt: Attempt) -> Proven:
     """
     user = await check_password(env, attempt)
     factors = await env.factors.of_user(user.id)
-    if factors.authenticator is not None:
-        code = await check_code(env, user, factors, attempt.otp or "", attempt.by)
+    if factors.authenticator is not None and attempt.otp:
+        code = await check_code(env, user, factors, attempt.otp, attempt.by)
         return Proven(user, BY_CODE, code)
     if wanted := _more_wanted(env, user, factors):
         await note_factor_refusal(env, user, attempt.by)
