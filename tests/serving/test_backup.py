@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from operating import Installation, Service, copy_of, free_port, in_database, until
+from operating import Answer, Installation, Service, copy_of, free_port, in_database, until
 from servers import PostgresServer
 
 UNHINDERED = "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"
@@ -118,6 +118,50 @@ def test_a_backup_taken_among_writes_holds_all_that_came_before_it(
     authority = (either.data / "tls" / "ca.pem").read_bytes()
     assert (restored.data / "tls" / "ca.pem").read_bytes() == authority
     assert restored.run("doctor").returncode == 0
+
+
+def make(service: Service, name: str) -> int:
+    """The id of a new product."""
+    body = {"name": name, "category": "c", "price": 1}
+    answer = service.ask("/v1/products", method="POST", key=service.installation.key, body=body)
+    assert answer.status == 201
+    return int(answer.json["data"]["id"])
+
+
+def events(service: Service, after: int) -> Answer:
+    """The events after the one with this id."""
+    return service.ask(f"/v1/events?after={after}", key=service.installation.key)
+
+
+def test_what_was_given_after_the_backup_is_given_to_nothing_else(
+    either: Installation, postgres: PostgresServer
+) -> None:
+    archive = either.directory / "backup.tar"
+    restored = elsewhere(either, postgres)
+    with either.serving() as service:
+        make(service, "kept")
+        kept = events(service, 0).json["data"]
+        either.told("backup", str(archive))
+        lost = [make(service, f"lost {number}") for number in range(3)]
+        positions = [event["id"] for event in events(service, kept[-1]["id"]).json["data"]]
+        either.told("webhooks", "create", "--url", "https://example.com/a", "--types", "*")
+    restored.told("restore", str(archive))
+    with restored.serving() as service:
+        for position in positions:
+            assert events(service, position).error == (410, "GONE")
+        made = [make(service, f"new {number}") for number in range(3)]
+        for position in positions:
+            assert events(service, position).error == (410, "GONE")
+        found = events(service, 0).json["data"]
+        assert found[: len(kept)] == kept
+        news = found[len(kept) :]
+        assert [event["data"]["id"] for event in news] == made
+        assert min(made) > max(lost)
+        assert min(event["id"] for event in news) > max(positions)
+        walked = events(service, kept[-1]["id"]).json["data"]
+        assert walked == news, "who had read no more than the backup holds goes on"
+    webhook = restored.told("webhooks", "create", "--url", "https://example.com/b", "--types", "*")
+    assert webhook["id"] > 1, "not that of the lost one"
 
 
 def test_files_of_the_operators_own_beside_the_local_authority_are_left_out(

@@ -6,6 +6,7 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.database import Engine
 from portico.storage.migrate import MigrationError, due, shipped
+from portico.storage.numbers import lift
 from portico.storage.signing_keys import SigningKey, SigningKeys
 from portico.storage.sqlite_files import FileError, copy, faults, ledger
 from portico.version import version
@@ -78,6 +80,7 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
             _check_sqlite(settings, work)
         else:
             _restore_postgres(settings, work)
+        asyncio.run(_lift_numbers(replace(settings, data=work)))
         # The live database last: without it, a directory is not taken for a prepared one.
         made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
         for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
@@ -186,6 +189,16 @@ def _restore_postgres(settings: Settings, work: Path) -> None:
             raise CommandError(f"The backup's {DUMP} is damaged: {error}") from error
         _check_ledger(schema, "postgres", applied)
     postgres_tools.restore(settings.database_listen_url or settings.database_url, work / DUMP)
+
+
+async def _lift_numbers(settings: Settings) -> None:
+    for environment in ENVIRONMENTS:
+        db = database(settings, environment)
+        await db.open()
+        try:
+            await lift(db, system_clock())
+        finally:
+            await db.close()
 
 
 def _check_ledger(name: str, engine: Engine, applied: Sequence[Sequence[Any]]) -> None:
