@@ -7,7 +7,7 @@ import msgspec
 
 from portico.domain.audit import Actor
 from portico.domain.errors import Fault
-from portico.domain.times import DAY, SECOND
+from portico.domain.times import DAY, MINUTE, SECOND
 
 State = Literal["checking", "checked", "storing", "stored", "failed"]
 WAITING: Collection[State] = ("checking", "checked", "storing")
@@ -23,6 +23,8 @@ NO_COUNTS = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, 
 KEPT = DAY
 SILENT = 15 * SECOND
 """After how long another process goes on with a file."""
+LOST = MINUTE
+"""After how long without a sign a file counts as lost with its host."""
 
 MAX_TOLD = 1_000
 MAX_FAULTS = 10

@@ -2,17 +2,13 @@
 
 from portico.contract.product_files import report
 from portico.domain.errors import Invalid, NotFound, PayloadTooLarge, Unreadable
-from portico.domain.times import MINUTE
-from portico.domain.uploads import MAX_BYTES, MAX_TOLD, MAX_WAITING, SILENT, Upload
+from portico.domain.uploads import MAX_BYTES, MAX_TOLD, MAX_WAITING, Upload
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
-from portico.services.uploads import begin_storing, discard, path_of, take_in
+from portico.services.uploads import begin_storing, discard, is_behind, is_lost, take_in
 
 _SHOWN = 20
 """Faulty rows that the page shows; the file to download has more."""
-
-_LOST = MINUTE
-"""After how long without a sign a file counts as lost with its host."""
 
 
 async def show_form(visit: Visit) -> Reply:
@@ -51,17 +47,15 @@ async def _upload(visit: Visit) -> Upload:
 async def show(visit: Visit) -> Reply:
     """GET /products/import/{id}: how far it is, or what came of it."""
     upload = await _upload(visit)
-    uploads, now = visit.env.uploads, visit.request.now
-    silent = now - (upload.seen_at or upload.created_at) > _LOST
-    begun = not upload.under_way or upload.seen_at
+    env = visit.env
     return visit.page(
         "import_one.html",
         "Import products",
         upload=upload,
-        rejected=(await uploads.rejected(upload.id))[:_SHOWN] if upload.faulty else [],
+        rejected=(await env.uploads.rejected(upload.id))[:_SHOWN] if upload.faulty else [],
         told=MAX_TOLD,
-        behind=not begun and await uploads.other_at_work(upload.id, now - SILENT),
-        lost=upload.under_way and silent and not path_of(visit.env, upload).exists(),
+        behind=await is_behind(env, upload),
+        lost=await is_lost(env, upload),
     )
 
 

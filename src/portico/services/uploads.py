@@ -8,7 +8,15 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound, PayloadTooLarge, Unavailable
-from portico.domain.uploads import MAX_BYTES, MAX_WAITING, NO_COUNTS, WAITING, Upload
+from portico.domain.uploads import (
+    LOST,
+    MAX_BYTES,
+    MAX_WAITING,
+    NO_COUNTS,
+    SILENT,
+    WAITING,
+    Upload,
+)
 from portico.services.change import Change
 from portico.services.environment import Environment
 
@@ -16,6 +24,20 @@ from portico.services.environment import Environment
 def path_of(env: Environment, upload: Upload) -> Path:
     """Where a file lies, on the host that it was sent to."""
     return env.uploads_directory / upload.token
+
+
+async def is_behind(env: Environment, upload: Upload) -> bool:
+    """Whether nobody works on a file yet, but on another: one is worked on at a time."""
+    begun = not upload.under_way or upload.seen_at
+    return not begun and await env.uploads.other_at_work(upload.id, env.clock() - SILENT)
+
+
+async def is_lost(env: Environment, upload: Upload) -> bool:
+    """Whether a file that should be worked on is neither here nor, as it seems, anywhere else: its
+    host was exchanged, or is away."""
+    silent = env.clock() - (upload.seen_at or upload.created_at) > LOST
+    away = upload.under_way and silent and not path_of(env, upload).exists()
+    return away and not await is_behind(env, upload)
 
 
 async def take_in(
@@ -29,8 +51,9 @@ async def take_in(
 ) -> Upload:
     """Stores a file, to be checked. What does not come whole leaves nothing. Raises `Conflict` for
     one too many, `PayloadTooLarge`, and what `chunks` raise."""
-    latest = await env.uploads.latest(account_id, MAX_WAITING)
-    if len(latest) == MAX_WAITING and all(one.state in WAITING for one in latest):
+    own = [one for one in await env.uploads.all() if one.account_id == account_id]
+    waiting = [one for one in own if one.state in WAITING and not await is_lost(env, one)]
+    if len(waiting) >= MAX_WAITING:
         raise _too_many()
     token = f"{account_id}-{env.random(16).hex()}"
     path = env.uploads_directory / token
@@ -101,11 +124,11 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
 
 
 async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> None:
-    """Forgets a file that is not being stored. Raises `NotFound` and `Conflict`."""
+    """Forgets a file that is not being stored, or is lost. Raises `NotFound` and `Conflict`."""
 
     async def work(change: Change) -> Upload:
         upload = await _own(env, change, upload_id, account_id)
-        if upload.state == "storing":
+        if upload.state == "storing" and not await is_lost(env, upload):
             raise Conflict("This file is being stored.")
         await change.check()
         change.told_elsewhere()
