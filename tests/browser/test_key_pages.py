@@ -35,6 +35,8 @@ async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -
         await expect(page.locator("#curl")).to_contain_text(key)
         await page.get_by_role("button", name="Copy", exact=True).click()
         await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        await page.get_by_role("button", name="Copied").click()
+        await expect(page.get_by_role("button", name="Copy", exact=True)).to_be_visible()
         assert await page.evaluate("navigator.clipboard.readText()") == key
         assert key not in page.url
         assert status_of(desk, key) == 200

@@ -110,7 +110,9 @@ async def test_a_passkey_that_is_not_used_as_it_should_be_opens_nothing(desk: De
             await device.send("setAutomaticPresenceSimulation", enabled="rpId" in other)
             await page.evaluate(ASKS, other)
             await use.click()
-            await is_told("No passkey was used. Try again, or sign in by your password.")
+            words = "No passkey was used. Try again, or sign in by your password."
+            await expect(page.get_by_role("alert")).to_have_text(words)
+            await is_told(words)
         await device.send("setAutomaticPresenceSimulation", enabled=True)
         await device.send("setUserVerified", isUserVerified=False)
         await begin()
@@ -169,7 +171,7 @@ async def test_what_cannot_make_a_passkey_is_told(desk: Desk, lacks: str) -> Non
         await with_authenticator(page, **{lacks: False, "isUserVerified": False})
         await page.goto("security/passkey")
         await page.get_by_role("button", name="Make a passkey").click()
-        await expect(page.get_by_text("No passkey was made")).to_be_visible()
+        await expect(page.get_by_role("alert")).to_contain_text("No passkey was made")
 
 
 async def test_without_a_script_the_page_says_what_to_do(desk: Desk) -> None:

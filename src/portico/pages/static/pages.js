@@ -31,8 +31,9 @@ function offerCopies() {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  const secret = document.querySelector(button.dataset.copy);
-  const said = button.textContent;
+  const { dataset } = button;
+  const secret = document.querySelector(dataset.copy);
+  dataset.said ??= button.textContent;
   try {
     await navigator.clipboard.writeText(secret.textContent);
     button.textContent = "Copied";
@@ -40,7 +41,7 @@ document.addEventListener("click", async (event) => {
     button.textContent = "Press Ctrl+C";
     getSelection().selectAllChildren(secret);
   }
-  setTimeout(() => (button.textContent = said), 2500);
+  setTimeout(() => (button.textContent = dataset.said), 2500);
 });
 
 // The page that asks for confirmation is shown in a dialog: htmx fetches it, this opens it.

@@ -19,15 +19,17 @@ for (const form of able ? document.querySelectorAll("form[data-passkey]") : []) 
   form.hidden = false;
   form.querySelector("[data-passkey-button]").hidden = false;
   form.querySelector("[data-passkey-none]")?.remove();
+  const fault = form.querySelector("[data-passkey-fault]");
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    fault.hidden = true;
     waiting.abort();
     waiting = new AbortController();
     try {
       const wish = { publicKey, signal: waiting.signal };
       send(await (creates ? navigator.credentials.create(wish) : navigator.credentials.get(wish)));
     } catch {
-      form.querySelector("[data-passkey-fault]").hidden = false;
+      fault.hidden = false;
     }
   });
 
