@@ -215,8 +215,8 @@ function offerSearch() {
     go(event.target.closest("[role=option]"));
   });
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea, select");
-    if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
+    if (key !== "k" || ctrlKey === metaKey || altKey || shiftKey) return;
     event.preventDefault();
     field.focus();
     field.select();
