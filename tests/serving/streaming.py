@@ -21,6 +21,8 @@ KIB = 1024
 FLOOD = 64 * KIB * KIB
 """Bytes of a flood, if somebody reads it."""
 
+LUMP = bytes(8 * KIB * KIB)
+
 bell = asyncio.Event()
 
 
@@ -47,6 +49,11 @@ async def _flood() -> AsyncGenerator[bytes, None]:
             yield b"x" * (4 * KIB)
     finally:
         say(f"flooded {sent}")
+
+
+async def _lumps() -> AsyncGenerator[bytes, None]:
+    while True:
+        yield LUMP
 
 
 async def _broken() -> AsyncGenerator[bytes, None]:
@@ -86,6 +93,11 @@ async def flood(_request: Request) -> Reply:
     return event_stream(_flood(), lambda: say("ended"))
 
 
+async def lumps(_request: Request) -> Reply:
+    """Sends as much as is taken, in large chunks."""
+    return event_stream(_lumps(), lambda: say("ended"))
+
+
 async def broken(_request: Request) -> Reply:
     """Fails after its start."""
     return event_stream(_broken(), lambda: say("ended"))
@@ -109,7 +121,7 @@ mounts.V1 = (
             summary="X",
             no_store=True,
         )
-        for handler in (quiet, flood, broken, part, cut, ring)
+        for handler in (quiet, flood, lumps, broken, part, cut, ring)
     ),
 )
 

@@ -199,16 +199,14 @@ def test_streams_end_in_order_and_at_once_when_the_server_stops(
     assert "cut off" not in service.text
 
 
-def unread(service: Service) -> ssl.SSLSocket:
+def unread(service: Service, path: str = "/flood") -> ssl.SSLSocket:
     """A connection that has asked for a flood and takes nothing of it."""
     plain = socket.socket()
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     plain.settimeout(20)
     plain.connect(("127.0.0.1", service.installation.port))
     trusting = ssl.create_default_context(cafile=service.installation.data / "tls" / "ca.pem")
-    return asked(
-        service, "/flood", connection=trusting.wrap_socket(plain, server_hostname="localhost")
-    )
+    return asked(service, path, connection=trusting.wrap_socket(plain, server_hostname="localhost"))
 
 
 def test_a_reader_that_reads_nothing_holds_little_and_is_ended(
@@ -229,6 +227,28 @@ def test_a_reader_that_reads_nothing_holds_little_and_is_ended(
         assert max(sent) < 512 * KIB, "no more is taken from a stream than its reader takes"
         assert service.memory() - before < 20 * 512 * KIB
         assert "a stream broke off" not in service.text
+
+
+def test_of_a_large_chunk_a_reader_that_reads_nothing_holds_a_piece(
+    first_installation: Installation, tmp_path: Path
+) -> None:
+    with (
+        unlimited(first_installation, tmp_path).serving(program=(*PROGRAM, "2", "0.1")) as service,
+        contextlib.ExitStack() as stack,
+    ):
+        for _ in range(5):  # what a few connections need once is not counted
+            service.ask("/healthz")
+        before = service.memory()
+        for _ in range(20):
+            stack.enter_context(unread(service, "/lumps"))
+        seen = []
+
+        def ended() -> bool:
+            seen.append(service.memory())
+            return service.said.count("ended") == 20
+
+        until(ended, "the end of those that read nothing")
+        assert max(seen) - before < 20 * 512 * KIB
 
 
 def test_a_reader_that_reads_gets_more_at_once(service: Service) -> None:

@@ -58,7 +58,7 @@ class Streams:
         sending.add_done_callback(ended)
 
     async def stop(self) -> None:
-        """Ends all streams, each after a whole chunk; those that begin later have none. Those that
+        """Ends all streams, each after a whole piece; those that begin later have none. Those that
         are finite are broken off."""
         self._stopped = True
         for sending in self._open:
@@ -83,17 +83,19 @@ async def _send(
     try:
         async with aclosing(stream.chunks) as chunks:
             async for chunk in chunks:
-                try:
-                    await transport.send_bytes(chunk)
-                except RuntimeError:  # so RSGI says that the client has gone, if this is sooner
-                    return True
-                if carried is not None:
-                    carried.waiting += len(chunk)
-                ahead += len(chunk)
-                if ahead >= AHEAD:
-                    outgoing.hand(ahead)
-                    await _taken(outgoing)
-                    ahead = 0
+                for start in range(0, len(chunk), AHEAD):
+                    piece = chunk[start : start + AHEAD]
+                    try:
+                        await transport.send_bytes(piece)
+                    except RuntimeError:  # so RSGI says that the client has gone, if this is sooner
+                        return True
+                    if carried is not None:
+                        carried.waiting += len(piece)
+                    ahead += len(piece)
+                    if ahead >= AHEAD:
+                        outgoing.hand(ahead)
+                        await _taken(outgoing)
+                        ahead = 0
     except Exception:
         log.exception("a stream broke off", extra={"request_id": request_id})
         return False
