@@ -110,3 +110,37 @@ async def test_everything_goes_however_much_there_is(database: Database) -> None
     assert await all_of(products) == []
     assert (await shown(products, "active")).total == 0
     assert (await shown(products, "active", "lamp")).total == 0
+
+
+def large(number: int, size: int) -> Product:
+    """A product that takes about so many bytes."""
+    metadata = msgspec.json.encode({"text": "ä" * (size // 2)}).decode()
+    return msgspec.structs.replace(product(number), metadata=metadata)
+
+
+@pytest.mark.parametrize("words", [(), ("lamp",)])
+async def test_large_products_are_read_a_few_at_a_time(
+    database: Database, words: tuple[str, ...]
+) -> None:
+    products = Products(database)
+    sizes = [100_000] * 5 + [600_000, 100, 100, 200_000]
+    async with database.transaction() as tx:
+        many = [large(number, size) for number, size in enumerate(sizes)]
+        ids = await products.insert_many(tx, many)
+    batches = [batch async for batch in products.batches(words=words)]
+    assert [product.id for batch in batches for product in batch] == [*ids]
+    assert [len(batch) for batch in batches] == [2, 2, 1, 1, 3]
+
+
+async def test_what_no_longer_fits_when_it_is_read_is_left_out(database: Database) -> None:
+    products = Products(database)
+    async with database.transaction() as tx:
+        many = [large(number, 200_000) for number in (0, 1, 3)]
+        _, second, third = await products.insert_many(tx, many)
+    reading = products.batches(ProductFilter("active"))
+    await anext(aiter(reading))
+    async with database.transaction() as tx:
+        before = await products.get(second)
+        assert before is not None
+        await products.update(tx, before, msgspec.structs.replace(before, status="archived"))
+    assert [one.id async for batch in reading for one in batch] == [third]

@@ -35,11 +35,12 @@ from portico.storage.imports import UntoldImport
 
 
 class Most(NamedTuple):
-    """How much of a file a batch is, so that memory is bounded whatever the rows are like."""
+    """How much of a file a batch is, so that memory is bounded whatever the rows are like, and the
+    products that they change."""
 
     rows: int
     size: int
-    """In bytes."""
+    """In bytes, of the file and of these products."""
 
 
 LARGE = Most(2_000, 4 * 1024 * 1024)
@@ -48,6 +49,9 @@ SMALL = Most(300, 256 * 1024)
 
 _BREATH = Most(25, 16 * 1024)
 """After so much of a file whatever else waits for the event loop has its turn."""
+
+_WEIGHED = Most(100, 64 * 1024)
+"""How much of a file is read before it is looked how large the products are that it changes."""
 
 IDLE_SECONDS = 60
 """After how long others tell of what an import has stored."""
@@ -96,7 +100,7 @@ async def store_in_batches(
     name = env.random(16).hex()
     stored = False
     try:
-        async for batch in _batches(rows, env.clock(), most):
+        async for batch in _batches(env, rows, env.clock(), most):
             outcome = await env.change(by, partial(_store_part, env, name, batch, keep))
             stored = stored or bool(outcome.inserted or outcome.updated)
             yield outcome
@@ -109,7 +113,7 @@ async def check_in_batches(
     env: Environment, rows: Iterable[FileRow], most: Most = LARGE
 ) -> AsyncIterator[Outcome]:
     """What would come of rows, were they stored now."""
-    async for batch in _batches(rows, 0, most):
+    async for batch in _batches(env, rows, 0, most):
         ids = [row.id for row in batch.changes]
         yield _outcome(batch, _apply(batch, await env.products.several(ids), 0))
 
@@ -200,7 +204,7 @@ async def store_at_once(
     async def work(change: Change) -> Outcome:
         inserted = updated = unchanged = 0
         first, last = _EVER, 0
-        async for batch in _batches(spool, change.now, LARGE):
+        async for batch in _batches(env, spool, change.now, LARGE):
             applied, ids = await _store(env, batch, change)
             if applied.refused:
                 line = applied.refused[0].line
@@ -264,10 +268,34 @@ async def in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
         yield row
 
 
-async def _batches(rows: Iterable[FileRow], now: int, most: Most) -> AsyncGenerator[_Batch, None]:
+async def _weighed(
+    env: Environment, rows: Iterable[FileRow]
+) -> AsyncGenerator[tuple[FileRow, int], None]:
+    """The rows of a file in turns, each with the size of the product that it changes, in bytes."""
+    some: list[FileRow] = []
+    end = 0
+    async for row in in_turns(rows):
+        some.append(row)
+        if len(some) == _WEIGHED.rows or row.end - end >= _WEIGHED.size:
+            for each in await _with_sizes(env, some):
+                yield each
+            some, end = [], row.end
+    for each in await _with_sizes(env, some):
+        yield each
+
+
+async def _with_sizes(env: Environment, rows: list[FileRow]) -> list[tuple[FileRow, int]]:
+    sizes = await env.products.sizes({row.id for row in rows if row.id and not row.faults})
+    return [(row, sizes.get(row.id, 0)) for row in rows]
+
+
+async def _batches(
+    env: Environment, rows: Iterable[FileRow], now: int, most: Most
+) -> AsyncGenerator[_Batch, None]:
     """Rows by batches of bounded size."""
     batch = _Batch(0)
-    async for row in in_turns(rows):
+    products = 0
+    async for row, size in _weighed(env, rows):
         batch.line, batch.end = row.line, row.end
         if row.faults:
             batch.faulty.append(row)
@@ -277,8 +305,9 @@ async def _batches(rows: Iterable[FileRow], now: int, most: Most) -> AsyncGenera
         else:
             batch.new.append(new_product(row.values, now))
         count = len(batch.new) + len(batch.changes) + len(batch.faulty)
-        if count >= most.rows or batch.end - batch.start >= most.size:
+        products += size
+        if count >= most.rows or batch.end - batch.start + products >= most.size:
             yield batch
-            batch = _Batch(batch.end)
+            batch, products = _Batch(batch.end), 0
     if batch.line:
         yield batch

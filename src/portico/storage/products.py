@@ -1,13 +1,29 @@
 """Products: their rows and lists. Full-text search is in `product_search`."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from itertools import chain
 from typing import get_type_hints
 
 import msgspec
 
 from portico.domain.products import STATUSES, Product
-from portico.storage.database import AMONG, LOCKED, Database, Params, Rank, Transaction, among
+from portico.storage.database import (
+    AMONG,
+    LOCKED,
+    Database,
+    Engine,
+    Params,
+    Rank,
+    Transaction,
+    among,
+)
 from portico.storage.listing import Beginning, Listing, Order, Page, Place
 from portico.storage.parts import Part
 from portico.storage.product_search import ProductSearch
@@ -17,6 +33,9 @@ PRODUCTS = Table("products", Product, fixed=("created_at",))
 LISTED = Table("products", Product, unread=("images", "metadata"))
 
 EXPORT_BATCH = 1_000
+EXPORT_BYTES = 256 * 1024
+"""How many products are looked for at once, and about how much of them is read at once."""
+
 DELETE_BATCH = 20_000
 """So that no single statement takes long enough to be given up on."""
 
@@ -48,6 +67,19 @@ FROM (SELECT * FROM unnest({
 }) AS given ({PRODUCTS.columns})) AS new WHERE products.id = new.id"""
 _SEVERAL = {
     engine: f"SELECT {PRODUCTS.columns} FROM products WHERE id {among_them} ORDER BY id"
+    for engine, among_them in AMONG.items()
+}
+# SQLite has `octet_length` only since 3.43.
+_BYTES: dict[Engine, str] = {
+    "sqlite": "length(CAST({name} AS BLOB))",
+    "postgres": "octet_length({name})",
+}
+_SIZE = {
+    engine: " + ".join(size.format(name=name) for name in ("description", "images", "metadata"))
+    for engine, size in _BYTES.items()
+}
+_SIZES = {
+    engine: f"SELECT id, {_SIZE[engine]} FROM products WHERE id {among_them}"
     for engine, among_them in AMONG.items()
 }
 _LAST_OF_BATCH = f"""
@@ -162,6 +194,15 @@ class Products:
             rows = await tx.all(_SEVERAL[engine] + LOCKED[engine], params)
         return {product.id: product for product in PRODUCTS.read_all(rows)}
 
+    async def sizes(self, ids: Collection[int]) -> dict[int, int]:
+        """About how many bytes each of these products takes, of those that are there, by their ids:
+        known without holding any of them."""
+        if not ids:
+            return {}
+        engine = self._db.engine
+        rows = await self._db.shown.slow.all(_SIZES[engine], among(engine, ids))
+        return {row[0]: row[1] for row in rows}
+
     async def page(
         self,
         chosen: ProductFilter,
@@ -211,23 +252,35 @@ class Products:
     ) -> AsyncIterator[list[Product]]:
         """The products of a list, oldest first, in batches of bounded size."""
         after = 0
-        while batch := await self._after(after, chosen, list(words)):
-            yield batch
-            after = batch[-1].id
+        while ids := await self._ids_after(after, chosen, list(words)):
+            sizes = await self.sizes(ids)
+            for some in _in_parts(ids, sizes):
+                if batch := await self._still(some, chosen):
+                    yield batch
+            after = ids[-1]
 
-    async def _after(self, after: int, chosen: ProductFilter, words: list[str]) -> list[Product]:
+    async def _ids_after(self, after: int, chosen: ProductFilter, words: list[str]) -> list[int]:
         where, params = chosen.sql()
         params = {**params, "after": after, "limit": EXPORT_BATCH}
         if words:
             further = None if chosen.by_status_alone else where
-            ids = await self._search.ids_after(words, chosen.status, further, params)
-            found = await self.several(ids)
-            return [found[product_id] for product_id in ids if product_id in found]
+            return await self._search.ids_after(words, chosen.status, further, params)
         plain = "" if chosen.by_status_alone else _PLAIN[self._db.engine]
         rows = await self._db.shown.slow.all(
-            f"SELECT {PRODUCTS.columns} FROM products{plain} WHERE {where} AND id > :after"
+            f"SELECT id FROM products{plain} WHERE {where} AND id > :after"
             " ORDER BY id LIMIT :limit",
             params,
+        )
+        return [row[0] for row in rows]
+
+    async def _still(self, ids: Sequence[int], chosen: ProductFilter) -> list[Product]:
+        """Those of these products that are in the list still, in the order of their ids."""
+        where, params = chosen.sql()
+        engine = self._db.engine
+        rows = await self._db.shown.slow.all(
+            f"SELECT {PRODUCTS.columns} FROM products{_PLAIN[engine]}"
+            f" WHERE id {AMONG[engine]} AND {where} ORDER BY id",
+            {**params, **among(engine, ids)},
         )
         return PRODUCTS.read_all(rows)
 
@@ -293,6 +346,19 @@ class Products:
         while last := (await tx.all(_LAST_OF_BATCH, {"after": after}))[0][0]:
             await tx.run(_DELETE_BATCH, {"after": after, "last": last})
             after = last
+
+
+def _in_parts(ids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Ids by parts whose products come to about `EXPORT_BYTES`, or to a single larger one."""
+    part: list[int] = []
+    size = 0
+    for product_id in ids:
+        size += sizes.get(product_id, 0)
+        if part and size > EXPORT_BYTES:
+            yield part
+            part, size = [], sizes.get(product_id, 0)
+        part.append(product_id)
+    yield part
 
 
 def _worded(product: Product) -> tuple[str, ...]:
