@@ -13,6 +13,7 @@ from pages.visiting import faults, rows, signed_in
 from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.services.accounts import give_key
+from portico.services.api_keys import revoke_key
 
 
 @pytest.fixture
@@ -159,3 +160,27 @@ async def test_the_lines_to_copy_trust_the_local_authority_where_that_one_serves
     other = replace(api.settings, tls_cert=Path("/etc/portico/server.pem"))
     assert other.local_authority is None
     assert structs.replace(api.live.addresses, authority=None).curl == "curl"
+
+
+async def test_keys_come_in_pages_those_that_have_ended_last(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    _, admin = await signed_in(api, "admin")
+    for number in range(30):
+        key, _ = await give_key(
+            api.live, user, name=f"Key {number}", key_type="live", expires_at=None, by=OPERATOR
+        )
+        if number >= 27:
+            await revoke_key(api.live, key.id, OPERATOR)
+    first = await somebody.get("/keys")
+    order = [*range(26, -1, -1), 29, 28, 27]
+    assert [row.split(" sk_")[0] for row in rows(first)] == [f"Key {n}" for n in order[:25]]
+    assert 'rel="next" href="/dashboard/keys?page=2"' in first.text
+    second = await somebody.get("/keys?page=2")
+    assert [row.split(" sk_")[0] for row in rows(second)] == [f"Key {n}" for n in order[25:]]
+    assert 'rel="prev" href="/dashboard/keys?page=1"' in second.text
+    assert 'rel="next"' not in second.text
+    assert rows(await somebody.get("/keys?page=3")) == []
+    assert re.search(r">27</\w+>", (await somebody.get("")).text)
+    theirs = await admin.get(f"/users/{user.id}")
+    assert len(rows(theirs)) == 25
+    assert "All 30 keys" in theirs.text

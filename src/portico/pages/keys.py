@@ -12,10 +12,12 @@ from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.domain.times import DAY
 from portico.http.messages import Reply
 from portico.pages.filters import in_order, scope_words
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_asked
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.api_keys import Rotation, create_key, renew_key, revoke_key
+from portico.storage.listing import Page
 
 _TYPES: dict[KeyType, tuple[str, str]] = {
     "live": ("Read and write", "Everything that you may do."),
@@ -23,7 +25,6 @@ _TYPES: dict[KeyType, tuple[str, str]] = {
     "test": ("Test", "Everything that you may do, in the sandbox alone."),
 }
 _EXPIRIES = {30: "In 30 days", 90: "In 90 days", 365: "In a year"}
-_PER_PAGE = 25
 _MAX_SEARCH = 254
 _UNUSED = {
     "ever": ("Never used", None),
@@ -107,12 +108,17 @@ def _types(visit: Visit) -> list[tuple[KeyType, str, str]]:
 async def show(visit: Visit) -> Reply:
     """GET /keys: the newest first, those that have ended last."""
     owner = await visit.owner()
-    owned = await visit.env.api_keys.of_user(owner.id) if owner else []
-    keys = [shown(one.key, visit.request.now) for one in reversed(owned)]
+    now, page = visit.request.now, page_asked(visit)
+    found: Page[ApiKey] = Page([], 0)
+    if owner is not None:
+        found = await visit.env.api_keys.usable_first(
+            owner.id, now, offset=offset_of(page), limit=PER_PAGE
+        )
     return visit.page(
         "keys.html",
         "API keys",
-        keys=sorted(keys, key=lambda key: key.ended),
+        keys=[shown(key, now) for key in found.rows],
+        **numbered(page, found.total),
         types=_types(visit),
         scopes=_scopes(visit),
         expiries=_expiries(visit),
@@ -232,13 +238,13 @@ def _unused_since(visit: Visit) -> int | None:
 async def show_all(visit: Visit) -> Reply:
     """GET /keys/all: everybody's, for admins; with an `id`, that one."""
     search = visit.sent("search").strip()[:_MAX_SEARCH]
-    page = max(min(visit.sent_number("page") or 1, 10**7), 1)
+    page = page_asked(visit)
     found = await visit.env.api_keys.search(
         search,
         key_id=visit.sent_number("id"),
         unused_since=_unused_since(visit),
-        offset=(page - 1) * _PER_PAGE,
-        limit=_PER_PAGE,
+        offset=offset_of(page),
+        limit=PER_PAGE,
     )
 
     def query(number: int) -> str:
@@ -250,7 +256,7 @@ async def show_all(visit: Visit) -> Reply:
         keys=[(shown(one.key, visit.request.now), one.name, one.email) for one in found.rows],
         total=found.total,
         page=page,
-        last=-(-found.total // _PER_PAGE),
+        last=-(-found.total // PER_PAGE),
         search=search,
         unused=visit.sent("unused"),
         unused_choices=[(name, words) for name, (words, _) in _UNUSED.items()],

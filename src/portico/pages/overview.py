@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from portico.domain.api_keys import usable
 from portico.domain.requests import Sums
 from portico.domain.times import DAY, MINUTE
 from portico.http.messages import Reply
@@ -27,8 +26,7 @@ async def show(visit: Visit) -> Reply:
         used = await env.limiter.used((ACCOUNT, owner.id), now)
         hours = await env.requests.over_time(HOURS, owner.id, now)
         days = await env.requests.over_time(DAYS, owner.id, now)
-        owned = await env.api_keys.of_user(owner.id)
-        keys = sum(one.key.revoked_at is None and usable(one.key, now) for one in owned)
+        keys = await env.api_keys.count_usable(owner.id, now)
     told = await latest_events(env, visible(visit.request.caller), _EVENTS)
     return visit.page(
         "overview.html",

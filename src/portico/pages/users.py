@@ -11,6 +11,7 @@ from portico.http.messages import Reply
 from portico.pages.applications import granted_by
 from portico.pages.devices import devices_of
 from portico.pages.keys import shown
+from portico.pages.paging import PER_PAGE
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
@@ -102,13 +103,14 @@ def _stored(person: User) -> dict[str, str]:
 async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
     """The page of a user; with the changes of another admin beside those that are `mine`."""
     env, now, stored = visit.env, visit.request.now, _stored(person)
-    keys = [one.key for one in await env.api_keys.of_user(person.id)]
+    keys = await env.api_keys.usable_first(person.id, now, offset=0, limit=PER_PAGE)
     return visit.page(
         "user.html",
         person.name,
         person=person,
         **beside(visit.form, stored, mine),
-        keys=[shown(key, now) for key in reversed(keys)],
+        keys=[shown(key, now) for key in keys.rows],
+        all_keys=keys.total,
         devices=await devices_of(env, person.id, now),
         grants=await granted_by(env, person.id, now),
         factors=await env.factors.of_user(person.id),

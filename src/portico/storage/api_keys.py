@@ -40,6 +40,11 @@ _PAGE = f"""
 SELECT {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id AND id < :below
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 _COUNT = "SELECT count(*) FROM api_keys WHERE user_id = :user_id"
+_ENDED = "CASE WHEN revoked_at IS NOT NULL OR expires_at <= :now THEN 1 ELSE 0 END"
+_OWN = f"""
+SELECT count(*) OVER () AS total, {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id
+ORDER BY {_ENDED}, id DESC LIMIT :limit OFFSET :offset"""
+_COUNT_USABLE = f"SELECT count(*) FROM api_keys WHERE user_id = :user_id AND {_ENDED} = 0"
 # Reads every key: for people who look for one, not for programs.
 _SEARCH = f"""
 SELECT count(*) OVER () AS total, {OWNERS.of("u")}, {API_KEYS.of("k")}
@@ -110,7 +115,21 @@ class ApiKeys:
 
     async def of_user(self, user_id: int) -> list[OwnedKey]:
         """A user's keys, oldest first."""
-        return [_owned(row) for row in await self._db.all(_OF_USER, {"user_id": user_id})]
+        return [_owned(row) for row in await self._db.slow.all(_OF_USER, {"user_id": user_id})]
+
+    async def usable_first(
+        self, user_id: int, now: int, *, offset: int, limit: int
+    ) -> Page[ApiKey]:
+        """One page of a user's keys, the newest first, those that have ended last; the total is 0
+        beyond the last page."""
+        values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
+        rows = await self._db.slow.all(_OWN, values)
+        return Page([API_KEYS.read(row[1:]) for row in rows], rows[0][0] if rows else 0)
+
+    async def count_usable(self, user_id: int, now: int) -> int:
+        """How many keys a user has that have not ended."""
+        row = await self._db.slow.one(_COUNT_USABLE, {"user_id": user_id, "now": now})
+        return row[0] if row else 0
 
     async def page(
         self, user_id: int, *, offset: int, limit: int, behind: Place | None = None
