@@ -163,7 +163,7 @@ def test_a_limit_is_as_far_as_anybody_reads(tmp_path: Path, words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("events list --limit 1000000000 --after {}", 1),
+        ("events list --limit 1000000000 --after {}", 0),
         ("audit --limit 1000000000 --before {}", 0),
         ("keys revoke {}", 1),
         ("sessions revoke session-{}", 1),

@@ -248,10 +248,10 @@ async def test_a_reader_walks_through_all_events_by_the_last_id(api: Api) -> Non
     assert names == [f"Lamp {number}" for number in range(7)]
     assert [page["has_more"] for page in pages] == [True, True, False]
     assert [page["limit"] for page in pages] == [3, 3, 3]
-    empty = (await editor.get("/events", params={"after": after})).json()
+    empty = (await editor.get("/events", params={"after": after + 5})).json()
     assert empty == {
         "data": [],
-        "pagination": {"limit": 25, "has_more": False, "last_id": after},
+        "pagination": {"limit": 25, "has_more": False, "last_id": after + 5},
     }
 
 
@@ -321,17 +321,6 @@ async def test_events_that_are_no_longer_kept_are_gone(api: Api) -> None:
         answer = await editor.get("/events", params=query)
         refused(answer, 410, "GONE")
         assert str(ids[3]) in answer.json()["error"]["message"]
-
-
-async def test_who_has_a_number_that_is_not_here_is_told_so(api: Api) -> None:
-    editor = await api.caller("editor")
-    await editor.post("/products", json=LAMP)
-    newest = (await told(editor))[-1]["id"]
-    for path in ("/events", "/events/stream"):
-        for query in (f"after={newest + 1}", f"after={2**63 - 1}&type=product.*"):
-            answer = await editor.get(f"{path}?{query}")
-            refused(answer, 410, "GONE")
-            assert f"the newest has the id {newest}" in answer.json()["error"]["message"]
 
 
 async def test_a_change_that_is_undone_leaves_no_event(api: Api) -> None:

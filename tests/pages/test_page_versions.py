@@ -93,7 +93,7 @@ async def test_what_was_changed_meanwhile_is_shown_and_not_overwritten(
             assert answer.status_code == 412
     text = unescape(answer.text)
     assert "was changed in the meantime" in text
-    told = text.partition("meanwhile")[2].partition("</section>")[0]
+    told = text.partition("was changed in the meantime")[2].partition("</section>")[0]
     for words in seen:
         assert words in told, told
     on_top = {**begun, "version": version_in(answer)}

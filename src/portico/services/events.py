@@ -11,8 +11,7 @@ async def read_events(
     stores: Stores, after: int, types: Sequence[str] | None, limit: int
 ) -> EventPage:
     """The oldest events after the one with the id `after`, of these types or of all: with every
-    change that was acknowledged before. Raises `Gone` where some in between are no longer kept, or
-    `after` is no event's."""
+    change that was acknowledged before. Raises `Gone` where some in between are no longer kept."""
     await stores.events.settle()
     page = await stores.events.page(after, types, limit)
     # The first may be the very next, which tells without a look.
@@ -31,17 +30,10 @@ async def latest_events(
 
 
 async def require_kept(stores: Stores, after: int) -> None:
-    """Raises `Gone` where events after the one with this id are no longer kept, or where it is not
-    that of an event: the database was restored to what it was before."""
-    removed, is_here = await stores.events.kept(after)
+    """Raises `Gone` where events after the one with this id are no longer kept."""
+    removed = await stores.events.removed_up_to()
     if after < removed:
         raise Gone(
             f"Events up to {removed} are no longer kept. The oldest that is kept has the id"
             f" {removed + 1}; pass after=0 to begin with it."
-        )
-    if after != removed and not is_here:
-        newest = await stores.events.last_id()
-        raise Gone(
-            f"There is no event {after}, as after a restore from a backup; the newest has the id"
-            f" {newest}. Pass after=0 to begin with the oldest that is kept."
         )

@@ -40,9 +40,7 @@ _UP = {"beyond": ">", "order": ""}
 _DOWN = {"beyond": "<", "order": "DESC"}
 _LAST = """
 SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
-_KEPT = """
-SELECT coalesce((SELECT up_to FROM events_removed), 0),
-    EXISTS (SELECT 1 FROM events WHERE id = :id)"""
+_REMOVED = "SELECT up_to FROM events_removed"
 AT_ONCE = 20_000
 """Events that get their numbers by one statement, as the migrations have it."""
 
@@ -123,11 +121,10 @@ class Events:
         """The number of the newest event, 0 before the first."""
         return await self._last(self._db)
 
-    async def kept(self, event_id: int) -> tuple[int, bool]:
-        """The highest number whose event was removed by age, 0 where none was; and whether the
-        event with this number is here."""
-        row = await self._db.one(_KEPT, {"id": event_id})
-        return (row[0], bool(row[1])) if row else (0, False)
+    async def removed_up_to(self) -> int:
+        """The highest number whose event was removed by age, 0 where none was."""
+        row = await self._db.one(_REMOVED)
+        return row[0] if row else 0
 
     async def page(self, after: int, types: Sequence[str] | None, limit: int) -> EventPage:
         """The oldest events with a number above `after`, of these types or of all: `limit` at most,
