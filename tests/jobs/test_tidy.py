@@ -244,6 +244,22 @@ async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api, kind: Agin
     assert "SCAN" not in plan, plan
 
 
+async def test_blocks_without_products_go_once_there_are_enough(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = await api.caller("editor")
+    blocks = "SELECT count(*) FROM list_blocks WHERE block >= 0"
+    product = {"name": "Lamp", "category": "light", "price": 1}
+    path = (await editor.post("/products", json=product)).headers["location"]
+    await editor.delete(f"/products/{path.rpartition('/')[2]}")
+    there = await api.live.db.all(blocks)
+    await Tidy(api.live, "this", at_once).run()
+    assert await api.live.db.all(blocks) == there
+    monkeypatch.setattr("portico.storage.empty_blocks.ENOUGH", 1)
+    await Tidy(api.live, "this", at_once).run()
+    assert (await api.live.db.all(blocks))[0][0] == 0
+
+
 async def test_what_another_process_tidies_is_left_to_it_until_it_is_gone(api: Api) -> None:
     kind = Aging.SESSIONS
     await fill(api, kind, await owners(api), [NOON - 1] * 3)

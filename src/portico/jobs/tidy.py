@@ -1,4 +1,4 @@
-"""Forgetting what has expired, and how long everything stays."""
+"""Forgetting what has expired or holds nothing, and how long everything stays."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -90,6 +90,8 @@ class Tidy:
         for log in (env.deliveries, env.events):  # a delivery without its event cannot be sent
             if await log.is_due(bound):
                 yield partial(log.forget, bound=bound)
+        if await env.empty_blocks.are_due():
+            yield env.empty_blocks.forget
 
     async def _batch(self, forget: Forget) -> bool:
         """Forgets some; tells whether there may be more, and whether they are this process's."""

@@ -7,6 +7,7 @@ from portico.storage.clients import Clients
 from portico.storage.database import Database
 from portico.storage.deliveries import Deliveries
 from portico.storage.email_tokens import EmailTokens
+from portico.storage.empty_blocks import EmptyBlocks
 from portico.storage.events import Events
 from portico.storage.expiry import Expiry
 from portico.storage.factors import FactorStore
@@ -37,6 +38,7 @@ class Stores:
         """No more products than `count_limit` are counted for a filter, if that is given."""
         self.users = Users(db)
         self.products = Products(db, count_limit)
+        self.empty_blocks = EmptyBlocks(db)
         self.api_keys = ApiKeys(db)
         self.clients = Clients(db)
         self.grants = Grants(db)
