@@ -10,7 +10,7 @@ from portico.services.uploads import path_of
 
 pytestmark = pytest.mark.one_engine
 
-DISCARD = '<button name="do" value="discard">'
+DISCARD = 'name="do" value="discard">'
 
 
 @pytest.fixture
