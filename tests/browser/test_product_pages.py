@@ -78,6 +78,19 @@ async def test_products_are_found_while_one_types_and_archived_together_by_keybo
         await expect(page.locator("tbody .badge").get_by_text("Archived")).to_have_count(2)
 
 
+async def test_a_form_that_one_comes_back_to_has_what_was_typed(desk: Desk) -> None:
+    async with desk.looking(desk.person("editor")) as page:
+        await page.goto("products/new")
+        typed = {"name": "Lamp", "category": "light", "price": "12", "metadata_1_name": "colour"}
+        for field, text in typed.items():
+            await page.locator(f"#{field}").fill(text)
+        await page.get_by_role("link", name="Cancel").click()
+        await expect(page.get_by_role("heading", name="Products", exact=True)).to_be_visible()
+        await page.go_back()
+        for field, text in typed.items():
+            await expect(page.locator(f"#{field}")).to_have_value(text)
+
+
 HIDDEN = """() => {
     const has = document.activeElement.getBoundingClientRect();
     const bar = document.querySelector(".bulk").getBoundingClientRect();

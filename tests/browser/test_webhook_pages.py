@@ -101,6 +101,9 @@ async def test_deliveries_that_are_looked_up_again_leave_what_one_reads_and_wher
         await page.get_by_role("button", name="Create webhook").click()
         await page.get_by_role("link", name="I have saved it").click()
         await page.get_by_role("button", name="Send a test").click()
+        await expect(page.get_by_role("status")).to_contain_text("A test event was sent.")
+        await page.reload()
+        await expect(page.get_by_role("status")).to_have_count(0)
         await newest(page, "Delivered")
         address = page.url.partition("?")[0]
         row = page.locator("tbody tr").first

@@ -119,6 +119,13 @@ for (const comes of ["pointerover", "focusin"]) {
 offerCopies();
 offerAll();
 
+// What was done is told once, not again where the page is loaded again.
+const shown = new URL(location);
+if (shown.searchParams.has("done")) {
+  for (const name of ["done", "count"]) shown.searchParams.delete(name);
+  history.replaceState(history.state, "", shown);
+}
+
 // What signing out, or the end of the session, has left in the browser's memory is not shown again.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
