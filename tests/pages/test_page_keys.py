@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 from msgspec import structs
@@ -184,3 +185,21 @@ async def test_keys_come_in_pages_those_that_have_ended_last(api: Api) -> None:
     theirs = await admin.get(f"/users/{user.id}")
     assert len(rows(theirs)) == 25
     assert "All 30 keys" in theirs.text
+
+
+async def test_the_list_of_all_keys_is_still_as_it_was_searched_once_one_is_revoked(
+    api: Api,
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    user = await api.account(name="Grace Hopper")
+    await give_key(api.live, user, name="One", key_type="live", expires_at=None, by=OPERATOR)
+    found = (await admin.get("/keys/all?search=hopper&unused=ever&page=9")).text
+    assert "1 key<" in found, "a page after the last is the last"
+    (asks,) = re.findall(r'href="/dashboard(/keys/all/revoke[^"]*)"', found)
+    query = "search=hopper&unused=ever&page=1"
+    fields = dict(parse_qsl(unescape(asks).partition("?")[2]))
+    assert fields["list"] == query
+    page = (await admin.get(unescape(asks))).text
+    assert f'href="/dashboard/keys/all?{query}"'.replace("&", "&amp;") in page
+    done = await admin.post("/keys/all/revoke", **fields)
+    assert done.headers["location"] == f"/dashboard/keys/all?{query}&done=key-revoked"

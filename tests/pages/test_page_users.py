@@ -146,3 +146,39 @@ async def test_a_form_that_is_sent_twice_creates_one_user_and_leads_there_both_t
         f"/dashboard/users/{dora.id}?done=user-created"
     }
     assert (await admin.post("/users/new", **sent | {"name": "Theodora"})).status_code == 409
+
+
+async def test_the_list_that_an_admin_came_from_is_still_there_after_what_they_do(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    user = await api.account(name="Grace Hopper")
+    found = (await admin.get("/users?search=hopper&role=viewer&page=9")).text
+    query = "search=hopper&role=viewer&page=1"
+    assert "1 user<" in found
+    (link,) = re.findall(rf'href="/dashboard(/users/{user.id}[^"]*)"', found)
+    assert dict(parse_qsl(link.partition("?")[2])) == {"list": query}
+    page = (await admin.get(link)).text
+    back = f'<p class="crumb"><a href="/dashboard/users?{query}">'.replace("&", "&amp;")
+    assert back in page
+    for path in ("suspend", "resume", "sign-out"):
+        (asks,) = re.findall(rf'href="/dashboard(/users/{path}\?[^"]*)"', page) or [""]
+        fields = dict(parse_qsl(unescape(asks).partition("?")[2]))
+        assert fields["list"] == query
+        assert f"/users/{user.id}?list=" in (await admin.get(unescape(asks))).text
+        done = await admin.post(f"/users/{path}", **fields)
+        page = (await admin.get(done.headers["location"].removeprefix("/dashboard"))).text
+        assert back in page
+    fields = {"name": "Grace", "email": user.email, "role": "viewer", "plan": "free"}
+    done = await admin.saved(f"/users/{user.id}", **fields, list=query)
+    assert back in (await admin.get(done.headers["location"].removeprefix("/dashboard"))).text
+    done = await admin.post("/users/delete", id=user.id, list=f"{query}&next=//elsewhere.test")
+    assert done.headers["location"] == f"/dashboard/users?{query}&done=user-deleted"
+
+
+async def test_a_page_of_users_after_the_last_is_the_last(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    for number in range(26):
+        await api.account(name=f"Person {number}")
+    for query in ("page=9", "page=9&search=person+", f"page={10**17}"):
+        page = (await admin.get(f"/users?{query}")).text
+        assert re.search(r"2\d users, page 2 of 2<", page), page
+        assert "Nobody found" not in page

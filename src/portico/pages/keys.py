@@ -12,11 +12,13 @@ from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.domain.times import DAY
 from portico.http.messages import Reply
 from portico.pages.filters import in_order, scope_words
+from portico.pages.lists import back_to_list, list_of, page_of
 from portico.pages.paging import PER_PAGE, numbered, offset_of, page_asked
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.api_keys import Rotation, create_key, renew_key, revoke_key
+from portico.storage.api_keys import OwnedKey
 from portico.storage.listing import Page
 
 _TYPES: dict[KeyType, tuple[str, str]] = {
@@ -26,6 +28,7 @@ _TYPES: dict[KeyType, tuple[str, str]] = {
 }
 _EXPIRIES = {30: "In 30 days", 90: "In 90 days", 365: "In a year"}
 _MAX_SEARCH = 254
+_FILTERS = ("search", "unused", "page")
 _UNUSED = {
     "ever": ("Never used", None),
     "30": ("Not for 30 days", 30),
@@ -204,14 +207,16 @@ async def rotate(visit: Visit) -> Reply:
 
 
 def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
+    query = urlencode(back_to_list(visit, _FILTERS))
     return visit.asks(
         f"Revoke {key.name}?",
         f"Everything that uses {key.hint} fails from then on. This cannot be undone.",
         words="Revoke key",
         danger=True,
         action=f"{path}/revoke",
-        back=(path, name),
+        back=(f"{path}?{query}" if query else path, name),
         id=key.id,
+        **list_of(visit, _FILTERS),
     )
 
 
@@ -236,16 +241,20 @@ def _unused_since(visit: Visit) -> int | None:
 
 
 async def show_all(visit: Visit) -> Reply:
-    """GET /keys/all: everybody's, for admins; with an `id`, that one."""
+    """GET /keys/all: everybody's, for admins; with an `id`, that one. A page after the last is the
+    last."""
     search = visit.sent("search").strip()[:_MAX_SEARCH]
-    page = page_asked(visit)
-    found = await visit.env.api_keys.search(
-        search,
-        key_id=visit.sent_number("id"),
-        unused_since=_unused_since(visit),
-        offset=offset_of(page),
-        limit=PER_PAGE,
-    )
+
+    async def on(page: int) -> Page[OwnedKey]:
+        return await visit.env.api_keys.search(
+            search,
+            key_id=visit.sent_number("id"),
+            unused_since=_unused_since(visit),
+            offset=offset_of(page),
+            limit=PER_PAGE,
+        )
+
+    page, found = await page_of(visit, on, PER_PAGE)
 
     def query(number: int) -> str:
         return urlencode({"search": search, "unused": visit.sent("unused"), "page": number})
@@ -282,7 +291,7 @@ async def revoke_any(visit: Visit) -> Reply:
     """POST /keys/all/revoke."""
     key = await _any(visit)
     await revoke_key(visit.env, key.id, await visit.by())
-    return visit.go("/keys/all", done="key-revoked")
+    return visit.go("/keys/all", **back_to_list(visit, _FILTERS), done="key-revoked")
 
 
 PAGES = (

@@ -13,8 +13,9 @@ from portico.domain.errors import (
 )
 from portico.domain.ids import parse_id
 from portico.http.messages import Reply
+from portico.pages.lists import back_to_list, list_of
 from portico.pages.product_verbs import VERBS, Verb, check_of
-from portico.pages.products import PER_PAGE, back_to_list, list_of, product_of
+from portico.pages.products import FILTERS, PER_PAGE, product_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.products import change_product, delete_product
 
@@ -38,12 +39,14 @@ async def change_status(visit: Visit) -> Reply:
         raise Unreadable("The page offers no such change.")
     product_id = visit.request.resource_id
     await _carry_out(visit, product_id, verb)
-    return visit.go(f"/products/{product_id}", done=f"product-{verb.done}", **list_of(visit))
+    return visit.go(
+        f"/products/{product_id}", done=f"product-{verb.done}", **list_of(visit, FILTERS)
+    )
 
 
 async def ask_delete(visit: Visit) -> Reply:
     """GET /products/delete."""
-    product, back = await product_of(visit, visit.sent_id()), list_of(visit)
+    product, back = await product_of(visit, visit.sent_id()), list_of(visit, FILTERS)
     return visit.asks(
         f"Delete {product.name}?",
         "This also deletes its image addresses and metadata, and cannot be undone.",
@@ -59,7 +62,7 @@ async def ask_delete(visit: Visit) -> Reply:
 async def delete(visit: Visit) -> Reply:
     """POST /products/delete."""
     await _carry_out(visit, visit.sent_id(), None)
-    return visit.go("/products", **back_to_list(visit.sent("list")), done="product-deleted")
+    return visit.go("/products", **back_to_list(visit, FILTERS), done="product-deleted")
 
 
 class _Chosen(NamedTuple):
@@ -83,7 +86,7 @@ def _chosen(visit: Visit) -> _Chosen:
     if not 0 < len(ids) <= PER_PAGE:
         raise Unreadable(f"Choose at least one product and at most {PER_PAGE}.")
     words, done = (verb.words, verb.done) if verb else ("Delete", "deleted")
-    return _Chosen(verb, words, done, ids, back_to_list(visit.sent("list")))
+    return _Chosen(verb, words, done, ids, back_to_list(visit, FILTERS))
 
 
 def _counted(count: int) -> str:

@@ -13,7 +13,8 @@ from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
 from portico.http.conditions import entity_tag, require_match
 from portico.http.messages import Reply
 from portico.pages.forms import Form
-from portico.pages.products import MAX_CATEGORIES, images_of, list_of, metadata_of, product_of
+from portico.pages.lists import list_of
+from portico.pages.products import FILTERS, MAX_CATEGORIES, images_of, metadata_of, product_of
 from portico.pages.sent_once import fresh_key, sent_once
 from portico.pages.site import ONCE, PageRoute, Visit
 from portico.pages.versions import VERSION, differences
@@ -109,7 +110,7 @@ async def _page(
             "categories": await visit.env.products.categories(MAX_CATEGORIES),
             "statuses": [(name, name.capitalize()) for name in ("draft", "active", "archived")],
             "hidden": {},
-            "came_from": list_of(visit),
+            "came_from": list_of(visit, FILTERS),
             "told": "",
             "theirs": None,
             **context,
@@ -174,7 +175,7 @@ async def edit(visit: Visit) -> Reply:
         return await (_gone(visit) if product is None else _meanwhile(visit, product, values))
     except NotFound:
         return await _gone(visit)
-    return visit.go(f"/products/{product_id}", done="product-changed", **list_of(visit))
+    return visit.go(f"/products/{product_id}", done="product-changed", **list_of(visit, FILTERS))
 
 
 def _stored(product: Product, names: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -14,6 +14,7 @@ from portico.domain.search import query_words
 from portico.domain.words import FORMATS
 from portico.http.messages import Reply
 from portico.pages.forms import Form
+from portico.pages.lists import list_of
 from portico.pages.product_verbs import VERBS, verbs_for
 from portico.pages.site import PageRoute, Visit
 from portico.storage.listing import Beginning, Page
@@ -28,7 +29,7 @@ MAX_CATEGORIES = 200
 
 _MAX_SEARCH = 200
 _STOCK = {"yes": True, "no": False}
-_FILTERS = ("search", "status", "category", "min_price", "max_price", "stock", "page")
+FILTERS = ("search", "status", "category", "min_price", "max_price", "stock", "page")
 
 
 class Asked(NamedTuple):
@@ -46,20 +47,9 @@ class Asked(NamedTuple):
         return urlencode(shown | ({"page": page} if page > 1 else {}))
 
 
-def back_to_list(text: str) -> dict[str, str]:
-    """The query of a list as a form has sent it, without what is none of a list's."""
-    return {name: value for name, value in parse_qsl(text) if name in _FILTERS}
-
-
-def list_of(visit: Visit) -> dict[str, str]:
-    """The list that somebody came from, as a parameter for the address of one of its products."""
-    query = urlencode(back_to_list(visit.sent("list")))
-    return {"list": query} if query else {}
-
-
 def asked_of(visit: Visit) -> Asked:
     """What the address asks for."""
-    shown = {name: visit.sent(name).strip() for name in _FILTERS if name != "page"}
+    shown = {name: visit.sent(name).strip() for name in FILTERS if name != "page"}
     shown["search"] = shown["search"][:_MAX_SEARCH]
     shown["status"] = shown["status"] if shown["status"] in STATUSES else ""
     form = Form({name: [text] for name, text in shown.items()})
@@ -157,7 +147,7 @@ async def show(visit: Visit) -> Reply:
         metadata=metadata_of(product),
         verbs=verbs_for(product.status),
         may_change=may_change(visit),
-        came_from=list_of(visit),
+        came_from=list_of(visit, FILTERS),
     )
 
 

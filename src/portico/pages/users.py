@@ -11,6 +11,7 @@ from portico.http.messages import Reply
 from portico.pages.applications import granted_by
 from portico.pages.devices import devices_of
 from portico.pages.keys import shown
+from portico.pages.lists import back_to_list, list_of, page_of
 from portico.pages.paging import PER_PAGE
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
@@ -21,24 +22,26 @@ from portico.services.second_factor import reset_factors
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.services.suspension import resume, suspend
 from portico.services.users import change_user, create_user, delete_user, read_user
-from portico.storage.listing import Order
+from portico.storage.listing import Order, Page
 
-_PER_PAGE = 25
 _MAX_SEARCH = 254
+_FILTERS = ("search", "role", "page")
 _NEWEST_FIRST = Order("created_at", descending=True)
 
 
 async def show_all(visit: Visit) -> Reply:
-    """GET /users."""
+    """GET /users; a page after the last is the last."""
     search = visit.sent("search").strip()[:_MAX_SEARCH]
     role = visit.sent("role") if visit.sent("role") in ROLES else None
-    number = visit.sent("page")
-    page = int(number) if number.isascii() and number.isdigit() and len(number) < 8 else 1
-    users, offset = visit.env.users, (max(page, 1) - 1) * _PER_PAGE
-    if search:
-        found = await users.search(search, role=role, offset=offset, limit=_PER_PAGE)
-    else:
-        found = await users.page(role=role, order=_NEWEST_FIRST, offset=offset, limit=_PER_PAGE)
+    users = visit.env.users
+
+    async def on(page: int) -> Page[User]:
+        offset = (page - 1) * PER_PAGE
+        if search:
+            return await users.search(search, role=role, offset=offset, limit=PER_PAGE)
+        return await users.page(role=role, order=_NEWEST_FIRST, offset=offset, limit=PER_PAGE)
+
+    page, found = await page_of(visit, on, PER_PAGE)
 
     def query(number: int) -> str:
         return urlencode({"search": search, "role": role or "", "page": number})
@@ -48,8 +51,8 @@ async def show_all(visit: Visit) -> Reply:
         "Users",
         users=found.rows,
         total=found.total,
-        page=max(page, 1),
-        last=-(-found.total // _PER_PAGE),
+        page=page,
+        last=-(-found.total // PER_PAGE),
         search=search,
         role=role,
         roles=ROLES,
@@ -108,6 +111,7 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
         "user.html",
         person.name,
         person=person,
+        came_from=list_of(visit, _FILTERS),
         **beside(visit.form, stored, mine),
         keys=[shown(key, now) for key in keys.rows],
         all_keys=keys.total,
@@ -136,7 +140,18 @@ async def change(visit: Visit) -> Reply:
         await change_user(visit.env, visit.request.caller, user_id, values, check, visit.request.by)
     except PreconditionFailed:
         return await _page(visit, await read_user(visit.env, user_id), _told(**values))
-    return visit.go(f"/users/{user_id}", done="user-changed")
+    return _shown(visit, user_id, "user-changed")
+
+
+def _back(visit: Visit, person: User) -> tuple[str, str]:
+    """The way back to the page of a user, which knows the list that it was come to from."""
+    query = urlencode(list_of(visit, _FILTERS))
+    return f"/users/{person.id}{'?' if query else ''}{query}", person.name
+
+
+def _shown(visit: Visit, user_id: int, done: str) -> Reply:
+    """Shows a user to whom something was done."""
+    return visit.go(f"/users/{user_id}", **list_of(visit, _FILTERS), done=done)
 
 
 async def _asked(visit: Visit) -> User:
@@ -152,8 +167,9 @@ async def ask_sign_out(visit: Visit) -> Reply:
         words="Sign out everywhere",
         danger=True,
         action="/users/sign-out",
-        back=(f"/users/{person.id}", person.name),
+        back=_back(visit, person),
         id=person.id,
+        **list_of(visit, _FILTERS),
     )
 
 
@@ -161,7 +177,7 @@ async def sign_out(visit: Visit) -> Reply:
     """POST /users/sign-out."""
     person = await _asked(visit)
     await sign_out_everywhere(visit.env, person.id, visit.request.by)
-    return visit.go(f"/users/{person.id}", done="user-signed-out")
+    return _shown(visit, person.id, "user-signed-out")
 
 
 async def ask_end(visit: Visit) -> Reply:
@@ -173,8 +189,9 @@ async def ask_end(visit: Visit) -> Reply:
         words="End it",
         danger=True,
         action="/users/end",
-        back=(f"/users/{person.id}", person.name),
+        back=_back(visit, person),
         id=person.id,
+        **list_of(visit, _FILTERS),
         kind=visit.sent("kind"),
         row=visit.sent("row"),
     )
@@ -186,7 +203,7 @@ async def end(visit: Visit) -> Reply:
     ends = end_session if visit.sent("kind") == "session" else end_grant
     row_id = visit.sent_number("row") or 0
     await ends(visit.env, row_id, visit.request.by, of_user=person.id)
-    return visit.go(f"/users/{person.id}", done="access-ended")
+    return _shown(visit, person.id, "access-ended")
 
 
 async def ask_reset(visit: Visit) -> Reply:
@@ -197,9 +214,11 @@ async def ask_reset(visit: Visit) -> Reply:
         f"You get a link to pass on, to choose one. It works once, for {HANDED_HOURS} hours. Until"
         " then the old password works.",
         words="Make the link",
+        danger=False,
         action="/users/reset-password",
-        back=(f"/users/{person.id}", person.name),
+        back=_back(visit, person),
         id=person.id,
+        **list_of(visit, _FILTERS),
         once=fresh_key(visit),
     )
 
@@ -230,15 +249,16 @@ async def ask_suspend(visit: Visit) -> Reply:
         words="Suspend user",
         danger=True,
         action="/users/suspend",
-        back=(f"/users/{person.id}", person.name),
+        back=_back(visit, person),
         id=person.id,
+        **list_of(visit, _FILTERS),
     )
 
 
 async def suspend_user(visit: Visit) -> Reply:
     """POST /users/suspend."""
     person = await suspend(visit.env, visit.sent_id(), visit.request.by)
-    return visit.go(f"/users/{person.id}", done="user-suspended")
+    return _shown(visit, person.id, "user-suspended")
 
 
 async def ask_resume(visit: Visit) -> Reply:
@@ -248,16 +268,18 @@ async def ask_resume(visit: Visit) -> Reply:
         f"Resume {person.name}?",
         "They may sign in again, and their API keys work again.",
         words="Resume user",
+        danger=False,
         action="/users/resume",
-        back=(f"/users/{person.id}", person.name),
+        back=_back(visit, person),
         id=person.id,
+        **list_of(visit, _FILTERS),
     )
 
 
 async def resume_user(visit: Visit) -> Reply:
     """POST /users/resume."""
     person = await resume(visit.env, visit.sent_id(), visit.request.by)
-    return visit.go(f"/users/{person.id}", done="user-resumed")
+    return _shown(visit, person.id, "user-resumed")
 
 
 async def ask_reset_factors(visit: Visit) -> Reply:
@@ -270,15 +292,16 @@ async def ask_reset_factors(visit: Visit) -> Reply:
         words="Reset second factor",
         danger=True,
         action="/users/reset-second-factor",
-        back=(f"/users/{person.id}", person.name),
+        back=_back(visit, person),
         id=person.id,
+        **list_of(visit, _FILTERS),
     )
 
 
 async def reset_second_factor(visit: Visit) -> Reply:
     """POST /users/reset-second-factor."""
     person = await reset_factors(visit.env, visit.sent_id(), visit.request.by)
-    return visit.go(f"/users/{person.id}", done="factors-reset")
+    return _shown(visit, person.id, "factors-reset")
 
 
 async def ask_delete(visit: Visit) -> Reply:
@@ -291,15 +314,16 @@ async def ask_delete(visit: Visit) -> Reply:
         words="Delete user",
         danger=True,
         action="/users/delete",
-        back=(f"/users/{person.id}", person.name),
+        back=_back(visit, person),
         id=person.id,
+        **list_of(visit, _FILTERS),
     )
 
 
 async def delete(visit: Visit) -> Reply:
     """POST /users/delete."""
     await delete_user(visit.env, visit.sent_id(), lambda _user: None, visit.request.by)
-    return visit.go("/users", done="user-deleted")
+    return visit.go("/users", **back_to_list(visit, _FILTERS), done="user-deleted")
 
 
 PAGES = (
