@@ -3,45 +3,61 @@
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
 from portico.http.messages import Reply
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_asked
 from portico.pages.site import PageRoute, Visit
 from portico.services.environment import Environment
 from portico.services.sign_out import end_grant
 from portico.storage.grants import Grant
+from portico.storage.listing import Page
 
 
-async def _granted(visit: Visit) -> list[tuple[Grant, Client]]:
-    owner = await visit.owner()
-    return [] if owner is None else await granted_by(visit.env, owner.id, visit.request.now)
+async def granted_by(
+    env: Environment, user_id: int, now: int, *, page: int = 1
+) -> Page[tuple[Grant, Client]]:
+    """A page of what an account has allowed, and to whom."""
+    grants = await env.grants.of_clients(user_id, now, offset=offset_of(page), limit=PER_PAGE)
+    allowed = [(one, client) for one in grants.rows if (client := await _client_of(env, one))]
+    return Page(allowed, grants.total)
 
 
-async def granted_by(env: Environment, user_id: int, now: int) -> list[tuple[Grant, Client]]:
-    """What an account has allowed, and to whom."""
-    clients = {client.id: client for client in await env.clients.all()}
-    grants = await env.grants.of_user(user_id, now)
-    return [
-        (grant, clients[grant.client_row_id]) for grant in grants if grant.client_row_id in clients
-    ]
+async def _client_of(env: Environment, grant: Grant) -> Client | None:
+    return await env.clients.get(grant.client_row_id) if grant.client_row_id else None
 
 
 async def show(visit: Visit) -> Reply:
     """GET /applications."""
-    return visit.page("applications.html", "Applications", grants=await _granted(visit))
+    page, owner = page_asked(visit), await visit.owner()
+    grants: Page[tuple[Grant, Client]] = Page([], 0)
+    if owner is not None:
+        grants = await granted_by(visit.env, owner.id, visit.request.now, page=page)
+    return visit.page(
+        "applications.html",
+        "Applications",
+        grants=grants.rows,
+        **numbered(page, grants.total),
+    )
 
 
 async def ask_revoke(visit: Visit) -> Reply:
     """GET /applications/revoke."""
-    grant_id = visit.sent_id()
-    for grant, client in await _granted(visit):
-        if grant.id == grant_id:
-            return visit.asks(
-                f"Revoke the access of {client.name}?",
-                "It can no longer act for you, until you allow it again.",
-                words="Revoke access",
-                danger=True,
-                action="/applications/revoke",
-                back=("/applications", "Applications"),
-                id=grant_id,
-            )
+    env, owner = visit.env, await visit.owner()
+    grant = await env.grants.get(visit.sent_id())
+    if (
+        grant is not None
+        and owner is not None
+        and grant.user_id == owner.id
+        and grant.lives(visit.request.now)
+        and (client := await _client_of(env, grant))
+    ):
+        return visit.asks(
+            f"Revoke the access of {client.name}?",
+            "It can no longer act for you, until you allow it again.",
+            words="Revoke access",
+            danger=True,
+            action="/applications/revoke",
+            back=("/applications", "Applications"),
+            id=grant.id,
+        )
     raise NotFound("You have granted no such access.")
 
 

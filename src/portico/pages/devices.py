@@ -5,9 +5,14 @@ from typing import NamedTuple
 from portico.domain.errors import NotFound
 from portico.http.messages import Reply
 from portico.pages.agents import agent_words
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_asked
 from portico.pages.site import PageRoute, Visit
 from portico.services.environment import Environment
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
+from portico.storage.devices import Place
+from portico.storage.listing import Page
+
+_KINDS = {"session": "Session", "login": "Login token"}
 
 
 class Device(NamedTuple):
@@ -25,66 +30,59 @@ class Device(NamedTuple):
 
 
 async def devices_of(
-    env: Environment, user_id: int, now: int, *, session_id: int = 0
-) -> list[Device]:
-    """All of an account's, the one with the session that looks first, then the last seen."""
-    devices = [
-        Device(
-            "session",
-            one.id,
-            agent_words(one.user_agent),
-            "Session",
-            one.address,
-            one.created_at,
-            now if one.id == session_id else one.last_seen_at,
-            one.id == session_id,
-        )
-        for one in await env.sessions.of_user(user_id, now)
-    ]
-    devices += [
-        Device(
-            "login",
-            one.id,
-            agent_words(one.user_agent),
-            "Login token",
-            one.address,
-            one.created_at,
-            one.last_used_at,
-            current=False,
-        )
-        for one in await env.grants.of_user(user_id, now)
-        if one.client_row_id is None
-    ]
-    return sorted(devices, key=lambda device: (not device.current, -device.seen))
+    env: Environment, user_id: int, now: int, *, session_id: int = 0, page: int = 1
+) -> Page[Device]:
+    """A page of an account's, the one with the session that looks first, then the last seen."""
+    found = await env.devices.page(
+        user_id, now, session_id=session_id, offset=offset_of(page), limit=PER_PAGE
+    )
+    return Page([_shown(place, now, session_id) for place in found.rows], found.total)
 
 
-async def _devices(visit: Visit) -> list[Device]:
-    return await devices_of(
-        visit.env, visit.user.id, visit.request.now, session_id=visit.session_id
+def _shown(place: Place, now: int, session_id: int) -> Device:
+    current = (place.by, place.id) == ("session", session_id)
+    return Device(
+        place.by,
+        place.id,
+        agent_words(place.user_agent),
+        _KINDS[place.by],
+        place.address,
+        place.since,
+        now if current else place.seen,
+        current,
     )
 
 
 async def show(visit: Visit) -> Reply:
     """GET /devices."""
-    devices = await _devices(visit)
-    return visit.page("devices.html", "Devices", devices=devices, others=len(devices) > 1)
+    page = page_asked(visit)
+    devices = await devices_of(
+        visit.env, visit.user.id, visit.request.now, session_id=visit.session_id, page=page
+    )
+    return visit.page(
+        "devices.html",
+        "Devices",
+        devices=devices.rows,
+        others=devices.total > 1,
+        **numbered(page, devices.total),
+    )
 
 
 async def ask_end(visit: Visit) -> Reply:
     """GET /devices/end."""
-    asked = visit.sent("kind"), visit.sent_id()
-    for device in await _devices(visit):
-        if (device.by, device.id) == asked and not device.current:
-            return visit.asks(
-                f"Sign out {device.agent}?",
-                f"It was signed in from {device.address or 'an unknown address'}.",
-                words="Sign it out",
-                danger=True,
-                action="/devices/end",
-                back=("/devices", "Devices"),
-                kind=visit.sent("kind"),
-                id=visit.sent("id"),
-            )
+    by, row_id = visit.sent("kind"), visit.sent_id()
+    place = await visit.env.devices.get(visit.user.id, visit.request.now, by, row_id)
+    if place is not None and (by, row_id) != ("session", visit.session_id):
+        return visit.asks(
+            f"Sign out {agent_words(place.user_agent)}?",
+            f"It was signed in from {place.address or 'an unknown address'}.",
+            words="Sign it out",
+            danger=True,
+            action="/devices/end",
+            back=("/devices", "Devices"),
+            kind=by,
+            id=visit.sent("id"),
+        )
     raise NotFound("You are not signed in there.")
 
 

@@ -106,6 +106,8 @@ def _stored(person: User) -> dict[str, str]:
 async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
     """The page of a user; with the changes of another admin beside those that are `mine`."""
     env, now, stored = visit.env, visit.request.now, _stored(person)
+    devices = await devices_of(env, person.id, now)
+    grants = await granted_by(env, person.id, now)
     keys = await env.api_keys.usable_first(person.id, now, offset=0, limit=PER_PAGE)
     return visit.page(
         "user.html",
@@ -115,8 +117,10 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
         **beside(visit.form, stored, mine),
         keys=[shown(key, now) for key in keys.rows],
         all_keys=keys.total,
-        devices=await devices_of(env, person.id, now),
-        grants=await granted_by(env, person.id, now),
+        devices=devices.rows,
+        all_devices=devices.total,
+        grants=grants.rows,
+        all_grants=grants.total,
         factors=await env.factors.of_user(person.id),
         **_choices(visit),
     )

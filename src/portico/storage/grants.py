@@ -5,6 +5,7 @@ import msgspec
 from portico.domain.proofs import Methods, Proof
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Row, Transaction
+from portico.storage.listing import Page
 from portico.storage.table import SCOPES, WORDS, Table, cuts
 from portico.storage.users import OWNERS
 
@@ -33,6 +34,10 @@ class Grant(msgspec.Struct, frozen=True):
     def proof(self) -> Proof:
         """How and when the user signed in."""
         return Proof(self.amr, self.proved_at)
+
+    def lives(self, now: int) -> bool:
+        """Whether it has not ended at this time, in epoch milliseconds."""
+        return self.revoked_at is None and now < self.expires_at
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -89,6 +94,11 @@ _BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
 _OF_USER = f"""
 SELECT {GRANTS.columns} FROM grants
 WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
+_OF_CLIENTS = f"""
+SELECT count(*) OVER () AS total, {GRANTS.columns} FROM grants
+WHERE user_id = :user_id AND client_row_id IS NOT NULL AND revoked_at IS NULL
+    AND expires_at > :now
+ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 _ALL = f"""
 SELECT {GRANTS.columns} FROM grants
 WHERE client_row_id IS NULL AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
@@ -143,8 +153,15 @@ class Grants:
 
     async def of_user(self, user_id: int, now: int) -> list[Grant]:
         """A user's living grants, newest first."""
-        rows = await self._db.all(_OF_USER, {"user_id": user_id, "now": now})
+        rows = await self._db.slow.all(_OF_USER, {"user_id": user_id, "now": now})
         return GRANTS.read_all(rows)
+
+    async def of_clients(self, user_id: int, now: int, *, offset: int, limit: int) -> Page[Grant]:
+        """One page of what a user has granted to clients and lives, the newest first; the total is
+        0 beyond the last page."""
+        values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
+        rows = await self._db.slow.all(_OF_CLIENTS, values)
+        return Page([GRANTS.read(row[1:]) for row in rows], rows[0][0] if rows else 0)
 
     async def logins(self, now: int) -> list[Grant]:
         """Every living grant that came of signing in, newest first."""

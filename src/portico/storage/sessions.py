@@ -48,7 +48,8 @@ INSERT INTO known_addresses (user_id, address, last_at) VALUES (:user_id, :addre
 ON CONFLICT (user_id, address) DO UPDATE SET last_at = excluded.last_at"""
 
 
-def _living(now: int) -> dict[str, int]:
+def living(now: int) -> dict[str, int]:
+    """The parameters of what asks for living sessions."""
     return {"now": now, "idle": now - IDLE_SECONDS * SECOND}
 
 
@@ -71,12 +72,12 @@ class Sessions:
 
     async def of_user(self, user_id: int, now: int) -> list[Session]:
         """A user's living sessions, newest first."""
-        rows = await self._db.all(_OF_USER, {"user_id": user_id, **_living(now)})
+        rows = await self._db.slow.all(_OF_USER, {"user_id": user_id, **living(now)})
         return SESSIONS.read_all(rows)
 
     async def all(self, now: int) -> list[Session]:
         """Every living session, newest first."""
-        return SESSIONS.read_all(await self._db.slow.all(_ALL, _living(now)))
+        return SESSIONS.read_all(await self._db.slow.all(_ALL, living(now)))
 
     async def insert(
         self,

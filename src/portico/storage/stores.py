@@ -6,6 +6,7 @@ from portico.storage.challenges import Challenges
 from portico.storage.clients import Clients
 from portico.storage.database import Database
 from portico.storage.deliveries import Deliveries
+from portico.storage.devices import Devices
 from portico.storage.email_tokens import EmailTokens
 from portico.storage.empty_blocks import EmptyBlocks
 from portico.storage.events import Events
@@ -43,6 +44,7 @@ class Stores:
         self.clients = Clients(db)
         self.grants = Grants(db)
         self.sessions = Sessions(db)
+        self.devices = Devices(db)
         self.email_tokens = EmailTokens(db)
         self.factors = FactorStore(db)
         self.challenges = Challenges()
