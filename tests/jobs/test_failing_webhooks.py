@@ -56,6 +56,27 @@ async def test_a_new_url_has_five_days_of_its_own(api: Api, broken: Receiver) ->
     assert await failing_since(api) is None
 
 
+async def test_a_webhook_that_is_enabled_again_has_five_days_anew(
+    api: Api, broken: Receiver
+) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, broken, "product.*")
+    async with api.live.db.transaction() as tx:
+        await api.live.webhooks.fails(tx, made["id"], NOON)
+    api.clock.advance(days=6)
+    path = f"/webhooks/{made['id']}"
+    await admin.patch(path, json={"status": "disabled"})
+    await admin.patch(path, json={"status": "enabled"})
+    assert await failing_since(api) is None
+    await admin.post("/products", json=LAMP)
+    await deliveries_after(admin, made, 1)
+    await fails_since(api, NOON + 6 * DAY)
+    api.clock.advance(seconds=6)
+    api.live.db.bell.ring()
+    await deliveries_after(admin, made, 2)
+    await fails_since(api, NOON + 6 * DAY)
+
+
 async def test_a_test_that_fails_begins_no_five_days(api: Api, broken: Receiver) -> None:
     admin = await api.caller("admin")
     made = await hook(admin, broken, "product.*")
