@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from collections.abc import AsyncIterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from operating import eventually
 from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
 from portico.contract.product_files import read_products
 from portico.domain.audit import OPERATOR
+from portico.domain.imports import Outcome
 from portico.domain.times import SECOND
 from portico.domain.uploads import KEPT, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
 from portico.jobs.tidy import Tidy
 from portico.jobs.uploads import TakeUploads
-from portico.services.imports import check_in_batches
+from portico.services.imports import SMALL, check_in_batches, store_in_batches
+from portico.services.suspension import suspend
 from portico.services.uploads import begin_storing, discard, path_of
 from portico.storage.audit import AuditFilter
 
@@ -54,12 +57,16 @@ async def cleared(api: Api, left: int = 0) -> None:
 
 
 async def send(
-    visitor: Visitor, content: bytes, name: str = "a.ndjson", **fields: str
+    visitor: Visitor,
+    content: bytes,
+    name: str = "a.ndjson",
+    to: str = "/products/import",
+    **fields: str,
 ) -> httpx.Response:
     """The form with a file, as a browser sends it: its fields first."""
     sent = {"csrf": visitor.csrf, **fields}
     return await visitor.client.post(
-        f"{DASHBOARD}/products/import",
+        DASHBOARD + to,
         data={key: value for key, value in sent.items() if value},
         files={"file": (name, content)},
         headers={"origin": ORIGIN},
@@ -403,6 +410,50 @@ async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> 
     assert "may not change products" in upload.problem
 
 
+async def test_a_file_whose_sender_was_suspended_stores_nothing(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    path, _ = await checked(editor, lines(GOOD))
+    await suspend(api.live, user.id, OPERATOR)
+    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    upload = await ended(api)
+    assert (upload.state, upload.inserted) == ("failed", 0)
+    assert "may not change products" in upload.problem
+
+
+async def test_who_may_not_change_products_any_more_stores_nothing_after_the_batch_under_way(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, editor = await signed_in(api, "editor")
+    admin = await api.caller("admin")
+    path, _ = await checked(editor, lines(GOOD) * (2 * SMALL.rows))
+
+    async def demoting(*args: Any) -> AsyncIterator[Outcome]:
+        async for outcome in store_in_batches(*args):
+            await admin.patch(f"/users/{user.id}", json={"role": "viewer"})
+            yield outcome
+
+    monkeypatch.setattr("portico.jobs.uploads.store_in_batches", demoting)
+    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    upload = await ended(api)
+    assert (upload.state, upload.inserted) == ("failed", SMALL.rows)
+    assert "may not change products" in upload.problem
+
+
+async def test_a_file_into_the_sandbox_is_stored_for_the_live_account_that_sent_it(
+    api: Api,
+) -> None:
+    await api.account("editor")
+    user, editor = await signed_in(api, "editor")
+    await editor.get("/sandbox/products/import")
+    mirror = await api.sandbox.users.by_account(user.id)
+    assert mirror is None or mirror.id != user.id
+    sent = await send(editor, lines(GOOD), to="/sandbox/products/import")
+    path = sent.headers["location"].removeprefix("/dashboard")
+    await settled(editor, path)
+    await editor.post(path, do="store")
+    assert heading(await settled(editor, path)) == "1 product stored"
+
+
 async def ended(api: Api) -> Upload:
     """The one import that there is, once nobody works on it any more."""
     job = TakeUploads(api.live, api.live)
@@ -435,6 +486,29 @@ async def test_where_a_process_was_killed_another_goes_on_after_the_last_row(
     assert (upload.state, upload.inserted) == ("stored", 3)
     made = [each.name async for batch in api.live.products.batches() for each in batch]
     assert made == ["Lamp 2"]
+
+
+async def test_a_process_that_stood_still_while_another_took_over_its_file_stores_no_more_of_it(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    await checked(editor, lines(*({**GOOD, "name": f"Lamp {n}"} for n in range(3))))
+    (before,) = await api.live.uploads.all()
+    mine = msgspec.structs.replace(before, state="storing", line=0, seen_at=0)
+    others = msgspec.structs.replace(mine, line=2, inserted=2, seen_at=api.clock())
+    rejected = api.live.uploads.rejected
+
+    async def stands_still(upload_id: int) -> list[Rejected]:
+        async with api.live.db.transaction() as tx:
+            await api.live.uploads.move(tx, mine, others)
+        return await rejected(upload_id)
+
+    monkeypatch.setattr(api.live.uploads, "rejected", stands_still)
+    async with api.live.db.transaction() as tx:
+        await api.live.uploads.move(tx, before, mine)
+    await TakeUploads(api.live, api.live).run()
+    assert await api.live.uploads.all() == [others]
+    assert [each async for batch in api.live.products.batches() for each in batch] == []
 
 
 async def test_an_import_that_has_begun_is_not_forgotten_for_the_age_of_its_file(
