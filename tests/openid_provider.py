@@ -116,6 +116,12 @@ def client_secret_key() -> OctKey:
     return OctKey.import_key(SECRET.ljust(32))
 
 
+def for_encryption() -> RSAKey:
+    """The first key, published as one that signs nothing."""
+    told = {**FIRST_KEY.as_dict(private=False), "use": "enc"}
+    return RSAKey.import_key(told)
+
+
 @asynccontextmanager
 async def providing() -> AsyncIterator[OpenIdProvider]:
     """Runs one."""

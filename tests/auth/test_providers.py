@@ -28,6 +28,7 @@ from openid_provider import (
     SECRET,
     OpenIdProvider,
     client_secret_key,
+    for_encryption,
     providing,
 )
 from portico.domain.audit import OPERATOR
@@ -303,6 +304,21 @@ async def test_it_is_a_first_factor_like_the_password(api: Api, provider: OpenId
     assert ("sign_in", user.id, {"provider": "corp"}) in await noted(api)
 
 
+async def test_a_sign_in_that_waits_for_its_code_ends_when_its_provider_is_unlinked(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await factored(api, email=ADA["email"])
+    await join(api, user)
+    ada = Traveller(api, provider)
+    assert "/sign-in/code?next=" in (await ada.arrive()).headers["location"]
+    (made,) = await api.live.providers.links_of(user.id)
+    await unlink(api.live, user.id, made.id, OPERATOR)
+    async with api.unchanged():
+        answer = await ada.post("/sign-in/code", otp=code_of(api))
+    assert "sign-in-again" in answer.headers["location"]
+    assert not session_in(answer)
+
+
 async def test_whoever_must_have_a_factor_sets_one_up(api: Api, provider: OpenIdProvider) -> None:
     api.live.require_second_factor = "all"
     await linked(api)
@@ -335,6 +351,27 @@ async def test_only_the_browser_that_left_comes_back(api: Api, provider: OpenIdP
         ):
             assert "not begun in this browser" in said(await browser.get(address))
     assert session_in(await ada.browser.get(back)), "what others tried has changed nothing"
+
+
+OTHER = """
+[sign_in.other]
+issuer = "https://other.example.com"
+client_id = "other"
+client_secret = "secret"
+"""
+
+
+@ON_ONE
+@pytest.mark.parametrize("table", [OTHER])
+async def test_what_was_begun_at_one_provider_is_not_taken_at_the_address_of_another(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    await linked(api)
+    ada = Traveller(api, provider)
+    back = provider.visit(await ada.leave())
+    elsewhere = back.replace("/sign-in/back/corp?", "/sign-in/back/other?")
+    assert elsewhere != back
+    assert "not begun in this browser" in said(await ada.browser.get(elsewhere))
 
 
 @ON_ONE
@@ -397,6 +434,7 @@ LIES: dict[str, dict[str, Any]] = {
     "another key of that name": {"key": OTHER_KEY, "header": {"alg": "RS256", "kid": "first"}},
     "an unknown key": {"header": {"alg": "RS256", "kid": "unknown"}},
     "a header that is a list": {"bodies": {"/token": b'{"id_token": "WyJhbGciXQ.e30.AA"}'}},
+    "a key for encryption": {"keys": [for_encryption()]},
     "no token": {"bodies": {"/token": b"{}"}},
     "a token that is none": {"bodies": {"/token": b'{"id_token": "a.b.c"}'}},
     "not JSON": {"bodies": {"/token": b"<html>"}},
@@ -505,6 +543,7 @@ async def test_the_e_mail_may_stand_at_the_userinfo_endpoint(
 DEAF: dict[str, dict[str, Any]] = {
     "another issuer": {"metadata": {"issuer": "https://evil.example.com"}},
     "an endpoint without TLS": {"metadata": {"token_endpoint": "http://example.com/token"}},
+    "a userinfo endpoint without TLS": {"metadata": {"userinfo_endpoint": "http://example.com/me"}},
     "a script": {"metadata": {"authorization_endpoint": "javascript:alert(1)"}},
     "another shape": {"metadata": {"jwks_uri": 5}},
     "a huge answer": {"bodies": {"/.well-known/openid-configuration": b" " * 262_145}},

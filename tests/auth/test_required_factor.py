@@ -6,6 +6,7 @@ import pytest
 
 from auth.test_second_factor import (
     CODES,
+    DASHBOARD,
     HERE,
     KEY,
     SITES,
@@ -20,7 +21,12 @@ from driving import Api
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
 from portico.domain.factors import Passkey, step_of
-from portico.services.second_factor import Enrolment, offer_authenticator, read_enrolment
+from portico.services.second_factor import (
+    Enrolment,
+    offer_authenticator,
+    read_enrolment,
+    reset_factors,
+)
 from portico.services.second_step import begin_second_step, finish_by_enrolling, waiting
 from portico.services.sessions import Browser
 from portico.services.sign_in import StepGone
@@ -89,6 +95,18 @@ async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) ->
 async def enrolled_twice(person: Person) -> int:
     """What becomes of the form when it is sent once more."""
     return (await person.post("/sign-in/code", secret="", otp="000000", name="Phone")).status_code
+
+
+async def test_a_sign_in_that_waits_for_a_factor_ends_with_the_reset_of_all(api: Api) -> None:
+    api.live.require_second_factor = "all"
+    user = await factored(api)
+    person = Person(api, DASHBOARD)
+    assert "/sign-in/code" in (await person.password(user)).headers["location"]
+    await reset_factors(api.live, user.id, OPERATOR)
+    async with api.unchanged():
+        answer = await person.post("/sign-in/code", secret="", otp="000000", name="Phone")
+    assert answer.status_code == 303, answer.text
+    assert "sign-in-again" in answer.headers["location"]
 
 
 async def test_what_one_environment_offers_is_no_app_of_the_others_user(api: Api) -> None:

@@ -331,6 +331,16 @@ async def test_a_clock_that_is_wrong_is_told_when_an_app_is_set_up(api: Api) -> 
     assert kept[1].replace(" ", "") == person.key, "what was scanned stays"  # type: ignore[attr-defined]
 
 
+async def test_the_code_of_the_next_half_minute_sets_up_no_app(api: Api) -> None:
+    user = await api.account(password=PASSWORD)
+    person = Person(api, DASHBOARD)
+    await person.password(user)
+    async with api.unchanged():
+        answer = await enrolled(api, person, "/security/app", 1)
+    assert answer.status_code == 422
+    assert "fast" in answer.text
+
+
 async def test_an_offer_is_one_accounts(api: Api) -> None:
     ada, grace = await api.account(), await api.account()
     offer = offer_authenticator(api.live, ada.id)
