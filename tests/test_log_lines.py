@@ -1,5 +1,7 @@
 """How lines of the log are written where several processes share a pipe."""
 
+import json
+import logging
 import os
 import sys
 import threading
@@ -42,3 +44,13 @@ def test_a_line_that_no_pipe_keeps_together_is_written_all_the_same(
     lines = f"short\n{'long' * PIPE_BUF}\nshort\n"
     logs.write(lines.encode())
     assert capfd.readouterr().err == lines
+
+
+def test_no_secret_stands_in_what_an_error_says_that_is_logged() -> None:
+    error = ValueError("postgres://ann:hunter2@db/portico refused sk_live_0123456789")
+    record = logging.getLogger("portico").makeRecord(
+        "portico", logging.ERROR, __file__, 1, "a job failed", (), (ValueError, error, None)
+    )
+    line = json.loads(logs.JsonLines().format(record))
+    said = "ValueError: postgres://(redacted)@db/portico refused (redacted)"
+    assert line["exception"].endswith(said)
