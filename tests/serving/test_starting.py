@@ -12,6 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from operating import COMMAND, Installation, free_port, in_database, until
+from portico.secret_file import NAME, installation_secret
+from portico.settings import load
 from scheduling import taken
 from servers import PostgresServer
 
@@ -27,6 +29,20 @@ def test_a_fresh_directory_is_prepared_and_its_secrets_are_shown_once(tmp_path: 
         assert service.stop()[0] == 0
     with installation.serving() as again:
         assert "sk_live_" not in again.said
+
+
+def test_many_starts_at_once_make_one_secret(tmp_path: Path) -> None:
+    settings = load({"data": str(tmp_path)}, {}, tmp_path)
+    made: list[bytes] = []
+
+    def while_others_start(size: int) -> bytes:
+        if len(made) < 3:
+            made.append(b"")
+            made.append(installation_secret(settings, while_others_start))
+        return os.urandom(size)
+
+    made.append(installation_secret(settings, while_others_start))
+    assert {one for one in made if one} == {(tmp_path / NAME).read_bytes().strip()}
 
 
 @pytest.mark.parametrize("name", ["port", "http_port"])
