@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from audit.conftest import Noted
+from auth.test_second_factor import CODES, Way, factored
 from driving import Api, Caller
 from operating import bytes_in
 from portico.domain.api_keys import KEY_TYPES
@@ -129,6 +130,10 @@ async def import_nothing(api: Api, _admin: Caller) -> Any:
         await store_at_once(api.live, spool, OPERATOR, nobody)
 
 
+async def rotate_signing_key(api: Api, _admin: Caller) -> Any:
+    return (await api.live.signer.rotate(OPERATOR)).kid
+
+
 MADE = {"email": "grace@example.com", "role": "editor", "plan": "free"}
 PROMOTED = {"fields": ["role"], "role": {"from": "viewer", "to": "editor"}}
 MOVED = {"fields": ["plan"], "plan": {"from": "pro", "to": "free"}}
@@ -183,6 +188,7 @@ LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
         [("products.imported", "product", {"inserted": 3, "updated": 0})],
     ),
     "an empty import": (import_nothing, []),
+    "a rotated signing key": (rotate_signing_key, [("signing_key.created", "signing_key", {})]),
 }
 
 
@@ -208,6 +214,17 @@ async def test_an_operation_leaves_its_entries_and_no_others(
     ]
     assert await noted() == wanted
     assert await noted(api.sandbox) == []
+
+
+async def test_a_recovery_code_that_signs_in_is_noted_with_the_sign_in(
+    api: Api, noted: Noted
+) -> None:
+    user = await factored(api)
+    await noted()
+    assert (await Way(api, "/auth/login").send(user, CODES[0])).is_success
+    about = [(action, target_id) for action, _, target_id, _ in await noted()]
+    assert ("recovery_code.used", str(user.id)) in about
+    assert about[-1][0] == "sign_in"
 
 
 async def test_a_reset_of_the_sandbox_is_noted_there(api: Api, noted: Noted) -> None:
