@@ -359,6 +359,7 @@ def read_answer(connection: socket.socket, method: str = "GET") -> Answer:
 def in_database(file: Path, sql: str, *values: Any) -> Any:
     """What one statement on a SQLite file gives first, by a connection of its own."""
     connection = apsw.Connection(str(file))
+    connection.set_busy_timeout(10_000)
     try:
         return connection.execute(sql, values).get
     finally:

@@ -145,7 +145,7 @@ def test_what_works_once_does_so_on_any_of_three_servers(cluster: Cluster) -> No
     app = pyotp.TOTP(key[1].replace(" ", ""))
     form = {**ada.hidden(page), "name": "Phone", "otp": app.now()}
     shown_at = ada.ask("/dashboard/security/app", **form).headers["location"]
-    shown = cluster.winner([ada], shown_at, lambda answer: answer.status == 200)
+    shown = ada.ask(shown_at)
     codes = CODE.findall(shown.text)
     assert len(codes) == 10
 
