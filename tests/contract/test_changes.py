@@ -1,6 +1,7 @@
 """The unit of work: what holds of every change, whoever makes it and on either engine."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from urllib.parse import urlencode
 
 import msgspec
@@ -8,10 +9,12 @@ import pytest
 
 from driving import Api, Caller, InProcess, Pause, json_bytes
 from operating import eventually
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import NotFound, Unavailable
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.caller import Principal
+from portico.domain.errors import AuthenticationRequired, NotFound, Unavailable
 from portico.domain.events.signing_in import SignedOut
 from portico.domain.oauth import Client, Refused
+from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.users import User
 from portico.pages.site import csrf_token
 from portico.services.api_keys import Rotation, renew_key, revoke_key
@@ -19,6 +22,7 @@ from portico.services.authorization import Exchange, Exchanged, exchange_code
 from portico.services.change import TRIES, Change
 from portico.services.clients import delete_client
 from portico.services.sign_out import sign_out_everywhere
+from portico.services.uploads import begin_storing, discard, take_in
 from portico.services.users import delete_user
 from portico.storage.database import Contended, acting_for
 from portico.storage.products import ProductFilter
@@ -219,6 +223,62 @@ async def test_no_session_that_ended_while_a_form_came_in_reaches_the_sandbox(
         assert answer.headers["location"].startswith("/dashboard/sign-in?")
         assert await api.sandbox.api_keys.all() == []
     assert await api.sandbox.clients.all() == []
+
+
+async def by_session(api: Api, user: User) -> By:
+    """A session of theirs."""
+    await session_of(api.live, user)
+    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    principal = Principal(
+        user_id=user.id,
+        email=user.email,
+        name=user.name,
+        role=user.role,
+        plan=user.plan,
+        scopes=ROLE_SCOPES[user.role],
+        read_only=False,
+        credential="session",
+        credential_id=session.id,
+        expires_at=None,
+    )
+    return By(Actor(user.id), principal)
+
+
+async def test_a_file_whose_senders_session_ended_while_it_came_in_is_not_taken(api: Api) -> None:
+    editor = await api.account("editor")
+    by = await by_session(api, editor)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield json_bytes(PRODUCT)
+        await sign_out_everywhere(api.live, editor.id, OPERATOR)
+        yield b"\n"
+
+    with pytest.raises(AuthenticationRequired):
+        await take_in(api.live, editor.id, "a.ndjson", chunks(), by, updates=False)
+    assert await api.live.uploads.all() == []
+    assert list(api.live.uploads_directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("change", [begin_storing, discard])
+async def test_a_file_stays_as_it_is_for_a_session_that_has_ended(
+    api: Api, change: Callable[..., Awaitable[None]]
+) -> None:
+    editor = await api.account("editor")
+    by = await by_session(api, editor)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield json_bytes(PRODUCT)
+
+    async def checked() -> bool:
+        (upload,) = await api.live.uploads.all()
+        return upload.state == "checked"
+
+    sent = await take_in(api.live, editor.id, "a.ndjson", chunks(), by, updates=False)
+    await eventually(checked, "the check")
+    await sign_out_everywhere(api.live, editor.id, OPERATOR)
+    async with api.unchanged():
+        with pytest.raises(AuthenticationRequired):
+            await change(api.live, sent.id, editor.id, by)
 
 
 async def test_rotations_beside_the_deletion_of_their_owner_end_one_way_or_the_other(
