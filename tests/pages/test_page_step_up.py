@@ -134,6 +134,26 @@ async def test_a_wrong_password_is_asked_for_again_and_the_form_kept(api: Api) -
     assert done.status_code == 303
 
 
+async def test_a_password_that_was_changed_while_it_was_checked_proves_nothing(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody = await stale(api)
+    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
+    passwords = api.live.passwords
+    other, verify = await passwords.hash("Another-1843"), passwords.verify
+
+    async def meanwhile(password: str, stored: str) -> bool:
+        async with api.live.db.transaction() as tx:
+            await tx.run("UPDATE users SET password_hash = :other", {"other": other})
+        return await verify(password, stored)
+
+    monkeypatch.setattr(passwords, "verify", meanwhile)
+    async with api.unchanged(but="users"):
+        page = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+    assert page.status_code == 409
+    assert await keys(api) == 0
+
+
 async def keys(api: Api) -> int:
     """How many there are."""
     (row,) = await api.live.db.all("SELECT count(*) FROM api_keys")
