@@ -13,6 +13,7 @@ import pytest
 
 from driving import FakeClock
 from operating import eventually, until
+from portico.domain.errors import Unavailable
 from portico.domain.search import tokens
 from portico.storage import postgres_replicas
 from portico.storage.database import ReplicaState, acting_for
@@ -183,6 +184,32 @@ async def test_nobody_misses_their_own_writes_while_many_write(
 
     await asyncio.gather(*(asyncio.create_task(write_and_look(caller)) for caller in range(1, 6)))
     assert replica.port in ports
+
+
+class Away(MemoryPositions):
+    """A store that cannot be told any position."""
+
+    async def note(self, caller: int, position: int) -> None:  # noqa: ARG002 - of `Positions`
+        """See `Positions`."""
+        raise Unavailable("The store of positions does not answer.")
+
+
+async def test_nobody_misses_their_own_write_while_the_store_of_positions_is_away(
+    primary: PostgresServer, replica: PostgresServer
+) -> None:
+    url = primary.fresh_database()
+    read_url = url.replace(f":{primary.port}/", f":{replica.port}/")
+    database = PostgresDatabase(url, "public", read_url=read_url, positions=Away())
+    await database.open()
+    async with database.transaction() as tx:
+        await tx.script("CREATE TABLE numbers (number INTEGER)")
+    await becomes(database, replica, "ok")
+    acting_for.set(1)
+    await moves(database, replica.port)
+    async with paused(replica):
+        await add(database, 1)
+        assert await listed(database) == {1}
+    await database.close()
 
 
 async def test_a_replica_that_is_more_than_a_second_behind_is_left_out(
