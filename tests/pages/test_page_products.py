@@ -9,7 +9,7 @@ import pytest
 
 from driving import Api
 from pages.visiting import signed_in
-from portico.pages.products import PER_PAGE
+from portico.pages.paging import PER_PAGE
 
 LIST = re.compile(r'href="/dashboard(?:/sandbox)?/products/(\d+)(?:\?[^"]*)?">(.*?)</a>')
 

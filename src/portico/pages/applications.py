@@ -3,7 +3,7 @@
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
 from portico.http.messages import Reply
-from portico.pages.paging import PER_PAGE, numbered, offset_of, page_asked
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.environment import Environment
 from portico.services.sign_out import end_grant
@@ -26,10 +26,14 @@ async def _client_of(env: Environment, grant: Grant) -> Client | None:
 
 async def show(visit: Visit) -> Reply:
     """GET /applications."""
-    page, owner = page_asked(visit), await visit.owner()
-    grants: Page[tuple[Grant, Client]] = Page([], 0)
-    if owner is not None:
-        grants = await granted_by(visit.env, owner.id, visit.request.now, page=page)
+    owner = await visit.owner()
+
+    async def on(page: int) -> Page[tuple[Grant, Client]]:
+        if owner is None:
+            return Page([], 0)
+        return await granted_by(visit.env, owner.id, visit.request.now, page=page)
+
+    page, grants = await page_of(visit, on)
     return visit.page(
         "applications.html",
         "Applications",

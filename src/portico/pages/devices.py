@@ -5,7 +5,7 @@ from typing import NamedTuple
 from portico.domain.errors import NotFound
 from portico.http.messages import Reply
 from portico.pages.agents import agent_words
-from portico.pages.paging import PER_PAGE, numbered, offset_of, page_asked
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.environment import Environment
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
@@ -55,10 +55,13 @@ def _shown(place: Place, now: int, session_id: int) -> Device:
 
 async def show(visit: Visit) -> Reply:
     """GET /devices."""
-    page = page_asked(visit)
-    devices = await devices_of(
-        visit.env, visit.user.id, visit.request.now, session_id=visit.session_id, page=page
-    )
+
+    async def on(page: int) -> Page[Device]:
+        return await devices_of(
+            visit.env, visit.user.id, visit.request.now, session_id=visit.session_id, page=page
+        )
+
+    page, devices = await page_of(visit, on)
     return visit.page(
         "devices.html",
         "Devices",

@@ -12,8 +12,8 @@ from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.domain.times import DAY
 from portico.http.messages import Reply
 from portico.pages.filters import in_order, scope_words
-from portico.pages.lists import back_to_list, list_of, page_of
-from portico.pages.paging import PER_PAGE, numbered, offset_of, page_asked
+from portico.pages.lists import back_to_list, list_of
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
@@ -110,13 +110,16 @@ def _types(visit: Visit) -> list[tuple[KeyType, str, str]]:
 
 async def show(visit: Visit) -> Reply:
     """GET /keys: the newest first, those that have ended last."""
-    owner = await visit.owner()
-    now, page = visit.request.now, page_asked(visit)
-    found: Page[ApiKey] = Page([], 0)
-    if owner is not None:
-        found = await visit.env.api_keys.usable_first(
+    owner, now = await visit.owner(), visit.request.now
+
+    async def on(page: int) -> Page[ApiKey]:
+        if owner is None:
+            return Page([], 0)
+        return await visit.env.api_keys.usable_first(
             owner.id, now, offset=offset_of(page), limit=PER_PAGE
         )
+
+    page, found = await page_of(visit, on)
     return visit.page(
         "keys.html",
         "API keys",
@@ -254,22 +257,17 @@ async def show_all(visit: Visit) -> Reply:
             limit=PER_PAGE,
         )
 
-    page, found = await page_of(visit, on, PER_PAGE)
-
-    def query(number: int) -> str:
-        return urlencode({"search": search, "unused": visit.sent("unused"), "page": number})
-
+    page, found = await page_of(visit, on)
+    unused = visit.sent("unused")
     return visit.page(
         "keys_all.html",
         "All API keys",
         keys=[(shown(one.key, visit.request.now), one.name, one.email) for one in found.rows],
         total=found.total,
-        page=page,
-        last=-(-found.total // PER_PAGE),
+        **numbered(page, found.total, search=search, unused=unused),
         search=search,
-        unused=visit.sent("unused"),
+        unused=unused,
         unused_choices=[(name, words) for name, (words, _) in _UNUSED.items()],
-        query=query,
     )
 
 

@@ -1,17 +1,17 @@
 """Lists in numbered pages."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from portico.pages.site import Visit
+from portico.storage.listing import Page
+
+T = TypeVar("T")
 
 PER_PAGE = 25
 _FARTHEST = 10**7
-
-
-def page_asked(visit: Visit) -> int:
-    """The number of the page that the address asks for, 1 where it asks for none."""
-    return max(min(visit.sent_number("page") or 1, _FARTHEST), 1)
+"""Of more pages, no database counts the rows before."""
 
 
 def offset_of(page: int) -> int:
@@ -19,10 +19,26 @@ def offset_of(page: int) -> int:
     return (page - 1) * PER_PAGE
 
 
-def numbered(page: int, total: int) -> dict[str, Any]:
-    """What the template `paging.html` asks for, where a page's number is the whole query."""
+async def page_of(visit: Visit, on: Callable[[int], Awaitable[Page[T]]]) -> tuple[int, Page[T]]:
+    """The number of the page that the address asks for, 1 where it asks for none, and what is `on`
+    it: a page after the last is the last."""
+    number = min(max(visit.sent_number("page") or 1, 1), _FARTHEST)
+    found = await on(number)
+    if found.rows or number == 1:
+        return number, found
+    total = found.total or (await on(1)).total  # some lists count nothing beyond their end
+    last = max(_pages(total), 1)
+    return last, await on(last)
+
+
+def numbered(page: int, total: int, **filters: str) -> dict[str, Any]:
+    """What the template `paging.html` asks for; `filters` stand in each page's address."""
     return {
         "page": page,
-        "last": -(-total // PER_PAGE),
-        "query": lambda number: urlencode({"page": number}),
+        "last": _pages(total),
+        "query": lambda number: urlencode({**filters, "page": number}),
     }
+
+
+def _pages(total: int) -> int:
+    return -(-total // PER_PAGE)

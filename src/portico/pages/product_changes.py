@@ -14,8 +14,9 @@ from portico.domain.errors import (
 from portico.domain.ids import parse_id
 from portico.http.messages import Reply
 from portico.pages.lists import back_to_list, list_of
+from portico.pages.paging import PER_PAGE
 from portico.pages.product_verbs import VERBS, Verb, check_of
-from portico.pages.products import FILTERS, PER_PAGE, product_of
+from portico.pages.products import FILTERS, product_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.products import change_product, delete_product
 

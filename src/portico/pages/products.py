@@ -15,12 +15,12 @@ from portico.domain.words import FORMATS
 from portico.http.messages import Reply
 from portico.pages.forms import Form
 from portico.pages.lists import list_of
+from portico.pages.paging import PER_PAGE, offset_of
 from portico.pages.product_verbs import VERBS, verbs_for
 from portico.pages.site import PageRoute, Visit
 from portico.storage.listing import Beginning, Page
 from portico.storage.products import ProductFilter
 
-PER_PAGE = 25
 COUNTING = "counting"
 """What asks for the total of what was found while one typed."""
 
@@ -67,7 +67,7 @@ async def _page(visit: Visit, asked: Asked, number: int) -> Page[Product]:
     return await visit.env.products.page(
         asked.chosen,
         words=query_words(asked.search),
-        offset=(number - 1) * PER_PAGE,
+        offset=offset_of(number),
         limit=PER_PAGE,
     )
 

@@ -11,8 +11,8 @@ from portico.http.messages import Reply
 from portico.pages.applications import granted_by
 from portico.pages.devices import devices_of
 from portico.pages.keys import shown
-from portico.pages.lists import back_to_list, list_of, page_of
-from portico.pages.paging import PER_PAGE
+from portico.pages.lists import back_to_list, list_of
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
@@ -36,27 +36,21 @@ async def show_all(visit: Visit) -> Reply:
     users = visit.env.users
 
     async def on(page: int) -> Page[User]:
-        offset = (page - 1) * PER_PAGE
+        offset = offset_of(page)
         if search:
             return await users.search(search, role=role, offset=offset, limit=PER_PAGE)
         return await users.page(role=role, order=_NEWEST_FIRST, offset=offset, limit=PER_PAGE)
 
-    page, found = await page_of(visit, on, PER_PAGE)
-
-    def query(number: int) -> str:
-        return urlencode({"search": search, "role": role or "", "page": number})
-
+    page, found = await page_of(visit, on)
     return visit.page(
         "users.html",
         "Users",
         users=found.rows,
         total=found.total,
-        page=page,
-        last=-(-found.total // PER_PAGE),
+        **numbered(page, found.total, search=search, role=role or ""),
         search=search,
         role=role,
         roles=ROLES,
-        query=query,
     )
 
 
