@@ -9,7 +9,9 @@ from driving import Api, Caller, refused
 from portico.domain.audit import OPERATOR
 from portico.domain.imports import FileRow
 from portico.domain.published import EVENT_TYPES, Published
+from portico.domain.times import DAY
 from portico.services.accounts import give_key, set_plan
+from portico.services.events import read_events
 from portico.services.imports import (
     IDLE_SECONDS,
     LARGE,
@@ -19,6 +21,7 @@ from portico.services.imports import (
 from portico.services.sandbox import reset
 from portico.storage.audit import AuditFilter
 from portico.storage.database import NOTHING, Params, Row, Transaction
+from portico.storage.events import Events
 from portico.storage.expiry import Bound
 from signing_in import PASSWORD
 
@@ -321,6 +324,63 @@ async def test_events_that_are_no_longer_kept_are_gone(api: Api) -> None:
         answer = await editor.get("/events", params=query)
         refused(answer, 410, "GONE")
         assert str(ids[3]) in answer.json()["error"]["message"]
+
+
+class Tidied:
+    """A database from which old events are removed after the first statement that reads some."""
+
+    def __init__(self, api: Api) -> None:
+        self._db = api.live.db
+        self._api = api
+        self._events = Events(api.live.db)
+        self._read = 0
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        self._read += 1
+        if self._read == 2:
+            bound = Bound(self._api.clock() - 30 * DAY, self._api.clock())
+            async with self._db.transaction() as tx:
+                assert await self._events.forget(tx, bound)
+        return await self._db.all(sql, params)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+
+async def half_old(api: Api) -> tuple[list[int], list[int]]:
+    """The ids of events that are old and of those after them that are not: of both more than a
+    statement reads."""
+    for count in (30, 15):
+        api.clock.advance(days=31)
+        async with api.live.db.transaction() as tx:
+            for _ in range(count):
+                event = Published("product.created", "{}")
+                await api.live.events.add(tx, api.clock(), event)
+    ids = [event.id for event in (await read_events(api.live, 0, None, 100)).rows]
+    return ids[:-15], ids[-15:]
+
+
+@pytest.mark.parametrize("chosen", [{}, {"type": "product.*"}])
+async def test_a_page_from_which_events_are_removed_while_it_is_read_is_gone(
+    api: Api, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]
+) -> None:
+    admin = await api.caller("admin")
+    old, _ = await half_old(api)
+    tidied: Any = Tidied(api)
+    monkeypatch.setattr(api.live, "events", Events(tidied))
+    answer = await admin.get("/events", params={"after": old[0], **chosen})
+    refused(answer, 410, "GONE")
+
+
+@pytest.mark.parametrize("chosen", [{}, {"type": "product.*"}])
+async def test_from_the_oldest_on_a_page_has_no_hole_whatever_is_removed_meanwhile(
+    api: Api, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]
+) -> None:
+    admin = await api.caller("admin")
+    _, kept = await half_old(api)
+    tidied: Any = Tidied(api)
+    monkeypatch.setattr(api.live, "events", Events(tidied))
+    assert [event["id"] for event in await told(admin, **chosen)] == kept
 
 
 async def test_a_change_that_is_undone_leaves_no_event(api: Api) -> None:

@@ -10,13 +10,19 @@ from portico.storage.stores import Stores
 async def read_events(
     stores: Stores, after: int, types: Sequence[str] | None, limit: int
 ) -> EventPage:
-    """The oldest events after the one with the id `after`, of these types or of all: with every
-    change that was acknowledged before. Raises `Gone` where some in between are no longer kept."""
+    """The oldest events after the one with the id `after`, or after 0 the oldest that are kept, of
+    these types or of all: with every change that was acknowledged before. Raises `Gone` where some
+    in between are no longer kept."""
     await stores.events.settle()
     page = await stores.events.page(after, types, limit)
-    # The first may be the very next, which tells without a look.
-    if after and not (types is None and page.rows and page.rows[0].id == after + 1):
+    # Ids without a gap tell without a look that none is missing; it comes after the reading, which
+    # takes several statements: between them events may be removed.
+    if page.rows and page.rows[-1].id == after + len(page.rows):
+        return page
+    if after:
         await require_kept(stores, after)
+    elif page.rows and page.rows[0].id <= await stores.events.removed_up_to():
+        return await read_events(stores, after, types, limit)
     return page
 
 
