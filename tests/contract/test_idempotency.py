@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import json
 from hashlib import sha256
 from typing import Any
 
@@ -164,6 +165,21 @@ async def test_a_replayed_rotation_leaves_the_secret_out_and_keeps_none(api: Api
     rows = await api.live.db.all("SELECT body FROM idempotency_keys")
     assert len(rows) == 1
     assert secret.encode() not in bytes(rows[0][0])
+
+
+@pytest.mark.parametrize("kept_before", [(), (("cache-control", "no-store"),)])
+async def test_a_replay_has_one_cache_control_also_where_its_answer_was_kept_with_one(
+    api: Api, kept_before: tuple[tuple[str, str], ...]
+) -> None:
+    caller = await api.caller("viewer")
+    await caller.post("/api-keys/rotate", headers=keyed())
+    (row,) = await api.live.db.all("SELECT headers FROM idempotency_keys")
+    headers = json.dumps([*json.loads(row[0]), *kept_before])
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE idempotency_keys SET headers = :headers", {"headers": headers})
+    again = await caller.post("/api-keys/rotate", headers=keyed())
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers.get_list("cache-control") == ["no-store"]
 
 
 async def test_of_requests_at_the_same_time_one_has_an_effect_and_others_wait_or_replay(

@@ -157,7 +157,8 @@ def _for_caches(request: Request, endpoint: Endpoint, reply: Reply) -> Reply:
     """The reply with what its route declares for caches, or else, to a read, with its entity
     tag."""
     if endpoint.cache_control:
-        if reply.status < 400:  # and not a refusal, given again
+        # Not a refusal, given again; nor an answer that a release before has kept with it.
+        if reply.status < 400 and "cache-control" not in dict(reply.headers):
             reply.headers.append(("cache-control", endpoint.cache_control))
     elif reply.status == 200 and request.method in READING_METHODS:
         return Representation.of(reply).reply(request)
