@@ -95,6 +95,16 @@ def test_the_directory_of_a_server_with_its_database_elsewhere_gets_no_other(
     assert set(contents(host.data)) == before
 
 
+def test_a_secret_that_a_setting_names_may_lie_in_the_directory_before_the_databases(
+    empty: Installation,
+) -> None:
+    empty.data.mkdir()
+    file = empty.data / "secret.key"
+    file.write_text("ab" * 32)
+    empty.having(secret_key_file=str(file)).told("init")
+    assert file.read_text() == "ab" * 32
+
+
 def test_databases_without_anybody_get_their_first_admin(empty: Installation) -> None:
     empty.told("migrate")
     assert empty.told("init")["admin"]["email"] == "admin@example.com"

@@ -17,6 +17,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate
 from portico.engines import LIVE, database, database_file
 from portico.secret_file import NAME as SECRET
+from portico.secret_file import is_given
 from portico.services.accounts import give_key, random_password
 from portico.services.users import create_user
 from portico.settings import Settings
@@ -79,10 +80,11 @@ async def prepare(
 
 def require_place(settings: Settings) -> None:
     """Raises `CommandError` where SQLite's databases would be made in the data directory of a
-    server that has its own elsewhere, which would go unnoticed, or that has lost them."""
+    server that has its own elsewhere, which would go unnoticed, or that has lost them. A secret
+    that a setting gives may be there before the first start."""
     if settings.database_url or database_file(settings, LIVE).exists():
         return
-    if (settings.data / SECRET).exists():
+    if (settings.data / SECRET).exists() and not is_given(settings):
         raise CommandError(
             f"{settings.data} has the secret of a server and no database; nothing was changed. Run"
             " this with that server's settings, or name another directory with --data; where the"
