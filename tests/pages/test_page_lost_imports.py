@@ -57,6 +57,17 @@ async def test_files_that_are_lost_keep_their_sender_from_nothing(api: Api) -> N
     assert (await send(editor, lines(GOOD))).status_code == 409, "those are all here"
 
 
+async def test_files_that_are_lost_and_those_after_them_are_all_listed(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    paths = await lost(api, editor)
+    api.clock.advance(milliseconds=LOST + 1)
+    paths += [(await checked(editor, lines(GOOD)))[0] for _ in range(MAX_WAITING)]
+
+    page = (await editor.get("/products/import")).text
+
+    assert [path for path in paths if f'{path}"' not in page] == []
+
+
 async def test_a_file_that_waits_on_another_host_for_another_is_not_lost(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path = (await lost(api, editor))[0]

@@ -13,7 +13,8 @@ _SHOWN = 20
 
 async def show_form(visit: Visit) -> Reply:
     """GET /products/import."""
-    latest = await visit.env.uploads.latest(visit.user.id, MAX_WAITING)
+    # As many again as may wait may be lost with their host.
+    latest = await visit.env.uploads.latest(visit.user.id, 2 * MAX_WAITING)
     most = MAX_BYTES >> 20
     return visit.page("import.html", "Import products", uploads=latest, most=most)
 
