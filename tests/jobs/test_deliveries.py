@@ -334,6 +334,59 @@ async def test_deliveries_go_one_by_one_while_many_requests_are_under_way(
     assert len(await deliveries(admin, made)) == 10
 
 
+async def happened(api: Api, count: int, size: int) -> list[int]:
+    """The ids of so many events of so many bytes, about which the bell has rung."""
+    before = await api.live.events.last_id()
+    told = Published("product.created", json.dumps({"name": "x" * size}))
+    async with api.live.db.transaction() as tx:
+        for _ in range(count):
+            await api.live.events.add(tx, api.clock(), told)
+    await api.live.events.settle()
+    api.live.db.bell.ring()
+    return [*range(before + 1, before + 1 + count)]
+
+
+async def test_requests_have_their_turn_between_large_events_that_are_delivered(api: Api) -> None:
+    ids = await happened(api, 64, 200_000)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    assert sorted([event.id async for event in api.live.events.each(ids)]) == ids
+    beside.cancel()
+    assert turns >= 10
+
+
+@pytest.mark.parametrize(("size", "most"), [(100, 40), (100_000, AT_ONCE)])
+async def test_only_small_ones_wait_in_memory_for_a_place_at_a_quick_receiver(
+    api: Api, size: int, most: int
+) -> None:
+    admin = await api.caller("admin")
+    answers = 0
+
+    async def first_alone(writer: asyncio.StreamWriter) -> None:
+        nonlocal answers
+        answers += 1
+        if answers > 1:
+            await asyncio.Event().wait()
+        writer.write(OK)
+
+    async with receiving(Receiver(first_alone)) as receiver:
+        made = await hook(admin, receiver, "product.*")
+        await happened(api, 1, size)
+        await deliveries(admin, made, "delivered")
+        await happened(api, 40, size)
+        await receiver.got(1 + AT_ONCE)
+        claimed = "SELECT count(*) FROM deliveries WHERE next_attempt_at > :now"
+        row = await api.live.db.one(claimed, {"now": api.clock()})
+        assert row == (most,)
+
+
 async def test_what_a_killed_process_had_claimed_another_sends(api: Api) -> None:
     admin = await api.caller("admin")
     hung = asyncio.Event()

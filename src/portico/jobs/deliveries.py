@@ -55,7 +55,8 @@ AT_ONCE = 16
 CLAIMED = 64
 """With those that wait for a place, where the receiver is quick."""
 
-QUICK_MILLISECONDS = 500
+QUICK_MILLISECONDS, QUICK_BYTES = 500, 1 << 16
+"""How long a quick one takes at most, and for how much: larger ones wait in the database."""
 
 FAILING_PAUSE_SECONDS = 0.05
 """Between two attempts for a webhook whose last one failed: a million of them are due at once when
@@ -118,8 +119,7 @@ class _Lane:
 
     def end(self) -> list[_Claimed]:
         """Begins to send nothing more; returns what waited."""
-        waiting = [*self.waiting]
-        self.waiting.clear()
+        waiting, self.waiting = [*self.waiting], deque()
         return waiting
 
 
@@ -246,8 +246,7 @@ class Deliver:
             self._dropped[webhook.id] = webhook.dropped_up_to
 
     async def _claim(self) -> float:
-        """Takes what is due and there is room for, and begins to send it. Returns how many seconds
-        later more may be due."""
+        """Begins to send what is due and has room; returns in how many seconds more may be due."""
         env, now = self._env, self._env.clock()
         rooms = [(lane.webhook, lane.room) for lane in self._lanes.values() if lane.room]
         due = await env.deliveries.next_due(rooms) if rooms else {}
@@ -259,12 +258,12 @@ class Deliver:
             for webhook_id in sorted(one for one in due if due[one] <= now - LATE):
                 await env.webhooks.begin_anew(tx, webhook_id)
             claimed = await env.deliveries.claim(tx, rooms, now=now, until=until)
-        events = await env.events.some({delivery.event_id for delivery in claimed})
-        bodies = {number: self._encode(event) for number, event in events.items()}
+        told: dict[int, tuple[bytes, str | None]] = {}
+        async for event in env.events.each({delivery.event_id for delivery in claimed}):
+            told[event.id] = self._encode(event), event.traceparent
         for delivery in sorted(claimed, key=lambda one: one.id):
             if lane := self._lanes.get(delivery.webhook_id):
-                event, body = events.get(delivery.event_id), bodies.get(delivery.event_id)
-                traceparent = event.traceparent if event else None
+                body, traceparent = told.get(delivery.event_id, (None, None))
                 lane.waiting.append(_Claimed(delivery, body, traceparent, now))
         for lane in self._lanes.values():
             self._fill(lane)
@@ -332,7 +331,8 @@ class Deliver:
             outcome = await self._sender.send(webhook.url, headers, claimed.body)
             attempt = self._attempt(delivery, outcome)
             lane.failing = attempt.status != "delivered"
-            lane.quick = not lane.failing and outcome.milliseconds < QUICK_MILLISECONDS
+            quick = outcome.milliseconds < QUICK_MILLISECONDS and len(claimed.body) <= QUICK_BYTES
+            lane.quick = quick and not lane.failing
         self._note(_Ended(webhook, delivery, attempt))
 
     def _attempt(self, delivery: Delivery, outcome: Outcome) -> Attempt:

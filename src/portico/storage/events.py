@@ -6,7 +6,8 @@ its number once it is committed, under a lock (`settle`), and is not read before
 (docs/decisions/0023).
 """
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Sequence
 from string import ascii_lowercase
 
 import msgspec
@@ -178,6 +179,17 @@ class Events:
         engine = self._db.engine
         rows = await self._db.all(f"{_ONES} {AMONG[engine]}", among(engine, ids))
         return {event.id: event for event in EVENTS.read_all(rows)}
+
+    async def each(self, ids: Collection[int]) -> AsyncGenerator[StoredEvent, None]:
+        """The same one by one; after about `PAGE_BYTES` of them others have their turn."""
+        numbers, size = sorted(ids), 0
+        for first in range(0, len(numbers), _STEP):
+            for event in (await self.some(numbers[first : first + _STEP])).values():
+                yield event
+                size += event.size
+                if size > PAGE_BYTES:
+                    size = 0
+                    await asyncio.sleep(0)
 
     async def _last(self, reader: Reader) -> int:
         row = await reader.one(_LAST)
