@@ -344,6 +344,7 @@ async def test_nobody_waits_for_a_lock_that_a_replica_alone_holds_on_to(
     await moves(database, replica.port)
     name = (await database.all("SELECT current_database()"))[0][0]
     reader = await asyncpg.connect(replica.url.removesuffix("postgres") + name)
+    await eventually(lambda: reader.fetchval("SELECT to_regclass('numbers') IS NOT NULL"))
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
     async with reader.transaction(isolation="repeatable_read", readonly=True):
         await reader.fetch("SELECT number FROM numbers")

@@ -15,10 +15,11 @@ from portico.storage.migrate import Migration, migrate, shipped
 from portico.storage.postgres import STATEMENT_SECONDS, STOPPED_SECONDS, PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer, postgres_binaries
 
-LEFT = (
-    "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction'"
-    " AND datname = current_database()"
-)
+LEFT = """
+SELECT 1 FROM pg_stat_activity AS activity JOIN pg_locks USING (pid)
+JOIN pg_class ON pg_class.oid = relation
+WHERE activity.state = 'idle in transaction' AND activity.datname = current_database()
+    AND relname = 'numbers'"""
 ADD = "UPDATE numbers SET number = number + 1"
 
 
@@ -70,7 +71,8 @@ async def number(database: Reader) -> int:
 
 
 def stand_still(url: str) -> None:
-    """Lets this process go on once no transaction is left that nobody goes on with."""
+    """Lets this process go on once no transaction is left that has looked at the numbers, and that
+    nobody goes on with. Others, just begun, hold nothing; they end as this process goes on."""
     binaries, _ = postgres_binaries()
     while subprocess.run(
         [binaries / "psql", url, "-Atc", LEFT],

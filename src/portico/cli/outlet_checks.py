@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from pkgutil import resolve_name
 
 from portico.cli.checks import ANSWER_SECONDS, Finding, notice, well, wrong
+from portico.cli.output import INSTALLING
 from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
 from portico.settings import SettingError, Settings
 from portico.settings.values import redacted
-from portico.telemetry import INSTALLING
 
 
 async def mail(settings: Settings) -> Finding:

@@ -9,6 +9,12 @@ import msgspec
 
 from portico.contract.envelope import timestamp
 
+INSTALLING = (
+    "install the wheel with its extra [otel], or in a checkout requirements/otel.txt"
+    " (docs/operations.md)"
+)
+"""What to do where OpenTelemetry is not there; an index may have another package of that name."""
+
 
 class CommandError(Exception):
     """A command ran and something is wrong (1), or was misused (2)."""

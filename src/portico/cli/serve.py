@@ -25,7 +25,7 @@ from portico.certificates import CertificateError, check_pair
 from portico.cli.connections import PATIENCE, SHARE, FileLimit, Listener, Patience, Watch
 from portico.cli.initialise import local_certificates, prepare, welcome
 from portico.cli.lock import only_server
-from portico.cli.output import CommandError, say
+from portico.cli.output import INSTALLING, CommandError, say
 from portico.cli.renewal import Pair, Renewal, Serving
 from portico.cli.stopping import Told
 from portico.cli.supervise import supervise
@@ -34,7 +34,6 @@ from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
 from portico.settings import SettingError, Settings
-from portico.telemetry import INSTALLING
 
 if TYPE_CHECKING:
     from portico.telemetry.sdk import Telemetry
