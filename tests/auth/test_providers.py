@@ -7,6 +7,7 @@ from html import unescape
 from pathlib import Path
 from time import thread_time
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -659,7 +660,7 @@ async def test_whoever_has_no_password_signs_in_again_for_what_is_important(
     page = await ada.browser.get(f"{DASHBOARD}/sign-in?again=yes")
     assert 'name="again" value="yes"' in page.text
     address = await ada.leave(again="yes")
-    assert "prompt=login&max_age=0" in address
+    assert "prompt=login&max_age=600" in address
     assert session_in(await ada.browser.get(provider.visit(address)))
     assert "http" in await ada.leave("/security/link", provider="corp", csrf=await ada.csrf())
 
@@ -691,6 +692,21 @@ async def test_who_was_to_be_seen_anew_was_seen_since(
         assert good or "is not as it should be" in said(answer)
     provider.claims["auth_time"] = begun - 86_400
     assert session_in(await ada.arrive()), "an ordinary sign-in"
+
+
+@ON_ONE
+async def test_a_second_factor_at_the_provider_may_take_minutes_of_those_seen_anew(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    await join(api, await api.account())
+    ada = Traveller(api, provider)
+    address = await ada.leave(again="yes")
+    # Microsoft's ID tokens end `max_age` after the password.
+    (max_age,) = parse_qs(urlsplit(address).query)["max_age"]
+    seen = api.clock() // 1000 + 5
+    provider.claims |= {"auth_time": seen, "exp": seen + int(max_age)}
+    api.clock.advance(seconds=500)
+    assert session_in(await ada.browser.get(provider.visit(address)))
 
 
 async def is_asked(somebody: Traveller) -> bool:

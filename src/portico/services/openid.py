@@ -22,7 +22,7 @@ from joserfc.jwk import import_key
 from portico.domain.base64url import base64url
 from portico.domain.errors import BrokenRule, PermissionDenied, Unavailable
 from portico.domain.oauth import CHALLENGE_METHOD, OPENID_SCOPES, challenge_of
-from portico.domain.providers import Person, Provider, is_address
+from portico.domain.providers import VISIT_SECONDS, Person, Provider, is_address
 from portico.domain.text import text_fault
 from portico.domain.times import MINUTE, SECOND, Clock
 from portico.domain.users import email
@@ -159,7 +159,8 @@ class RelyingParty:
             "code_challenge_method": CHALLENGE_METHOD,
         }
         if again:
-            asked |= {"prompt": "login", "max_age": "0"}
+            # Some end the ID token so long after the password: a second factor takes its time.
+            asked |= {"prompt": "login", "max_age": str(VISIT_SECONDS)}
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
 
     async def person(
