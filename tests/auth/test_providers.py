@@ -709,6 +709,18 @@ async def test_a_second_factor_at_the_provider_may_take_minutes_of_those_seen_an
     assert session_in(await ada.browser.get(provider.visit(address)))
 
 
+@ON_ONE
+@pytest.mark.parametrize("listed", [None, "auth_time", {"auth_time": 1}, [None, 5]])
+async def test_a_list_of_claims_that_is_none_keeps_nobody_out(
+    api: Api, provider: OpenIdProvider, listed: Any
+) -> None:
+    await join(api, await api.account())
+    provider.metadata["claims_supported"] = listed
+    ada = Traveller(api, provider)
+    assert session_in(await ada.arrive())
+    assert session_in(await ada.browser.get(provider.visit(await ada.leave(again="yes"))))
+
+
 async def is_asked(somebody: Traveller) -> bool:
     """Whether they are asked who they are before something important."""
     path, csrf = "/security/link", await somebody.csrf()

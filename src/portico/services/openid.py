@@ -103,7 +103,7 @@ class _Metadata(msgspec.Struct, frozen=True):
     userinfo_endpoint: str | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
     authorization_response_iss_parameter_supported: bool = False
-    claims_supported: tuple[str, ...] = ()
+    claims_supported: Any = ()
 
 
 class _Tokens(msgspec.Struct):
@@ -296,8 +296,8 @@ def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> 
 def _check_seen(metadata: _Metadata, claims: _Claims, since: int) -> None:
     """OpenID Connect Core §2: a token that answers `max_age` has `auth_time`, in seconds. A
     provider that never tells it is taken at its word."""
-    seen = claims.auth_time
-    if seen is None and "auth_time" not in metadata.claims_supported:
+    seen, listed = claims.auth_time, metadata.claims_supported
+    if seen is None and not (isinstance(listed, list) and "auth_time" in listed):
         return
     if not isinstance(seen, int | float):
         raise _Bad("its ID token does not tell when they were seen")
