@@ -3,13 +3,14 @@ was tried."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from driving import NOON, Api, settings_for
 from jobs.test_deliveries import FAULT, LAMP, all_tried, became, deliveries_after, hook
 from operating import eventually
-from portico.domain.times import DAY
+from portico.domain.times import DAY, HOUR
 from receiving import Receiver, receiving
 
 
@@ -113,3 +114,59 @@ async def test_days_in_which_no_server_ran_do_not_count(api: Api, broken: Receiv
     await fails_since(api, NOON + 6 * DAY)
     listed = await api.live.deliveries.latest(made["id"], None, 9)
     assert [one.status for one in listed] == ["pending", "pending"]
+
+
+async def two_failed(api: Api, broken: Receiver) -> dict[str, Any]:
+    """A webhook that fails since noon, with two deliveries."""
+    admin = await api.caller("admin")
+    made = await hook(admin, broken, "product.*")
+    for count in (1, 2):
+        await admin.post("/products", json=LAMP | {"name": f"Lamp {count}"})
+        await all_tried(admin, made, count)
+    await fails_since(api, NOON)
+    return made
+
+
+async def were_tried(api: Api, *tried: tuple[int, int]) -> None:
+    """Has deliveries have so many attempts, the next of which is due then, from the oldest on."""
+    async with api.live.db.transaction() as tx:
+        for number, (attempts, due) in enumerate(tried, 1):
+            await tx.run(
+                "UPDATE deliveries SET attempts = :attempts, next_attempt_at = :due WHERE id = :id",
+                {"id": number, "attempts": attempts, "due": due},
+            )
+
+
+async def test_a_queue_that_is_days_behind_disables_nevertheless(
+    api: Api, broken: Receiver
+) -> None:
+    made = await two_failed(api, broken)
+    now = NOON + 6 * DAY
+    await were_tried(api, (3, now - 25 * HOUR), (4, now + 2 * HOUR))
+    api.clock.advance(days=6)
+    api.live.db.bell.ring()
+    disabled = await became(await api.caller("admin"), made, "disabled")
+    assert disabled["disabled_reason"] == "failing"
+
+
+async def test_a_server_that_starts_beside_one_that_tries_leaves_the_five_days(
+    api: Api, broken: Receiver
+) -> None:
+    made = await two_failed(api, broken)
+    now = NOON + 6 * DAY
+    await were_tried(api, (3, now - 25 * HOUR), (4, now + 2 * HOUR))
+    await api.stop()
+    api.clock.advance(days=6)
+    await api.start()
+    assert (await became(await api.caller("admin"), made, "disabled"))["disabled_reason"]
+
+
+async def test_a_day_without_a_server_does_not_count_where_the_next_attempt_was_far_off(
+    api: Api, broken: Receiver
+) -> None:
+    await two_failed(api, broken)
+    await were_tried(api, (1, NOON + 4 * DAY), (9, NOON + 5 * DAY))
+    await api.stop()
+    api.clock.advance(days=5, seconds=12 * 3600)
+    await api.start()
+    await fails_since(api, NOON + 5 * DAY + 12 * HOUR)

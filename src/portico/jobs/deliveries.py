@@ -72,7 +72,7 @@ BUSY_PAUSE_SECONDS = 0.005
 """Between two deliveries to one webhook then: a tenth of a core, and what waits goes later."""
 
 LATE = DAY
-"""How long after it was due an attempt tells that no server ran. A long queue takes hours, too."""
+"""How long after it was due an attempt tells that no server ran, where none was made meanwhile."""
 
 CLOSE_SECONDS = 2.0
 GONE = 410
@@ -256,7 +256,7 @@ class Deliver:
         until = now + CLAIM_SECONDS * SECOND
         async with env.db.transaction() as tx:
             for webhook_id in sorted(one for one in due if due[one] <= now - LATE):
-                await env.webhooks.begin_anew(tx, webhook_id)
+                await env.webhooks.begin_anew_untried(tx, webhook_id, now - LATE)
             claimed = await env.deliveries.claim(tx, rooms, now=now, until=until)
         told: dict[int, tuple[bytes, str | None]] = {}
         async for event in env.events.each({delivery.event_id for delivery in claimed}):

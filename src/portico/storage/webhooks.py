@@ -1,6 +1,6 @@
 """Webhooks: their rows."""
 
-from portico.domain.webhooks import Webhook
+from portico.domain.webhooks import RETRY_SECONDS, RETRY_SPREAD, Webhook
 from portico.storage.database import LOCKED, AdvisoryLock, Database, Rank, Transaction, alone
 from portico.storage.table import Table, json_form
 
@@ -22,6 +22,23 @@ _TOLD = "UPDATE webhooks SET told_up_to = :up_to WHERE id = :id"
 _FAILS = """
 UPDATE webhooks SET failing_since = :since WHERE id = :id AND failing_since IS NULL"""
 _ANEW = "UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since IS NOT NULL"
+# When an attempt was made is kept in no column: no later than the next one is due, less the wait.
+_SHORTEST_WAIT = (
+    "CASE attempts "
+    + " ".join(
+        f"WHEN {attempts} THEN {round(1000 * (1 - RETRY_SPREAD) * seconds)}"
+        for attempts, seconds in enumerate(RETRY_SECONDS, 1)
+    )
+    + " END"
+)
+# From the latest on: of a million that were never tried, none is passed while others are.
+_ANEW_UNTRIED = f"""
+UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since <= :since AND (
+    SELECT id FROM deliveries
+    WHERE webhook_id = :id AND status = 'pending' AND next_attempt_at > :since
+        AND next_attempt_at - {_SHORTEST_WAIT} > :since
+    ORDER BY next_attempt_at DESC LIMIT 1
+) IS NULL"""
 
 
 class Webhooks:
@@ -69,8 +86,12 @@ class Webhooks:
 
     async def begin_anew(self, tx: Transaction, webhook_id: int) -> None:
         """Has the time in which nothing reaches it begin with its next failure: something has
-        reached it, or nothing was tried."""
+        reached it, or it is another."""
         await tx.run(_ANEW, {"id": webhook_id})
+
+    async def begin_anew_untried(self, tx: Transaction, webhook_id: int, since: int) -> None:
+        """The same where nothing was tried since then."""
+        await tx.run(_ANEW_UNTRIED, {"id": webhook_id, "since": since})
 
     async def delete(self, tx: Transaction, webhook_id: int) -> None:
         """Removes a webhook; its deliveries go with their age."""
