@@ -395,7 +395,7 @@ NO_BODIES = [
 """What a route that takes no body refuses, and the fields that it names."""
 
 
-async def test_a_body_where_none_is_taken_is_400_unless_it_is_empty(api: Api) -> None:
+async def test_a_body_where_none_is_taken_is_refused_unless_it_is_empty(api: Api) -> None:
     admin = await api.caller("admin")
     hook = {"url": "https://hooks.example.com/in", "types": ["*"]}
     made = (await admin.post("/webhooks", json=hook)).json()["data"]["id"]
@@ -410,6 +410,12 @@ async def test_a_body_where_none_is_taken_is_400_unless_it_is_empty(api: Api) ->
             for body, fields in NO_BODIES:
                 answer = await admin.post(path, content=body, headers=JSON)
                 assert refused(answer, 400, "VALIDATION_ERROR").keys() == fields
+            for content in OTHER_CONTENT:
+                answer = await admin.post(path, content=b"{}", headers={"content-type": content})
+                refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+            encoded = JSON | {"content-encoding": "gzip"}
+            answer = await admin.post(path, content=b"x", headers=encoded)
+            refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
             huge = b" " * (api.settings.body_limit + 1)
             refused(await admin.post(path, content=huge), 413, "PAYLOAD_TOO_LARGE")
     assert (await admin.post(f"/webhooks/{made}/test", json={})).status_code == 202

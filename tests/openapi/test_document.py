@@ -93,8 +93,8 @@ def test_every_error_of_a_route_is_in_it_with_its_code(
     anyone = route.access is Access.ANYONE
     assert ("401" in answers) == (not anyone or errors.AuthenticationRequired in route.errors)
     assert ("403" in answers) == (route.same_origin or not anyone)
-    assert ("415" in answers) == bool(route.body)
-    assert ("413" in answers) == ("408" in answers) == (bool(route.body) or route.repeatable)
+    for status in ("408", "413", "415"):
+        assert (status in answers) == (bool(route.body) or route.repeatable)
     assert ("404" in answers) == ("{id}" in route.path)
     assert ("412" in answers) == route.conditional
     assert ("304" in answers) == route.tagged

@@ -93,6 +93,7 @@ class ApiResponder:
         elif endpoint.route.repeatable:
             body = await request.read_body(self._body_limit)
             if body:
+                check_content(request)
                 decode(NoBody, body)
         if endpoint.route.repeatable and (known := keyed_request(request, endpoint, body)):
             reply = await self._repeats.once(request, known, endpoint.handler)

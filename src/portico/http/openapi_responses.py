@@ -122,9 +122,7 @@ def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
     if route.conditional:
         found.append(errors.PreconditionFailed)
     if route.body or route.repeatable:
-        found += (errors.RequestTimeout, errors.PayloadTooLarge)
-    if route.body:
-        found.append(errors.UnsupportedMediaType)
+        found += (errors.RequestTimeout, errors.PayloadTooLarge, errors.UnsupportedMediaType)
     if route.repeatable:
         found += (errors.Conflict, errors.Invalid)
     found += (errors.RateLimited, errors.Internal, errors.Unavailable, *route.errors)
