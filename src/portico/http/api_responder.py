@@ -95,6 +95,7 @@ class ApiResponder:
             if body:
                 check_content(request)
                 decode(NoBody, body)
+                body = b""
         if endpoint.route.repeatable and (known := keyed_request(request, endpoint, body)):
             reply = await self._repeats.once(request, known, endpoint.handler)
         elif shows is not None:
