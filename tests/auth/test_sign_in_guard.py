@@ -333,6 +333,21 @@ async def test_a_spent_address_tells_nobody_who_has_signed_in_from_it(api: Api, 
     assert [entry.action for entry in noted].count("sign_in.refused") == ACQUAINTANCE.free
 
 
+async def test_a_spent_address_tells_its_own_wait_where_an_account_waits_longer(api: Api) -> None:
+    url = f"{AUTH['live']}/login"
+    ada = await api.account(password=PASSWORD)
+    home = at(api, 1)
+    signed_in(await guess(home, url, ada.email, PASSWORD), url)
+    api.clock.advance(seconds=60)
+    for number in range(ADDRESS.free):
+        refused(await guess(home, url, f"person{number}@example.org"), 401)
+    api.clock.advance(seconds=15 * 60 - 40)
+    unknown = told(await guess(home, url, "other@example.org"))
+    assert (unknown["status"], unknown["headers"]["retry-after"]) == (429, "40")
+    for _ in range(ACQUAINTANCE.free + 2):
+        assert told(await guess(home, url, ada.email)) == unknown
+
+
 async def test_guesses_at_accounts_that_know_an_address_are_failures_of_it_too(api: Api) -> None:
     home = "198.51.0.1"
     users = [await api.account(password=PASSWORD) for _ in range(ADDRESS.free + 5)]

@@ -106,6 +106,7 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
         if is_known
         else [((GUARDED_ACCOUNT, account), ACCOUNT)]
     )
+    # The address first: its wait is told, which is the same for whoever knows the account or not.
     guards: Guards = [((GUARDED_ADDRESS, address), ADDRESS), *own]
     for _ in range(LOOKS):
         entry = await env.limiter.enter(guards, env.clock())

@@ -40,7 +40,7 @@ class FailedAttempts:
         for caller, patience in guards:
             guarded = self._kept.get(caller, _NOBODY)
             free, later = places(patience, remembered(patience, guarded.failures, now), now)
-            wait = max(wait, later)
+            wait = wait or later
             busy = busy or guarded.under_way >= free
         if wait or busy:
             return Entry(admitted=False, wait=wait)

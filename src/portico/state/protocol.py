@@ -46,7 +46,8 @@ class Limiter(Protocol):
 
         Checking and holding a place are one step, so that attempts at once are no more than may
         still fail. Whoever was admitted calls `leave` with the same `guards`. A refused attempt
-        changes nothing. Raises `errors.Unavailable` when the store does not answer.
+        changes nothing, and the wait is that of the first guard that has one. Raises
+        `errors.Unavailable` when the store does not answer.
         """
         ...
 

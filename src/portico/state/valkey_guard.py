@@ -35,7 +35,8 @@ for i, key in ipairs(KEYS) do
     if places <= 0 then
         local left = ends - now
         if ARGV[i * 4 + 1] ~= '' then left = left - window end
-        wait, places = math.max(wait, left), 1
+        if wait == 0 then wait = math.max(0, left) end
+        places = 1
     end
     busy = busy or under_way >= places
     kept[i] = {failures, under_way + 1, ends}
