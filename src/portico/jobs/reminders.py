@@ -25,8 +25,8 @@ BREATH_SECONDS = 0.01
 class Remind:
     """One environment's reminders, by one process at a time; each key has one.
 
-    It is noted with the mail that waits, so that no key has two, whoever is killed when. One that
-    was sent too early, while the clock was ahead, does not count.
+    It is noted with the mail that waits, so that no key has two, whoever is killed when, unless a
+    clock was wrong: one that was sent too early, while it was ahead, does not count.
     """
 
     def __init__(self, env: Environment, holder: str, wait: Wait = asyncio.sleep) -> None:
