@@ -10,6 +10,10 @@ from unicodedata import category, normalize
 
 MAX_WORD_LENGTH = 48
 
+_PART = 64
+"""How many characters are decomposed at once. Where a part ends makes no difference: only marks
+change their order, and none is kept."""
+
 _WORD = re.compile(r"[^\W_]+")  # a run of what str.isalnum accepts
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
@@ -32,8 +36,9 @@ def query_words(text: str) -> list[str]:
 def _folded(text: str) -> str:
     if text.isascii():
         return text.lower()
-    # Each by itself: to put the marks of one letter in order takes the square of their number.
-    decomposed = (c for character in text for c in normalize("NFKD", character))
+    # In parts: to put the marks of one letter in order takes the square of their number.
+    parts = [text[start : start + _PART] for start in range(0, len(text), _PART)]
+    decomposed = "".join(normalize("NFKD", part) for part in parts)
     return "".join(c for c in decomposed if category(c)[0] != "M").casefold()
 
 
