@@ -271,7 +271,7 @@ async def waiting_commits(primary: PostgresServer) -> AsyncIterator[None]:
 
     async def commits() -> bool:
         try:
-            await connection.execute("SELECT pg_logical_emit_message(true, '', '')", timeout=0.2)
+            await connection.execute("SELECT pg_logical_emit_message(true, '', '')", timeout=2)
         except TimeoutError:
             return False
         return True
