@@ -12,7 +12,6 @@ from portico.cli.prepared import done
 from portico.contract.envelope import timestamp
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
-from portico.domain.api_keys import usable
 from portico.domain.audit import OPERATOR, By
 from portico.domain.users import User
 from portico.services.accounts import account, random_password, set_plan, set_role
@@ -232,11 +231,10 @@ def _words(value: object) -> str:
 
 async def _shown(env: Environment, email: str) -> dict[str, Any]:
     user, now = await account(env, email), env.clock()
-    keys = await env.api_keys.of_user(user.id)
     return {
         **_entry(user),
         "email_verified": user.email_verified_at is not None,
-        "api_keys": sum(usable(one.key, now) for one in keys),
+        "api_keys": await env.api_keys.count_usable(user.id, now),
         "sessions": len(await env.sessions.of_user(user.id, now)),
         "grants": len(await env.grants.of_user(user.id, now)),
     }

@@ -1,7 +1,6 @@
 """API keys: list, create, rotate, revoke; those of everybody for admins."""
 
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from portico.domain.api_keys import KEY_TYPES, ApiKey, KeyType, key_name, usable
 from portico.domain.durations import parse_duration
@@ -210,7 +209,8 @@ async def rotate(visit: Visit) -> Reply:
 
 
 def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
-    query = urlencode(back_to_list(visit, _FILTERS))
+    came_from = list_of(visit, _FILTERS)
+    query = came_from.get("list")
     return visit.asks(
         f"Revoke {key.name}?",
         f"Everything that uses {key.hint} fails from then on. This cannot be undone.",
@@ -219,7 +219,7 @@ def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
         action=f"{path}/revoke",
         back=(f"{path}?{query}" if query else path, name),
         id=key.id,
-        **list_of(visit, _FILTERS),
+        **came_from,
     )
 
 

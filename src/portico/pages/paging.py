@@ -27,7 +27,7 @@ async def page_of(visit: Visit, on: Callable[[int], Awaitable[Page[T]]]) -> tupl
     if found.rows or number == 1:
         return number, found
     total = found.total or (await on(1)).total  # some lists count nothing beyond their end
-    last = max(_pages(total), 1)
+    last = max(pages_of(total), 1)
     return last, await on(last)
 
 
@@ -35,10 +35,11 @@ def numbered(page: int, total: int, **filters: str) -> dict[str, Any]:
     """What the template `paging.html` asks for; `filters` stand in each page's address."""
     return {
         "page": page,
-        "last": _pages(total),
+        "last": pages_of(total),
         "query": lambda number: urlencode({**filters, "page": number}),
     }
 
 
-def _pages(total: int) -> int:
+def pages_of(total: int) -> int:
+    """How many pages so many rows fill."""
     return -(-total // PER_PAGE)

@@ -15,7 +15,7 @@ from portico.domain.words import FORMATS
 from portico.http.messages import Reply
 from portico.pages.forms import Form
 from portico.pages.lists import list_of
-from portico.pages.paging import PER_PAGE, offset_of
+from portico.pages.paging import PER_PAGE, offset_of, pages_of
 from portico.pages.product_verbs import VERBS, verbs_for
 from portico.pages.site import PageRoute, Visit
 from portico.storage.listing import Beginning, Page
@@ -83,7 +83,7 @@ async def _found(visit: Visit, asked: Asked) -> tuple[int, Beginning[Product]]:
     if header("hx-request") and header("hx-trigger") != COUNTING and words and number == 1:
         return 1, await visit.env.products.beginning(asked.chosen, words, PER_PAGE)
     found = await _page(visit, asked, number)
-    last = -(-found.total // PER_PAGE)
+    last = pages_of(found.total)
     if number > last > 0:
         number, found = last, await _page(visit, asked, last)
     return number, Beginning(found.rows, found.total, found.exact)
@@ -100,7 +100,7 @@ async def show_all(visit: Visit) -> Reply:
         total=found.total,
         exact=found.exact,
         number=number,
-        last=number if found.total is None else -(-found.total // PER_PAGE),
+        last=number if found.total is None else pages_of(found.total),
         counting=COUNTING,
         asked=asked,
         filtered=any(asked.shown.values()),

@@ -3,14 +3,12 @@
 from portico.domain.invitations import Invitation
 from portico.domain.users import email_key
 from portico.storage.database import Database, Rank, Transaction
-from portico.storage.table import Form, Table
-
-_BOOLEAN = Form(int, bool)
+from portico.storage.table import LOADED_BOOLEAN, Table
 
 INVITATIONS = Table(
     "invitations",
     Invitation,
-    forms={"signed_up": _BOOLEAN, "mailed": _BOOLEAN},
+    forms={"signed_up": LOADED_BOOLEAN, "mailed": LOADED_BOOLEAN},
     keys={"email_key": lambda one: email_key(one.email)},
     secrets=("token_hash",),
 )

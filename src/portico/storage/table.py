@@ -29,6 +29,8 @@ class Form(NamedTuple):
 
 
 BOOLEAN = Form(int)
+"""Read as 0 or 1 from SQLite: what every request reads is spared a call for each row."""
+LOADED_BOOLEAN = Form(int, bool)
 SCOPES = Form(spelled, lambda text: frozenset(text.split()))
 WORDS = Form(" ".join, lambda text: tuple(text.split()))
 

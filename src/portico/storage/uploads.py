@@ -6,12 +6,12 @@ from portico.domain.audit import Actor
 from portico.domain.uploads import WAITING, Rejected, Upload
 from portico.storage.database import Database, Rank, Transaction
 from portico.storage.leases import LONGEST
-from portico.storage.table import Form, Table, json_form
+from portico.storage.table import LOADED_BOOLEAN, Table, json_form
 
 UPLOADS = Table(
     "uploads",
     Upload,
-    forms={"actor": json_form(Actor), "updates": Form(int, bool)},
+    forms={"actor": json_form(Actor), "updates": LOADED_BOOLEAN},
     fixed=("token", "account_id", "actor", "name", "updates", "size"),
 )
 
