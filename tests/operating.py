@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,27 @@ async def eventually(
             return value
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
         await asyncio.sleep(0.01)
+
+
+class Turns:
+    """How often whatever waits for the event loop has had its turn."""
+
+    count = 0
+
+
+@asynccontextmanager
+async def turns() -> AsyncIterator[Turns]:
+    """Counts the turns of others meanwhile."""
+    seen = Turns()
+
+    async def others() -> None:
+        while True:
+            seen.count += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    yield seen
+    beside.cancel()
 
 
 class Lateness:

@@ -9,7 +9,7 @@ import apsw
 import pytest
 from playwright.async_api import expect
 
-from browser.looking import Desk
+from browser.looking import Desk, Person
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -29,6 +29,20 @@ nothing."""
 def lines_of(file: Path) -> list[str]:
     """The lines of a file that was downloaded."""
     return file.read_text().splitlines()
+
+
+def under_way(desk: Desk, editor: Person, state: str) -> tuple[apsw.Connection, int]:
+    """The live database, and in it the id of a file that is a third done."""
+    database = apsw.Connection(str(desk.installation.data / "live.db"))
+    database.set_busy_timeout(5_000)
+    now = int(time.time() * 1000)
+    with database:
+        upload = database.execute(
+            "INSERT INTO uploads VALUES (NULL, 'none', ?, '{}', 'lamps.csv', 0, 900, ?, ?,"
+            " ?, 120, 300, 120, 0, 0, 0, '', '[]') RETURNING id",
+            (editor.id, state, now, now),
+        ).get
+    return database, upload
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -69,15 +83,7 @@ async def test_progress_is_shown_as_it_goes_on_and_what_came_of_it(
     desk: Desk, *, script: bool
 ) -> None:
     editor = desk.person("editor")
-    database = apsw.Connection(str(desk.installation.data / "live.db"))
-    database.set_busy_timeout(5_000)
-    now = int(time.time() * 1000)
-    with database:
-        upload = database.execute(
-            "INSERT INTO uploads VALUES (NULL, 'none', ?, '{}', 'lamps.csv', 0, 900, 'storing', ?,"
-            " ?, 120, 300, 120, 0, 0, 0, '', '[]') RETURNING id",
-            (editor.id, now, now),
-        ).get
+    database, upload = under_way(desk, editor, "storing")
     async with desk.looking(editor, script=script) as page:
         await page.goto(f"products/import/{upload}")
         done = page.get_by_role("progressbar", name="How much of the file is done")
@@ -103,15 +109,7 @@ async def test_who_is_about_to_discard_a_file_stays_there_while_it_is_checked(
     desk: Desk,
 ) -> None:
     editor = desk.person("editor")
-    database = apsw.Connection(str(desk.installation.data / "live.db"))
-    database.set_busy_timeout(5_000)
-    now = int(time.time() * 1000)
-    with database:
-        upload = database.execute(
-            "INSERT INTO uploads VALUES (NULL, 'none', ?, '{}', 'lamps.csv', 0, 900, 'checking', ?,"
-            " ?, 120, 300, 120, 0, 0, 0, '', '[]') RETURNING id",
-            (editor.id, now, now),
-        ).get
+    database, upload = under_way(desk, editor, "checking")
     async with desk.looking(editor) as page:
         await page.goto(f"products/import/{upload}")
         button = page.get_by_role("button", name="Discard the file")

@@ -1,8 +1,7 @@
 """Accounts may have very much: whoever removes one holds up nobody."""
 
-import asyncio
-
 from driving import Api
+from operating import turns
 from signing_in import login_of
 
 _TOKEN = """
@@ -21,21 +20,10 @@ async def test_requests_have_their_turn_while_a_user_with_many_tokens_is_removed
         {"grant_id": grant.id, "refresh": b"r%d" % number, "access": b"a%d" % number}
         for number in range(5_000)
     ]
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     async with api.live.db.transaction() as tx:
         await tx.run_many(_TOKEN, tokens)
-    async with api.live.db.transaction() as tx:
-        beside = asyncio.ensure_future(others())
+    async with api.live.db.transaction() as tx, turns() as seen:
         await api.live.users.delete(tx, user.id)
-        seen = turns
-        beside.cancel()
-    assert seen > 2
+    assert seen.count > 2
     assert await api.live.users.get(user.id) is None
     assert await api.live.db.one(_COUNT) == (1,)

@@ -10,7 +10,7 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 
 from driving import Api, Caller, InProcess
-from operating import eventually, free_port
+from operating import eventually, free_port, turns
 from portico.domain.audit import OPERATOR
 from portico.domain.published import Published
 from portico.domain.times import HOUR
@@ -348,18 +348,9 @@ async def happened(api: Api, count: int, size: int) -> list[int]:
 
 async def test_requests_have_their_turn_between_large_events_that_are_delivered(api: Api) -> None:
     ids = await happened(api, 64, 200_000)
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.ensure_future(others())
-    assert sorted([event.id async for event in api.live.events.each(ids)]) == ids
-    beside.cancel()
-    assert turns >= 10
+    async with turns() as seen:
+        assert sorted([event.id async for event in api.live.events.each(ids)]) == ids
+    assert seen.count >= 10
 
 
 @pytest.mark.parametrize(("size", "most"), [(100, 40), (100_000, AT_ONCE)])

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from driving import Api, settings_for
-from operating import eventually
+from operating import eventually, turns
 from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
 from portico.contract.product_files import read_products
 from portico.domain.audit import OPERATOR
@@ -131,37 +131,20 @@ async def test_a_file_does_not_wait_until_somebody_looks(
 
 async def test_requests_have_their_turn_while_a_file_is_checked(api: Api) -> None:
     rows = io.BytesIO(lines(GOOD) * 1_000)
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.ensure_future(others())
-    outcomes = [each async for each in check_in_batches(api.live, read_products(rows, "ndjson"))]
-    beside.cancel()
+    checking = check_in_batches(api.live, read_products(rows, "ndjson"))
+    async with turns() as seen:
+        outcomes = [each async for each in checking]
     assert [outcome.inserted for outcome in outcomes] == [1_000]
-    assert turns >= 20
+    assert seen.count >= 20
 
 
 async def test_requests_have_their_turn_between_rows_that_are_large(api: Api) -> None:
     row = GOOD | {"name": "x" * 100_000}
     rows = read_products(io.BytesIO(lines(row) * 20), "ndjson")
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.ensure_future(others())
-    async for _ in check_in_batches(api.live, rows):
-        pass
-    beside.cancel()
-    assert turns >= 20
+    async with turns() as seen:
+        async for _ in check_in_batches(api.live, rows):
+            pass
+    assert seen.count >= 20
 
 
 async def test_an_import_is_noted_and_told_as_that_of_the_command_line(api: Api) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from operating import turns
 from portico.domain.errors import Unavailable
 from portico.storage.database import Reader, UniqueViolation
 from portico.storage.sqlite import AT_ONCE, GROUP_LIMIT, SqliteDatabase
@@ -55,20 +56,9 @@ async def still_works(database: SqliteDatabase, number: int = 1_000_000) -> None
 async def test_whatever_waits_has_its_turn_while_many_rows_are_written(
     sqlite: SqliteDatabase,
 ) -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.ensure_future(others())
-    async with sqlite.transaction() as tx:
-        before = turns
+    async with sqlite.transaction() as tx, turns() as seen:
         await tx.run_many(ADD, ({"number": number} for number in range(10 * AT_ONCE)))
-        assert turns - before >= 9
-    beside.cancel()
+    assert seen.count >= 9
     assert await sqlite.one("SELECT count(*) FROM numbers") == (10 * AT_ONCE,)
 
 
