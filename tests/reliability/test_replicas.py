@@ -28,6 +28,7 @@ from storage.lamp import LAMP
 pytestmark = pytest.mark.xdist_group("replicas")  # they share their servers
 
 PORT = "SELECT inet_server_port()"
+WAITS = "SELECT wait_event IS NOT DISTINCT FROM 'SyncRep' FROM pg_stat_activity WHERE pid = $1"
 PROMPT_SECONDS = 8.0
 """How long a read may take while a replica is in trouble, on a machine with much else to do."""
 
@@ -269,23 +270,29 @@ async def waiting_commits(primary: PostgresServer) -> AsyncIterator[None]:
         await connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'")
         await connection.execute("SELECT pg_reload_conf()")
 
-    async def commits() -> bool:
-        try:
-            await connection.execute("SELECT pg_logical_emit_message(true, '', '')", timeout=2)
-        except TimeoutError:
-            return False
-        return True
+    async def one_waits() -> bool:
+        pid = connection.get_server_pid()
+        commit = asyncio.create_task(
+            connection.execute("SELECT pg_logical_emit_message(true, '', '')")
+        )
+        while not commit.done():
+            if await observer.fetchval(WAITS, pid):
+                await observer.execute("SELECT pg_cancel_backend($1)", pid)
+                await commit  # it is stored, and was told to wait no longer
+                return True
+        return False
 
-    connection = await asyncpg.connect(primary.url)
+    connection, observer = [await asyncpg.connect(primary.url) for _ in range(2)]
     await wait_for("nobody")
     async with asyncio.timeout(20):
-        while await commits():
+        while not await one_waits():
             pass
     try:
         yield
     finally:
         await wait_for("")
         await connection.close()
+        await observer.close()
 
 
 @pytest.mark.usefixtures("patient")
