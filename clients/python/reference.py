@@ -64,7 +64,8 @@ Made by `reference.py` from the docstrings; do not edit it by hand.
 
 Everything is imported from `portico_client`. `AsyncClient`, `AsyncOAuthApp` and
 `AsyncTokenVerifier` have the calls of `Client`, `OAuthApp` and `TokenVerifier`: await them, and
-iterate with `async for`.
+iterate with `async for`. What they give is an `AsyncListing`, `AsyncEventListing` or
+`AsyncEventStream` where it is shown without `Async` here.
 """
 
 

@@ -1,10 +1,13 @@
 """The library's README does what it says, and its reference is current."""
 
+import builtins
+import collections.abc
 import json
 import re
 import runpy
 import socket
 import threading
+import typing
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import HTTPServer
@@ -13,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+import portico_client
 from client.test_client_webhooks import BODY, PING, UNFINISHED, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
@@ -101,6 +105,14 @@ def test_the_reference_is_what_the_docstrings_make() -> None:
 def test_the_reference_has_every_error() -> None:
     for kind in BY_CODE.values():
         assert f"**`{kind.__name__}`**" in REFERENCE.text
+
+
+def test_every_type_that_the_reference_shows_can_be_imported() -> None:
+    *signatures, _tree_of_errors = (block.text for block in REFERENCE.blocks)
+    shown = "\n".join(signatures)
+    types = set(re.findall(r'(?<![\w."])[A-Z]\w+', shown))
+    others = {*vars(builtins), *typing.__all__, *collections.abc.__all__, "Decimal"}
+    assert types - others <= {*portico_client.__all__}
 
 
 @pytest.mark.parametrize("doc", [README, REFERENCE], ids=lambda doc: doc.path.name)

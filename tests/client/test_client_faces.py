@@ -22,10 +22,12 @@ from oauth.authority import Authority
 from portico_client import (
     APIError,
     AsyncClient,
+    AsyncEventStream,
     AsyncOAuthApp,
     AsyncTokenVerifier,
     Client,
     ConnectionFailed,
+    EventStream,
     Login,
     OAuthApp,
     OAuthTokens,
@@ -35,7 +37,6 @@ from portico_client import (
 )
 from portico_client import async_client as asynchronous
 from portico_client import client as blocking
-from portico_client.streams import AsyncEventStream, EventStream
 
 SECRET = "s3cr3t-that-nobody-may-see"
 
@@ -83,8 +84,10 @@ def test_the_public_names_are_these() -> None:
         if isinstance(value, type) and value.__module__.startswith("portico_client")
     }
     assert kinds <= named
+    both = {kind.__name__ for pair in PAIRS for kind in pair}
+    assert both <= named
     with pytest.raises(AttributeError, match="Verifier"):
-        portico_client.Verifier  # noqa: B018 - the look-up is the test
+        portico_client.Verifier  # type: ignore[attr-defined]  # noqa: B018 - the look-up is the test
 
 
 def test_the_library_works_without_the_packages_for_tokens() -> None:
@@ -125,13 +128,16 @@ def test_everything_comes_from_the_environment(
         assert client.me().id == person.id, "what is given wins"
 
 
-def sent(monkeypatch: pytest.MonkeyPatch, **variables: str) -> list[str]:
+def sent(
+    monkeypatch: pytest.MonkeyPatch, base_url: str | None = None, **variables: str
+) -> list[str]:
     """The addresses of a login and a call with these variables."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     tokens = {"access_token": "a", "refresh_token": "r", "token_type": "Bearer", "expires_in": 60}
     script = Scripted(answer(200, tokens), ME)
-    with Client(auth=Login("ada@example.com", SECRET), transport=script) as client:
+    login = Login("ada@example.com", SECRET)
+    with Client(auth=login, base_url=base_url, transport=script) as client:
         client.me()
     return [str(request.url) for request in script.requests]
 
@@ -153,6 +159,34 @@ def test_addresses_have_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
         "https://auth.example/login",
         "https://api.example/sandbox/v1/users/me",
     ]
+
+
+def test_a_password_goes_to_the_base_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"PORTICO_BASE_URL": "https://a.example/v1", "PORTICO_AUTH_URL": f"{PLACE}/auth"}
+    assert sent(monkeypatch, "https://b.example/sandbox/v1", **variables) == [
+        "https://b.example/sandbox/auth/login",
+        "https://b.example/sandbox/v1/users/me",
+    ]
+
+
+def test_who_gives_an_issuer_needs_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTICO_BASE_URL", "http://portico.internal:8080/v1")
+    issuer, here = "https://portico.example/auth", "https://shop.example/"
+    assert TokenVerifier(issuer, "any")
+    assert AsyncTokenVerifier(issuer, "any")
+    with pytest.raises(ValueError, match="internal"):
+        OAuthApp("client", redirect_uri=here)
+    for kind in (OAuthApp, AsyncOAuthApp):
+        begun = kind("client", redirect_uri=here, auth_url=issuer).begin("read:users")
+        assert begun.url.startswith(issuer)
+    monkeypatch.setenv("PORTICO_AUTH_URL", issuer)
+    assert OAuthApp("client", redirect_uri=here).begin("read:users").url.startswith(issuer)
+
+
+def test_an_issuer_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTICO_AUTH_URL", "https://portico.example/auth")
+    with pytest.raises(ValueError, match="address"):
+        TokenVerifier("", "any")
 
 
 @pytest.mark.parametrize(

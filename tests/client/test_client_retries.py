@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from client.scripted import CASES, KEY, PLACE, Scripted, answer, drive, pauses, refusal, table
 from portico_client import (
+    AsyncClient,
     Client,
     ConnectionFailed,
     PreconditionFailed,
@@ -90,10 +91,11 @@ def test_the_delays_after_500_increase_whatever_chance_says(chances: list[float]
     assert 0.25 <= first < second < third < 2.0
 
 
-@pytest.mark.parametrize("times", [-1, 4])
-def test_more_than_three_repetitions_cannot_be_asked_for(times: int) -> None:
-    with pytest.raises(ValueError, match="0 to 3"):
-        Client(KEY, retries=times)
+@pytest.mark.parametrize("times", [-1, 4, 1.5, 2.0, "3", None])
+def test_what_is_no_number_of_repetitions_is_refused_at_once(times: Any) -> None:
+    for kind in (Client, AsyncClient):
+        with pytest.raises(ValueError, match="0 to 3"):
+            kind(KEY, retries=times)
 
 
 DATA = table("calls.json")["data"]

@@ -384,18 +384,125 @@ def test_a_cookie_goes_nowhere_but_where_it_is_sent() -> None:
     assert not any("authorization" in request.headers for request in script.requests)
 
 
-def test_a_listener_that_fails_is_heard_and_the_tokens_stay() -> None:
-    def fail(_: OAuthTokens) -> None:
-        raise OSError("the disk is full")
+class Storing:
+    """A listener that fails as often as it is told, then keeps what it is told."""
 
-    held = OAuthTokens(
-        "old", "refresh", "client", expires_at=datetime(2026, 1, 1, tzinfo=UTC), on_change=fail
-    )
-    client, script = scripted(tokens("new"), ME, credential=held)
+    def __init__(self, failures: int) -> None:
+        self._failures = failures
+        self.kept: list[str | None] = []
+
+    def __call__(self, renewed: OAuthTokens) -> None:
+        """Keeps the refresh token."""
+        if self._failures:
+            self._failures -= 1
+            raise OSError("the disk is full")
+        self.kept.append(renewed.refresh_token)
+
+
+ENDED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_listener_that_fails_is_told_again_before_the_next_use() -> None:
+    storing = Storing(failures=2)
+    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=storing)
+    client, script = scripted(tokens("new"), ME, ME, credential=held)
+    for _ in range(2):
+        with pytest.raises(OSError, match="disk"):
+            client.me()
+    assert [request.url.path for request in script.requests] == ["/auth/token"]
+    assert client.me().id == client.me().id == 1
+    assert script.requests[1].headers["authorization"] == "Bearer new"
+    assert storing.kept == ["after-new"], "once"
+
+
+async def test_of_tasks_that_wait_for_new_tokens_one_hears_that_the_listener_failed() -> None:
+    storing = Storing(failures=1)
+    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=storing)
+    script = Scripted(tokens("new"), ME, ME, ME)
+    async with AsyncClient(auth=held, base_url=PLACE, transport=script) as client:
+        calls = [client.me() for _ in range(3)]
+        made = await asyncio.gather(*calls, return_exceptions=True)
+        await client.me()
+    assert [isinstance(one, OSError) for one in made].count(True) == 1
+    assert storing.kept == ["after-new"]
+
+
+def test_a_listener_may_make_calls_with_the_new_tokens() -> None:
+    known: list[int] = []
+    failures = [OSError("the disk is full")]
+
+    def listen(_: OAuthTokens) -> None:
+        known.append(client.me().id)
+        if failures:
+            raise failures.pop()
+
+    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=listen)
+    client, _ = scripted(tokens("new"), ME, ME, ME, credential=held)
     with pytest.raises(OSError, match="disk"):
         client.me()
     assert client.me().id == 1
-    assert script.requests[-1].headers["authorization"] == "Bearer new"
+    assert known == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("later", "steps", "kept"),
+    [
+        (HOUR, [tokens("two"), ME, ME], ["after-two"]),
+        (0, [UNKNOWN, tokens("two"), ME, UNKNOWN, ME, ME], ["after-one", "after-two"]),
+    ],
+    ids=["ended", "revoked"],
+)
+def test_a_listener_may_make_calls_where_the_tokens_that_it_did_not_take_are_over(
+    later: int, steps: list[Any], kept: list[str]
+) -> None:
+    now = ENDED.timestamp()
+    failures = [OSError("the disk is full")]
+    stored: list[str | None] = []
+
+    def listen(renewed: OAuthTokens) -> None:
+        if failures:
+            raise failures.pop()
+        assert client.me().id == 1
+        stored.append(renewed.refresh_token)
+
+    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=listen)
+    script = Scripted(tokens("one"), *steps)
+    client = Client(auth=held, base_url=PLACE, transport=script, clock=lambda: now)
+    with pytest.raises(OSError, match="disk"):
+        client.me()
+    now += later
+    assert client.me().id == 1
+    assert stored == kept
+
+
+async def test_a_listener_may_wait_for_calls_that_wait_for_the_tokens() -> None:
+    async def listen(_: OAuthTokens) -> None:
+        await second
+
+    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=listen)
+    script = Scripted(tokens("new"), ME, ME)
+    async with AsyncClient(auth=held, base_url=PLACE, transport=script) as client:
+        first, second = (asyncio.create_task(client.me()) for _ in range(2))
+        assert (await first).id == (await second).id == 1
+
+
+async def test_new_tokens_are_told_also_where_the_call_is_given_up() -> None:
+    told, go_on = asyncio.Event(), asyncio.Event()
+    stored: list[str | None] = []
+
+    async def listen(renewed: OAuthTokens) -> None:
+        told.set()
+        await go_on.wait()
+        stored.append(renewed.refresh_token)
+
+    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=listen)
+    script = Scripted(tokens("new"))
+    async with AsyncClient(auth=held, base_url=PLACE, transport=script) as client:
+        call = asyncio.create_task(client.me())
+        await told.wait()
+        call.cancel()
+        go_on.set()
+    assert stored == ["after-new"]
 
 
 @pytest.mark.parametrize("kind", [Login, SessionLogin])

@@ -23,6 +23,7 @@ from portico_client import (
     Client,
     Fault,
     Image,
+    Listing,
     Login,
     OAuthApp,
     OAuthTokens,
@@ -69,6 +70,7 @@ def test_every_call_has_the_type_that_it_gives(client: Client) -> None:
     filters: ProductFilters = {"in_stock": True, "max_price": 30}
     for item in client.products.list(**filters):
         assert_type(item, ProductItem)
+    assert_type(client.products.list(search="lamp"), Listing[ProductItem])
     assert_type(client.products.list(search="lamp").page(1), Page[ProductItem])
     assert_type(client.me(), User)
     assert_type(client.users.get(1), User)

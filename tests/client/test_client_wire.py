@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.scripted import CASES, KEY, PLACE, Scripted, answer
+from client.test_client_cases import FACES, Face, had, listed
 from client.test_client_retries import PRODUCT
 from portico_client import APIError, Client, UnexpectedAnswer
 from portico_client.calls import PRODUCTS, query
@@ -51,6 +52,23 @@ def test_numbers_and_truths_arrive_as_the_service_writes_them(
     assert Decimal(sent["min_price"]) == price
     assert "E" not in sent["min_price"]
     assert (sent["in_stock"], sent["page"]) == (str(truth).lower(), str(page))
+
+
+@FACES
+def test_a_filter_of_none_is_as_if_left_out(face: Face) -> None:
+    page = {"page": 1, "limit": 25, "total_items": 0, "total_pages": 0}
+    products = answer(200, {"data": [], "pagination": page})
+    events = answer(200, {"data": [], "pagination": {**page, "has_more": False, "last_id": 0}})
+    script = Scripted(products, products, events)
+    client = face.client(KEY, base_url=PLACE, transport=script)
+    had(client.products.list(search=None, in_stock=False, min_price=0, limit=None).page(1))
+    assert listed(client.products.list(search=None, limit=None)) == []
+    assert listed(client.events.list(after=None, type=None, limit=None)) == []
+    assert [dict(request.url.params) for request in script.requests] == [
+        {"in_stock": "false", "min_price": "0", "page": "1"},
+        {"limit": "100"},
+        {"limit": "100"},
+    ]
 
 
 @CASES

@@ -14,7 +14,7 @@ from portico_client.calls import JSON, Call, body
 from portico_client.connection import Addresses
 from portico_client.credentials import Credential, Login, OAuthTokens, SessionLogin
 from portico_client.errors import APIError
-from portico_client.flow import Alone, Flow, Request, Response, Tell
+from portico_client.flow import Alone, Flow, Request, Response, Tell, Whole
 from portico_client.reading import decode, error_of, unexpected
 from portico_client.retries import Retries, attempts
 
@@ -34,7 +34,7 @@ class Proof:
     expires_at: float = math.inf
     refresh_token: str | None = field(default=None, repr=False)
     news: Tell | None = field(default=None, repr=False)
-    """To be told once it was renewed, before it is used."""
+    """To be told by the call that renewed it, before that goes on."""
 
 
 NONE = Proof({}, expires_at=-math.inf)
@@ -78,6 +78,9 @@ class Access:
             self._proof = oauth_proof(credential)
             if credential.refresh_token is not None:
                 self._renew = self._oauth(credential)
+        self._told = self._proof.news
+        """What the listener has taken."""
+        self._telling = False
 
     def make(self, call: Call[T]) -> Flow[T]:
         """Makes a call. Raises `APIError` for what is not a success, `ConnectionFailed`."""
@@ -120,12 +123,20 @@ class Access:
         then nothing was done."""
         proof, renew = self._proof, self._renew
         if renew is not None and proof.expires_at <= self._clock() + MARGIN_SECONDS:
-            proof, renew = (yield Alone(self._renewed(renew, proof))), None
+            proof, renew = (yield Whole(self._current(renew, proof))), None
+        elif proof.news is not self._told:
+            yield Whole(self._tell())
         response = yield from attempts(_carrying(request, proof), self._retries)
         if response.status == 401 and renew is not None:
-            proof = yield Alone(self._renewed(renew, proof))
+            proof = yield Whole(self._current(renew, proof))
             response = yield from attempts(_carrying(request, proof), self._retries)
         return response
+
+    def _current(self, renew: Renew, refused: Proof) -> Flow[Proof]:
+        """The successor of a proof, told of."""
+        proof: Proof = yield Alone(self._renewed(renew, refused))
+        yield from self._tell()
+        return proof
 
     def _renewed(self, renew: Renew, refused: Proof) -> Flow[Proof]:
         """The successor of a proof. Whoever comes first gets it, the others find it there.
@@ -143,9 +154,29 @@ class Access:
                 if refusal.status in (400, 401):
                     self._refusal = refusal
                 raise
-            if self._proof.news is not None:
-                yield self._proof.news
         return self._proof
+
+    def _tell(self) -> Flow[None]:
+        """Tells of the proof, unless another call is at it. Nobody waits for that one: a listener
+        may make calls itself, and wait for others'. Where it fails, the next call tells it again:
+        what nobody has stored is lost with this process."""
+        news = yield Alone(self._untold())
+        if news is None:
+            return
+        try:
+            yield news
+            self._told = news
+        finally:
+            self._telling = False
+
+    def _untold(self) -> Flow[Tell | None]:
+        """What is to be told, by the one call that gets it."""
+        yield from ()
+        news = self._proof.news
+        if self._telling or news is self._told:
+            return None
+        self._telling = news is not None
+        return news
 
     def _post(self, url: str, fields: Mapping[str, Any]) -> Flow[Response]:
         request = Request("POST", url, JSON, body(fields))

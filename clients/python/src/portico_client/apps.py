@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Unpack
 
-from portico_client.connection import addresses
+from portico_client.connection import authority
 from portico_client.credentials import OAuthTokens
 from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions, Closing, Driver, Options
 from portico_client.oauth import Application, Authorization
@@ -29,7 +29,7 @@ class OAuthApp(Closing):
         self._driver = Driver(options)
         self._on_change = on_change
         self._app = Application(
-            addresses(None, auth_url).auth,
+            authority(auth_url),
             client_id,
             client_secret,
             redirect_uri,
@@ -80,7 +80,7 @@ class AsyncOAuthApp(AsyncClosing):
         self._driver = AsyncDriver(options)
         self._on_change = on_change
         self._app = Application(
-            addresses(None, auth_url).auth,
+            authority(auth_url),
             client_id,
             client_secret,
             redirect_uri,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, WHOLE_PAGE, Call, Pages, list_events
+from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, at_once, list_events
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions
@@ -79,8 +79,9 @@ class AsyncClient(AsyncClosing):
         """Signs in by `api_key`, else by `auth`, else by the key in `PORTICO_API_KEY`.
 
         `base_url` is the API's address (else `PORTICO_BASE_URL`, else `https://localhost:8443/v1`),
-        `auth_url` that of the authorization server (else `PORTICO_AUTH_URL`, else `auth` in the
-        place of the base's last part). Raises ValueError where an argument is impossible.
+        `auth_url` that of the authorization server (else `PORTICO_AUTH_URL` unless `base_url` is
+        given, else `auth` in the place of the base's last part). Raises ValueError where an
+        argument is impossible.
         """
         credential = chosen(api_key, auth)
         where = addresses(base_url, auth_url)
@@ -135,7 +136,7 @@ class AsyncListing(Generic[T]):
         """All items, each once. What others add or delete meanwhile moves none of the others; only
         one whose place in the order is changed may come twice, or not. Reads 100 at once unless
         `limit` was given."""
-        filters, cursor = {"limit": WHOLE_PAGE, **self._filters}, None
+        filters, cursor = at_once(self._filters), None
         while True:
             items, cursor = await self._make(self._kind.behind(filters, cursor))
             for item in items:
@@ -276,7 +277,7 @@ class AsyncEventListing:
     async def __aiter__(self) -> AsyncIterator[Event]:
         """All events up to the newest, the oldest first. Reads 100 at once unless `limit` was
         given."""
-        filters, more = {"limit": WHOLE_PAGE, **self._filters}, True
+        filters, more = at_once(self._filters), True
         while more:
             page = await self._make(list_events(filters))
             for event in page:

@@ -47,9 +47,16 @@ class Call(Generic[T]):
 
 
 def query(parameters: Mapping[str, Any]) -> str:
-    """Parameters as the query of an address, `?` included; nothing where there are none."""
-    pairs = {name: _text(value) for name, value in parameters.items()}
+    """Parameters as the query of an address, `?` included; nothing where there are none. One that
+    is None is left out."""
+    pairs = {name: _text(value) for name, value in parameters.items() if value is not None}
     return f"?{urlencode(pairs, quote_via=quote, safe='')}" if pairs else ""
+
+
+def at_once(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Filters by which a whole list is read: in the largest pages, unless they have a `limit`."""
+    limit = filters.get("limit")
+    return {**filters, "limit": WHOLE_PAGE if limit is None else limit}
 
 
 def _text(value: Any) -> str:

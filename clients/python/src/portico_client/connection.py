@@ -6,6 +6,8 @@
 | `base_url` | `PORTICO_BASE_URL` | `https://localhost:8443/v1` |
 | `auth_url` | `PORTICO_AUTH_URL` | `auth` in the place of the base's last part |
 | `ca` | `PORTICO_CA` | the authorities that httpx trusts |
+
+Where `base_url` is given, `PORTICO_AUTH_URL` is not looked at: it is that of another base.
 """
 
 import os
@@ -30,12 +32,20 @@ class Addresses:
 
 def addresses(base_url: str | None, auth_url: str | None) -> Addresses:
     """The addresses to use. Raises ValueError for one that is not https."""
-    base = _address(base_url or os.environ.get("PORTICO_BASE_URL") or DEFAULT_BASE_URL)
-    auth = auth_url or os.environ.get("PORTICO_AUTH_URL") or urljoin(f"{base}/", "../auth")
-    return Addresses(base, _address(auth))
+    base = address(base_url or os.environ.get("PORTICO_BASE_URL") or DEFAULT_BASE_URL)
+    # A password for this base must not go to the authorization server of another.
+    known = auth_url or (None if base_url else os.environ.get("PORTICO_AUTH_URL"))
+    return Addresses(base, address(known or urljoin(f"{base}/", "../auth")))
 
 
-def _address(text: str) -> str:
+def authority(auth_url: str | None) -> str:
+    """The authorization server's address, for who needs no other. Raises as `addresses` does."""
+    known = auth_url or os.environ.get("PORTICO_AUTH_URL")
+    return address(known) if known else addresses(None, None).auth
+
+
+def address(text: str) -> str:
+    """An address without a slash at the end. Raises ValueError for one that is not https."""
     parts = urlsplit(text)
     if parts.scheme != "https" or not parts.hostname:
         # The service refuses plain HTTP, but by then the credential would have leaked.

@@ -40,9 +40,11 @@ class SessionLogin:
 class OAuthTokens:
     """What an application holds of a user who signed in by OAuth.
 
-    A refresh token is good for one use, and its reuse ends all: `on_change` is called with the new
-    tokens before they are used, so that they can be stored; under `AsyncClient` it may be
-    `async`. `scopes` is what the user granted; `identity` is who signed in, where `openid` was
+    A refresh token is good for one use, and its reuse ends all: the call that renews the tokens
+    calls `on_change` with the new ones before it goes on, so that they can be stored; under
+    `AsyncClient` it may be `async`. What it raises that call raises, and the next call calls it
+    again first. Calls that come meanwhile use the new tokens and do not wait for it, so it may make
+    calls itself. `scopes` is what the user granted; `identity` is who signed in, where `openid` was
     asked for. Without a `refresh_token` the tokens end with the access token.
     """
 

@@ -19,7 +19,7 @@ import httpx
 
 from portico_client.connection import Authorities, trusted
 from portico_client.errors import ConnectionFailed, PorticoError, UntrustedCertificate
-from portico_client.flow import Flow, Part, Pause, Request, Response, Shut, Tell, Wanted
+from portico_client.flow import Alone, Flow, Part, Pause, Request, Response, Shut, Tell, Wanted
 from portico_client.retries import MOST, Retries
 
 T = TypeVar("T")
@@ -162,6 +162,8 @@ class Driver:
             return self._pause(wanted.seconds, closing)
         if isinstance(wanted, Tell):
             return wanted.listener(wanted.value)
+        if not isinstance(wanted, Alone):
+            return self.run(wanted.flow, closing)
         while not self._lock.acquire(timeout=TURN_SECONDS):
             if closing.is_set():
                 raise Closed
@@ -205,7 +207,7 @@ class AsyncDriver:
         self._sleep = options.get("sleep", asyncio.sleep)
         self._http = httpx.AsyncClient(transport=options.get("transport"), **_shared(options))
         self._lock = asyncio.Lock()
-        self._alone: set[asyncio.Task[Any]] = set()
+        self._whole: set[asyncio.Task[Any]] = set()
         self._pauses: set[asyncio.Timeout] = set()
         self._closed = False
 
@@ -232,7 +234,7 @@ class AsyncDriver:
         self._closed = True
         while self._pauses:
             self._pauses.pop().reschedule(0)
-        await asyncio.gather(*self._alone, return_exceptions=True)
+        await asyncio.gather(*self._whole, return_exceptions=True)
         await self._http.aclose()
 
     async def _do(self, wanted: Wanted) -> Any:
@@ -249,9 +251,10 @@ class AsyncDriver:
             return await told if inspect.isawaitable(told) else told
         # A refresh token is good for one use: were the task that uses it cancelled meanwhile, the
         # answer with its successor would be lost to all.
-        task = asyncio.ensure_future(self._run_alone(wanted.flow))
-        self._alone.add(task)
-        task.add_done_callback(self._alone.discard)
+        run = self._run_alone if isinstance(wanted, Alone) else self.run
+        task = asyncio.ensure_future(run(wanted.flow))
+        self._whole.add(task)
+        task.add_done_callback(self._whole.discard)
         return await asyncio.shield(task)
 
     async def _run_alone(self, flow: Flow[T]) -> T:

@@ -59,11 +59,15 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
-    """To be run while no other `Alone` of the same driver is, and to its end, even if whoever waits
-    for it gives up. Gives what it returns."""
+class Whole:
+    """To be run to its end, even if whoever waits for it gives up. Gives what it returns."""
 
     flow: "Flow[Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Alone(Whole):
+    """The same, while no other `Alone` of the same driver is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,6 @@ class Tell:
     value: Any = field(repr=False)
 
 
-Wanted: TypeAlias = Request | Part | Shut | Pause | Alone | Tell
+Wanted: TypeAlias = Request | Part | Shut | Pause | Whole | Tell
 
 Flow: TypeAlias = Generator[Wanted, Any, T]

@@ -1,6 +1,7 @@
 """What is sent: the fields of new resources, of changes, and the filters of lists.
 
 What is left out of a change stays; what is left out of a new resource takes the service's default.
+A filter that is None is as if left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,36 +16,36 @@ class ProductFilters(TypedDict, total=False):
     """Which products to list. `limit` is the size of a page, 1 to 100; `search` finds products with
     every word in name or description; `status` is `active` where it is left out."""
 
-    limit: int
-    category: str
-    min_price: Decimal | int
-    max_price: Decimal | int
-    in_stock: bool
-    status: Status
-    search: str
+    limit: int | None
+    category: str | None
+    min_price: Decimal | int | None
+    max_price: Decimal | int | None
+    in_stock: bool | None
+    status: Status | None
+    search: str | None
 
 
 class UserFilters(TypedDict, total=False):
     """Which users to list, and in which order; the newest first where nothing is said."""
 
-    limit: int
-    sort: Literal["name", "email", "created_at"]
-    order: Literal["asc", "desc"]
-    role: Role
+    limit: int | None
+    sort: Literal["name", "email", "created_at"] | None
+    order: Literal["asc", "desc"] | None
+    role: Role | None
 
 
 class StreamFilters(TypedDict, total=False):
     """Which events to be told. `after` is the id of the last event that the caller has, 0 for all
     that are kept; `type` takes several, comma-separated, and `user.*` for all of a noun."""
 
-    after: int
-    type: str
+    after: int | None
+    type: str | None
 
 
 class EventFilters(StreamFilters, total=False):
     """Which events to list: the oldest first. `limit` is the size of a page, 1 to 100."""
 
-    limit: int
+    limit: int | None
 
 
 class NewProduct(TypedDict):
@@ -108,8 +109,8 @@ class ApiKeyFilters(TypedDict, total=False):
     """Whose keys to list: the caller's unless `user_id` is given. `limit` is the size of a page, 1
     to 100."""
 
-    user_id: int
-    limit: int
+    user_id: int | None
+    limit: int | None
 
 
 class NewApiKey(TypedDict):
@@ -145,4 +146,4 @@ class WebhookChanges(TypedDict, total=False):
 class DeliveryFilters(TypedDict, total=False):
     """`limit` is the size of a page, 1 to 100."""
 
-    limit: int
+    limit: int | None

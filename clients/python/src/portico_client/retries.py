@@ -40,8 +40,8 @@ class Retries:
     random: Callable[[], float]
 
     def __post_init__(self) -> None:
-        if not 0 <= self.times <= MOST:
-            raise ValueError(f"retries must be 0 to {MOST}")
+        if not (isinstance(self.times, int) and 0 <= self.times <= MOST):
+            raise ValueError(f"retries must be a whole number, 0 to {MOST}")
 
     def delays(self) -> Iterator[float]:
         """The random part of each delay, in seconds; one for each time to repeat."""

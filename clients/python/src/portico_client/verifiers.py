@@ -7,7 +7,7 @@ since, only the service itself can tell. Login tokens hold an hour at most.
 from typing import Unpack
 
 from portico_client.claims import Claims
-from portico_client.connection import addresses
+from portico_client.connection import address
 from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions, Closing, Driver, Options
 from portico_client.keys import Keys
 
@@ -24,8 +24,7 @@ class TokenVerifier(Closing):
         `base_url` for login tokens, a client's id for ID tokens."""
         self._driver = Driver(options)
         self._audience = audience
-        issuer = addresses(None, issuer).auth
-        self._keys = Keys(issuer, self._driver.retries, self._driver.clock)
+        self._keys = Keys(address(issuer), self._driver.retries, self._driver.clock)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -52,8 +51,7 @@ class AsyncTokenVerifier(AsyncClosing):
         `base_url` for login tokens, a client's id for ID tokens."""
         self._driver = AsyncDriver(options)
         self._audience = audience
-        issuer = addresses(None, issuer).auth
-        self._keys = Keys(issuer, self._driver.retries, self._driver.clock)
+        self._keys = Keys(address(issuer), self._driver.retries, self._driver.clock)
 
     async def close(self) -> None:
         """Closes the connections."""

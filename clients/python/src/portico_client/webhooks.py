@@ -22,7 +22,7 @@ _HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 _event: Callable[[object], Event] = reader(Event)
 
 
-class Headers(Protocol):
+class WebhookHeaders(Protocol):
     """The headers of a request, as frameworks have them: a `dict`, `email.message.Message`, …"""
 
     def items(self) -> Iterable[tuple[str, str]]:
@@ -31,7 +31,7 @@ class Headers(Protocol):
 
 
 def verify_webhook(
-    headers: Headers,
+    headers: WebhookHeaders,
     body: bytes,
     secret: str | Sequence[str],
     tolerance: float = 300,
