@@ -17,7 +17,7 @@ const CHAPTERS = {
 };
 const HIDDEN = new Set([
   ...["Calls", "Requests", "Request", "Answer", "Send", "Given", "Addresses", "Particulars"],
-  ...["read", "query", "at", "sender", "addresses", "variable"],
+  ...["read", "query", "at", "sender", "addresses", "authAddress", "variable"],
 ]);
 const INTRODUCTION = `# Reference
 

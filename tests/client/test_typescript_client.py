@@ -71,7 +71,9 @@ def package(place: Path, tested: str) -> Path:
     with tarfile.open(place / made["filename"]) as packed:
         packed.extractall(modules / "@portico", filter="data")
     (modules / "@portico/package").rename(modules / "@portico/client")
-    (modules / "jose").symlink_to(HOME / "node_modules/jose")
+    for name in ("jose", "@types"):
+        (modules / name).symlink_to(HOME / "node_modules" / name)
+    (modules / "undici").symlink_to(HOME / "node_modules/undici-types")
     return modules / "@portico/client"
 
 
@@ -136,6 +138,41 @@ def test_every_example_of_the_reference_has_the_types_of_the_client(package: Pat
     options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"]
     options += ["--target", "es2022"]
     run(home, HOME / "node_modules/.bin/tsc", *options, *files)
+
+
+@pytest.mark.parametrize(
+    "resolved", [("nodenext", "nodenext"), ("commonjs", "node10"), ("esnext", "bundler")]
+)
+def test_what_callers_write_has_the_types_of_the_client_however_modules_are_resolved(
+    package: Path, resolved: tuple[str, str]
+) -> None:
+    module, resolution = resolved
+    home = package.parents[2] / module
+    home.mkdir()
+    kind = "commonjs" if module == "commonjs" else "module"
+    (home / "package.json").write_text(json.dumps({"type": kind}))
+    shutil.copy(HOME / "test/consumer.ts", home)
+    readme = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
+    (block,) = [block.text for block in readme.blocks if block.language == "js"]
+    (home / "readme.ts").write_text('import { Client } from "@portico/client";\n' + block, "utf-8")
+    options = ["--noEmit", "--strict", "--skipLibCheck", "--module", module]
+    options += ["--moduleResolution", resolution]
+    options += ["--target", "es2022", "--lib", "es2022,dom", "--types", "node"]
+    options += ["--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"]
+    run(home, HOME / "node_modules/.bin/tsc", *options, "consumer.ts", "readme.ts")
+
+
+def test_what_is_compiled_to_commonjs_runs(package: Path) -> None:
+    home = package.parents[2] / "required"
+    home.mkdir()
+    (home / "package.json").write_text('{"type": "commonjs"}')
+    text = 'import { Client } from "@portico/client"; console.log(typeof Client);'
+    (home / "program.ts").write_text(text)
+    options = ["--module", "commonjs", "--moduleResolution", "node10", "--target", "es2022"]
+    options += ["--strict", "--skipLibCheck", "--types", "node"]
+    run(home, HOME / "node_modules/.bin/tsc", *options, "program.ts")
+    assert 'require("@portico/client")' in (home / "program.js").read_text()
+    assert run(home, "node", "program.js") == "function\n"
 
 
 VISITED = """
@@ -226,7 +263,6 @@ def test_every_example_is_tried_and_has_the_types_of_the_client(package: Path) -
     own = Path(__file__).read_text("utf-8")
     assert len(files) == 5
     assert all(f'"{path.name}"' in own for path in files)
-    (home / "node_modules/@types").symlink_to(HOME / "node_modules/@types")
     options = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--skipLibCheck"]
     options += ["--module", "nodenext", "--target", "es2022", "--types", "node"]
     run(home, HOME / "node_modules/.bin/tsc", *options, *files)

@@ -4,6 +4,7 @@ import type { Addresses } from "./environment.js";
 import { APIError } from "./errors.js";
 import { errorOf, unexpected } from "./reading.js";
 import type { Requests } from "./retries.js";
+import { atEnd } from "./signals.js";
 import { granted, tokenRequest, tokensOf } from "./tokens.js";
 import type { Answer, Request } from "./transport.js";
 
@@ -16,7 +17,7 @@ interface Proof {
   readonly headers: Readonly<Record<string, string>>;
   readonly expiresAt: number;
   readonly refreshToken?: string | undefined;
-  /** Told of once it was renewed, before it is used. */
+  /** Told of by the call that renewed it, before that goes on. */
   readonly tokens?: OAuthTokens;
 }
 
@@ -26,6 +27,9 @@ const SESSION = /__(?:Host|Secure)-session=[^;,\s]+/;
 /** Makes requests with a proof, renewed by one caller at a time. */
 export class Access {
   #proof: Proof = NONE;
+  /** Those that the listener has taken. */
+  #told: OAuthTokens | undefined;
+  #telling = false;
   #refusal: APIError | undefined;
   /** The one-time code, where that is what was refused: another one may be taken. */
   #refusedCode: string | undefined;
@@ -52,6 +56,7 @@ export class Access {
       this.#proof = oauthProof(credential);
       if (credential.refreshToken !== undefined) this.#renew = ({ tokens }) => this.#oauth(tokens ?? credential);
     }
+    this.#told = this.#proof.tokens;
   }
 
   /** The answer to a request for what is at a path below the base address. Throws `APIError` for what is not a success, and
@@ -65,16 +70,17 @@ export class Access {
 
   /** Ends the login or session, if there is one. Throws TypeError where the credential is none that this client signed in
    * with. */
-  async end(): Promise<void> {
+  async end(signal?: AbortSignal): Promise<void> {
     const ending = this.#ending;
     if (!ending) throw new TypeError("an API key or tokens are no login: revoke them instead");
-    await this.#alone(async () => {
+    const work = async () => {
       if (this.#proof !== NONE) {
-        const answer = await this.requests.send(ending(this.#proof));
+        const answer = await this.requests.send({ ...ending(this.#proof), signal });
         if (answer.status !== 204 && answer.status !== 401) throw errorOf(answer); // 401: it has ended already
       }
       this.#proof = NONE;
-    });
+    };
+    await until(signal, () => this.#alone(work));
   }
 
   /** Uses another API key from now on. */
@@ -89,11 +95,18 @@ export class Access {
     const renew = this.#renew;
     if (!renew) return this.requests.send(carrying(proof));
     if (proof.expiresAt > this.requests.clock() + MARGIN_SECONDS) {
+      if (proof.tokens !== this.#told) await until(request.signal, () => this.#tell());
       const answer = await this.requests.send(carrying(proof));
       if (answer.status !== 401) return answer;
     }
-    const renewed = await until(request.streamed, () => this.#alone(() => this.#renewed(renew, proof)));
-    return this.requests.send(carrying(renewed));
+    return this.requests.send(carrying(await until(request.signal, () => this.#current(renew, proof))));
+  }
+
+  /** The successor of a proof, told of. */
+  async #current(renew: (held: Proof) => Promise<Proof>, refused: Proof): Promise<Proof> {
+    const proof = await this.#alone(() => this.#renewed(renew, refused));
+    await this.#tell();
+    return proof;
   }
 
   /** The successor of a proof. Whoever comes first gets it, the others find it there.
@@ -110,9 +123,21 @@ export class Access {
       if (error instanceof APIError && (error.status === 400 || error.status === 401)) this.#refusal = error;
       throw error;
     }
-    const { tokens } = this.#proof;
-    await tokens?.onChange?.(tokens);
     return this.#proof;
+  }
+
+  /** Tells of the proof, unless another call is at it. Nobody waits for that one: a listener may make calls itself, and wait
+   * for others'. Where it fails, the next call tells it again. */
+  async #tell(): Promise<void> {
+    const { tokens } = this.#proof;
+    if (this.#telling || tokens === this.#told) return;
+    this.#telling = true;
+    try {
+      await tokens?.onChange?.(tokens);
+      this.#told = tokens;
+    } finally {
+      this.#telling = false;
+    }
   }
 
   /** The answer to a sign-in. A code that was just refused is refused here. */
@@ -164,11 +189,8 @@ export class Access {
 function until<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    const end = () => reject(signal?.reason);
-    signal?.addEventListener("abort", end);
-    work()
-      .then(resolve, reject)
-      .finally(() => signal?.removeEventListener("abort", end));
+    const forget = atEnd(signal, () => reject(signal?.reason));
+    work().then(resolve, reject).finally(forget);
   });
 }
 

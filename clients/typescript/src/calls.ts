@@ -8,15 +8,20 @@ export interface Given {
   readonly fields?: object;
   readonly idempotencyKey?: string | undefined;
   readonly ifMatch?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
+
+/** What every call takes: `signal` ends it at once, that of a list each of its pages, also while it waits to be repeated. Its
+ * reason is thrown, such as an `AbortError`. What was sent by then may be carried out all the same. */
+export type Calling = Pick<Given, "signal">;
 
 /** `idempotencyKey`: whoever gives one may repeat the call with it for 24 hours, also from another process: it is carried
  * out once. Without one, the client's own retries are as safe. */
-export type Creating = Pick<Given, "idempotencyKey">;
+export type Creating = Calling & Pick<Given, "idempotencyKey">;
 
 /** `ifMatch`: with the resource's `etag`, throws `PreconditionFailed` if somebody else changed it meanwhile; without, a call
  * whose answer is lost is not repeated. */
-export type Changing = Pick<Given, "ifMatch">;
+export type Changing = Calling & Pick<Given, "ifMatch">;
 
 /** Makes calls: a path is below the base address. Throws `PorticoError`. */
 export class Calls {
@@ -27,11 +32,11 @@ export class Calls {
   }
 
   /** The answer, which is a success. A POST is carried out once: it has a key, a new one unless one is given. */
-  make(method: string, path: string, { fields, idempotencyKey, ifMatch }: Given = {}): Promise<Answer> {
+  make(method: string, path: string, { fields, idempotencyKey, ifMatch, signal }: Given = {}): Promise<Answer> {
     const headers: Record<string, string> = fields ? { ...JSON_BODY } : {};
     if (method === "POST") headers["idempotency-key"] = idempotencyKey ?? crypto.randomUUID();
     if (ifMatch !== undefined) headers["if-match"] = ifMatch;
-    const request = { method, path, headers, ...(fields && { body: JSON.stringify(fields) }) };
+    const request = { method, path, headers, signal, ...(fields && { body: JSON.stringify(fields) }) };
     return this.#access.success(request);
   }
 
@@ -55,9 +60,9 @@ export class Calls {
   }
 }
 
-/** Filters as the query of an address, `?` included; nothing where there are none. */
+/** Filters as the query of an address, `?` included; nothing where there are none. Those of null or undefined are none. */
 export function query(filters: object): string {
-  const pairs = Object.entries(filters).filter(([, value]) => value !== undefined);
+  const pairs = Object.entries(filters).filter(([, value]) => value !== undefined && value !== null);
   return pairs.length ? `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : "";
 }
 

@@ -1,6 +1,6 @@
 import { Access } from "./access.js";
 import { ApiKeys } from "./api_keys.js";
-import { Calls, type Changing } from "./calls.js";
+import { type Calling, Calls, type Changing } from "./calls.js";
 import type { Credential } from "./credentials.js";
 import { addresses, variable } from "./environment.js";
 import { Events } from "./events.js";
@@ -14,14 +14,15 @@ const ME = "/users/me";
 
 /** Who calls, and where: one way to sign in, else the key in `PORTICO_API_KEY`. */
 export interface ClientOptions extends Options {
-  readonly apiKey?: string;
+  readonly apiKey?: string | undefined;
   /** A token that somebody else looks after: it is not renewed. */
-  readonly accessToken?: string;
-  readonly auth?: Credential;
+  readonly accessToken?: string | undefined;
+  readonly auth?: Credential | undefined;
   /** The API's address; else `PORTICO_BASE_URL`, else `https://localhost:8443/v1`. */
-  readonly baseUrl?: string;
-  /** That of the authorization server; else `PORTICO_AUTH_URL`, else `auth` in the place of the base's last part. */
-  readonly authUrl?: string;
+  readonly baseUrl?: string | undefined;
+  /** That of the authorization server; else, unless `baseUrl` is given, `PORTICO_AUTH_URL`; else `auth` in the place of the
+   * base's last part. */
+  readonly authUrl?: string | undefined;
 }
 
 /** Calls the API of one environment as one account. */
@@ -52,19 +53,19 @@ export class Client {
   }
 
   /** The calling user. */
-  me(): Promise<User> {
-    return read(this.#calls, ME);
+  me(calling?: Calling): Promise<User> {
+    return read(this.#calls, ME, calling);
   }
 
   /** Changes the calling user: name, avatar, preferences, and the password together with `current_password`. */
-  updateMe(changes: UserChanges, { ifMatch }: Changing = {}): Promise<User> {
-    return this.#calls.data("PATCH", ME, { fields: changes, ifMatch });
+  updateMe(changes: UserChanges, { ifMatch, signal }: Changing = {}): Promise<User> {
+    return this.#calls.data("PATCH", ME, { fields: changes, ifMatch, signal });
   }
 
   /** Ends the login (`Login`) or session (`SessionLogin`) that this client has, if any; the next call signs in again. Throws
    * TypeError for an API key and tokens. */
-  logout(): Promise<void> {
-    return this.#access.end();
+  logout({ signal }: Calling = {}): Promise<void> {
+    return this.#access.end(signal);
   }
 }
 

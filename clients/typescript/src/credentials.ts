@@ -10,7 +10,7 @@ class ByPassword {
 
   /** `otp` is called at each sign-in, for accounts with a second factor. After a code was refused the next call asks for
    * another; the same one is not sent again. */
-  constructor(email: string, password: string, { otp }: { readonly otp?: Otp } = {}) {
+  constructor(email: string, password: string, { otp }: { readonly otp?: Otp | undefined } = {}) {
     this.email = email;
     this.#password = password;
     this.#otp = otp;
@@ -52,16 +52,18 @@ export interface TokenFields {
   readonly clientSecret?: string | undefined;
   /** When the access token ends, where that is known: a time, or its text. */
   readonly expiresAt?: Date | string | undefined;
-  readonly scopes?: readonly string[];
+  readonly scopes?: readonly string[] | undefined;
   readonly identity?: Claims | undefined;
 }
 
 /** What an application holds of a user who signed in by OAuth.
  *
- * A refresh token is good for one use, and its reuse ends all: `onChange` is called with the new tokens before they are used,
- * and awaited, so that they can be stored. `scopes` is what the user granted; `identity` is who signed in, where `openid` was
- * asked for. Without a `refreshToken` the tokens end with the access token. Printing it shows no secret; `JSON.stringify`
- * makes a text of all of it, to be stored, and `new OAuthTokens(JSON.parse(text))` reads that.
+ * A refresh token is good for one use, and its reuse ends all: the call that renews the tokens calls `onChange` with the new
+ * ones and awaits it before it goes on, so that they can be stored. What it throws that call throws, and the next call tells
+ * it again first. Calls that come meanwhile use the new tokens and do not wait for it, so it may make calls itself.
+ * `scopes` is what the user granted; `identity` is who signed in, where `openid` was asked for. Without a `refreshToken` the
+ * tokens end with the access token. Printing it shows no secret; `JSON.stringify` makes a text of all of it, to be stored, and
+ * `new OAuthTokens(JSON.parse(text))` reads that.
  */
 export class OAuthTokens {
   readonly clientId: string;

@@ -4,7 +4,7 @@
  * |---|---|---|
  * | `apiKey` | `PORTICO_API_KEY` | an error |
  * | `baseUrl` | `PORTICO_BASE_URL` | `https://localhost:8443/v1` |
- * | `authUrl` | `PORTICO_AUTH_URL` | `auth` in the place of the base's last part |
+ * | `authUrl` | `PORTICO_AUTH_URL`, unless `baseUrl` is given | `auth` in the place of the base's last part |
  *
  * Node trusts the authorities that it knows and those of the file that `NODE_EXTRA_CA_CERTS` names when it starts.
  */
@@ -26,8 +26,14 @@ export function variable(name: string): string | undefined {
 /** The addresses to use. Throws TypeError for one that is not https. */
 export function addresses(baseUrl: string | undefined, authUrl: string | undefined): Addresses {
   const base = address(baseUrl ?? variable("PORTICO_BASE_URL") ?? DEFAULT_BASE_URL);
-  const auth = authUrl ?? variable("PORTICO_AUTH_URL") ?? new URL("../auth", `${base}/`).href;
-  return { base, auth: address(auth) };
+  const known = authUrl ?? (baseUrl ? undefined : variable("PORTICO_AUTH_URL")); // It may be another base's.
+  return { base, auth: address(known ?? new URL("../auth", `${base}/`).href) };
+}
+
+/** The authorization server's address, for whoever needs no other. Throws as `addresses` does. */
+export function authAddress(authUrl: string | undefined): string {
+  const known = authUrl ?? variable("PORTICO_AUTH_URL");
+  return known === undefined ? addresses(undefined, undefined).auth : address(known);
 }
 
 function address(text: string): string {

@@ -46,7 +46,7 @@ export interface Fault {
 
 /** What an answer says beside its status, code and message. */
 export interface Particulars {
-  readonly details?: readonly Fault[];
+  readonly details?: readonly Fault[] | undefined;
   readonly requestId?: string | undefined;
   readonly retryAfter?: number | undefined;
 }

@@ -1,5 +1,5 @@
 import type { Access } from "./access.js";
-import type { Calls } from "./calls.js";
+import type { Calling, Calls } from "./calls.js";
 import { EventListing } from "./listing.js";
 import type { EventFilters, StreamFilters } from "./models.js";
 import { EventStream } from "./streams.js";
@@ -17,8 +17,8 @@ export class Events {
 
   /** Events, the oldest first. Whoever goes on after the last that they have misses none. Throws `Gone` where it is older than
    * what is kept, when it is asked for. */
-  list(filters: EventFilters = {}): EventListing {
-    return new EventListing(this.#calls, filters);
+  list(filters: EventFilters = {}, calling: Calling = {}): EventListing {
+    return new EventListing(this.#calls, filters, calling);
   }
 
   /** Events as they happen: from its beginning on, or from the first `after` an id. */

@@ -1,7 +1,7 @@
 /** The client of the Portico API, typed, for Node and browsers. */
 
 export type { ApiKeys } from "./api_keys.js";
-export type { Changing, Creating } from "./calls.js";
+export type { Calling, Changing, Creating } from "./calls.js";
 export type { Claims } from "./claims.js";
 export { Client, type ClientOptions } from "./client.js";
 export {
@@ -20,7 +20,7 @@ export type * from "./models.js";
 export { type Authorization, OAuthApp, type OAuthOptions } from "./oauth.js";
 export type { Products, Users } from "./resources.js";
 export type { EventStream } from "./streams.js";
-export type { Options } from "./transport.js";
+export type { Fetch, Options } from "./transport.js";
 export { TokenVerifier } from "./verifier.js";
 export { verifyWebhook, type WebhookHeaders, type WebhookOptions } from "./verify_webhook.js";
 export type { Webhooks } from "./webhooks.js";

@@ -4,7 +4,11 @@
 import type { components, operations } from "./schema/api.js";
 
 type Schemas = components["schemas"];
-type Query<Name extends keyof operations> = Omit<NonNullable<operations[Name]["parameters"]["query"]>, "page">;
+/** Fields, of which those that may be left out may be undefined. */
+type Sent<All> = { [Name in keyof All]: object extends Pick<All, Name> ? All[Name] | undefined : All[Name] };
+/** Filters, each of which may be left out, undefined or null. */
+type Filters<All> = { [Name in keyof All]?: All[Name] | null | undefined };
+type Query<Name extends keyof operations> = Filters<Omit<NonNullable<operations[Name]["parameters"]["query"]>, "page">>;
 
 /** Names the state that was read: give it as `ifMatch` to change the resource only if nobody else did. It is there after
  * `get`, and undefined after a change. */
@@ -17,9 +21,9 @@ export type ProductItem = Schemas["ProductItem"];
 /** A product by itself. */
 export type Product = Schemas["ProductBody"] & Tagged;
 /** A product to be made. */
-export type NewProduct = Schemas["CreateProduct"];
+export type NewProduct = Sent<Schemas["CreateProduct"]>;
 /** Changes of a product; `images` and `metadata` are replaced whole. */
-export type ProductChanges = Schemas["ChangeProduct"];
+export type ProductChanges = Sent<Schemas["ChangeProduct"]>;
 /** Which products to list. `limit` is the size of a page, 1 to 100; `search` finds products with every word in name or
  * description; `status` is `active` where it is left out. */
 export type ProductFilters = Query<"list_products">;
@@ -29,9 +33,9 @@ export type UserItem = Schemas["UserItem"];
 /** A user by itself. */
 export type User = Schemas["UserBody"] & Tagged;
 /** A user to be made; a viewer where no role is given. */
-export type NewUser = Schemas["CreateUser"];
+export type NewUser = Sent<Schemas["CreateUser"]>;
 /** Changes of a user. Whoever changes their own password gives `current_password` too. */
-export type UserChanges = Schemas["ChangeUser"];
+export type UserChanges = Sent<Schemas["ChangeUser"]>;
 /** Which users to list, and in which order; the newest first where nothing is said. */
 export type UserFilters = Query<"list_users">;
 
@@ -44,7 +48,7 @@ export type ApiKeyWithSecret = Required<Schemas["MadeKey"]>;
 export type RotatedKey = Required<Schemas["RotatedKey"]>;
 /** A key to be made. What is left out is as wide as it may be: all scopes of its owner, used from anywhere, without an
  * end. */
-export type NewApiKey = Schemas["CreateKey"];
+export type NewApiKey = Sent<Schemas["CreateKey"]>;
 /** Whose keys to list: the caller's unless `user_id` is given. `limit` is the size of a page, 1 to 100. */
 export type ApiKeyFilters = Query<"list_api_keys">;
 
@@ -70,9 +74,9 @@ export type Webhook = Schemas["WebhookItem"];
 /** A webhook with a new secret, shown this once: store it now, for `verifyWebhook`. */
 export type WebhookWithSecret = Required<Schemas["NewWebhook"]>;
 /** A receiver to be told of events. */
-export type NewWebhook = Schemas["CreateWebhook"];
+export type NewWebhook = Sent<Schemas["CreateWebhook"]>;
 /** Changes of a webhook. Disabling it drops what it has not been sent. */
-export type WebhookChanges = Schemas["ChangeWebhook"];
+export type WebhookChanges = Sent<Schemas["ChangeWebhook"]>;
 /** An event on its way to a webhook. What is `last_` is of the last attempt: what the receiver answered, why it failed, and
  * how long it took. */
 export type Delivery = Schemas["DeliveryItem"];

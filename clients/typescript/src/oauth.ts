@@ -1,6 +1,6 @@
 import type { Claims } from "./claims.js";
 import { OAuthTokens, type OnChange } from "./credentials.js";
-import { addresses } from "./environment.js";
+import { authAddress } from "./environment.js";
 import { CallbackRejected, InvalidToken, OAuthError } from "./errors.js";
 import { Keys } from "./keys.js";
 import { decoded, errorOf } from "./reading.js";
@@ -12,13 +12,13 @@ import type { Answer, Options } from "./transport.js";
 export interface OAuthOptions extends Options {
   readonly clientId: string;
   /** None for a public client, such as a page. */
-  readonly clientSecret?: string;
+  readonly clientSecret?: string | undefined;
   /** One that is registered. */
   readonly redirectUri: string;
   /** The authorization server's address; else `PORTICO_AUTH_URL`, else as in `Client`. */
-  readonly authUrl?: string;
+  readonly authUrl?: string | undefined;
   /** Handed on to the tokens, see `OAuthTokens`. */
-  readonly onChange?: OnChange;
+  readonly onChange?: OnChange | undefined;
 }
 
 /** An authorization that has begun: send the browser to `url`.
@@ -45,7 +45,7 @@ export class OAuthApp {
 
   constructor(options: OAuthOptions) {
     const { clientId, clientSecret, redirectUri, authUrl, onChange } = options;
-    this.#issuer = addresses(undefined, authUrl).auth;
+    this.#issuer = authAddress(authUrl);
     this.#redirectUri = redirectUri;
     this.#requests = new Requests(options);
     this.#keys = new Keys(this.#issuer, this.#requests);

@@ -1,4 +1,4 @@
-import { at, type Calls, type Changing, type Creating } from "./calls.js";
+import { at, type Calling, type Calls, type Changing, type Creating } from "./calls.js";
 import { Listing } from "./listing.js";
 import type {
   NewProduct,
@@ -23,29 +23,30 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made, 
     protected readonly path: string,
   ) {}
 
-  /** A list, the newest first unless the filters say otherwise. Nothing is read before it is asked for. */
-  list(filters: Filters = {} as Filters): Listing<Item> {
-    return new Listing(this.calls, this.path, filters as object);
+  /** A list, the newest first unless the filters say otherwise; one that is null or undefined is none. Nothing is read before
+   * it is asked for. */
+  list(filters: Filters = {} as Filters, calling: Calling = {}): Listing<Item> {
+    return new Listing(this.calls, this.path, filters as object, calling);
   }
 
   /** One, with its `etag`. Throws `NotFound`. */
-  get(id: number): Promise<One> {
-    return read(this.calls, at(this.path, id));
+  get(id: number, calling?: Calling): Promise<One> {
+    return read(this.calls, at(this.path, id), calling);
   }
 
   /** Makes one. Throws `ValidationError` and, where a value that must be unique is taken, `Duplicate`. */
-  create(fields: New, { idempotencyKey }: Creating = {}): Promise<Made> {
-    return this.calls.data("POST", this.path, { fields, idempotencyKey });
+  create(fields: New, { idempotencyKey, signal }: Creating = {}): Promise<Made> {
+    return this.calls.data("POST", this.path, { fields, idempotencyKey, signal });
   }
 
   /** Changes what is given, and leaves the rest. */
-  update(id: number, changes: Changes, { ifMatch }: Changing = {}): Promise<One> {
-    return this.calls.data("PATCH", at(this.path, id), { fields: changes, ifMatch });
+  update(id: number, changes: Changes, { ifMatch, signal }: Changing = {}): Promise<One> {
+    return this.calls.data("PATCH", at(this.path, id), { fields: changes, ifMatch, signal });
   }
 
   /** Deletes one; `ifMatch` as in `update`. */
-  delete(id: number, { ifMatch }: Changing = {}): Promise<void> {
-    return this.calls.done("DELETE", at(this.path, id), { ifMatch });
+  delete(id: number, { ifMatch, signal }: Changing = {}): Promise<void> {
+    return this.calls.done("DELETE", at(this.path, id), { ifMatch, signal });
   }
 }
 
@@ -56,8 +57,8 @@ export class Products extends Resources<ProductItem, Product, Product, NewProduc
 export class Users extends Resources<UserItem, User, UserItem, NewUser, UserChanges, UserFilters> {}
 
 /** One resource, with the entity tag that it has now. */
-export async function read<One extends Tagged>(calls: Calls, path: string): Promise<One> {
-  const answer = await calls.make("GET", path);
+export async function read<One extends Tagged>(calls: Calls, path: string, calling?: Calling): Promise<One> {
+  const answer = await calls.make("GET", path, calling);
   const etag = answer.headers.get("etag");
   return { ...dataOf<One>(answer), ...(etag !== null && { etag }) };
 }

@@ -17,6 +17,7 @@
 
 import { Conflict, ConnectionFailed, UntrustedCertificate } from "./errors.js";
 import { errorOf, retryAfter } from "./reading.js";
+import { atEnd } from "./signals.js";
 import { type Answer, type Options, type Request, type Send, sender } from "./transport.js";
 
 const MOST = 3;
@@ -85,7 +86,7 @@ export class Requests {
       }
       const delay = delays.next().value;
       if (delay === undefined) return end();
-      await this.sleep(wait + delay, request.streamed);
+      await this.sleep(wait + delay, request.signal);
     }
   }
 }
@@ -108,10 +109,10 @@ function pause(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
+      forget();
       resolve();
     };
     const timer = setTimeout(done, signal?.aborted ? 0 : seconds * 1000);
-    signal?.addEventListener("abort", done);
+    const forget = atEnd(signal, done);
   });
 }

@@ -32,7 +32,7 @@ export class EventStream implements AsyncIterableIterator<Event, undefined> {
   constructor(access: Access, { after, ...rest }: StreamFilters) {
     this.#access = access;
     this.#path = "/events/stream" + query(rest);
-    this.#lastId = after === undefined ? undefined : String(after);
+    this.#lastId = after?.toString();
     this.#events = this.#follow();
   }
 
@@ -96,8 +96,8 @@ export class EventStream implements AsyncIterableIterator<Event, undefined> {
 
   async #connect(): Promise<Answer> {
     const headers = { accept: EVENT_STREAM, ...(this.#lastId !== undefined && { "last-event-id": this.#lastId }) };
-    const { signal: streamed } = this.#closing;
-    const opened = await this.#access.success({ method: "GET", path: this.#path, headers, streamed });
+    const { signal } = this.#closing;
+    const opened = await this.#access.success({ method: "GET", path: this.#path, headers, signal, streamed: true });
     if (!opened.headers.get("content-type")?.startsWith(EVENT_STREAM)) {
       this.close();
       throw unexpected(opened);

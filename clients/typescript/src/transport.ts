@@ -1,24 +1,45 @@
 import { ConnectionFailed, UntrustedCertificate } from "./errors.js";
+import { atEnd } from "./signals.js";
 
 const SILENCE_SECONDS = 45; // The service sends a comment each 15 seconds on a stream.
+
+/** Sends a request and gives the answer, as the global `fetch` does, and undici's. */
+export type Fetch = (url: string, init: FetchInit) => Promise<FetchAnswer>;
+
+interface FetchInit {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+  readonly credentials: "omit";
+  readonly redirect: "manual";
+  readonly signal: AbortSignal;
+}
+
+interface FetchAnswer {
+  readonly status: number;
+  readonly ok: boolean;
+  readonly headers: { get(name: string): string | null };
+  readonly body: { getReader(): { read(): Promise<{ readonly value?: Uint8Array | undefined }> } } | null;
+  text(): Promise<string>;
+}
 
 /** What everything that talks to the service takes, beside its own arguments. */
 export interface Options {
   /** Seconds to wait for an answer (30). */
-  readonly timeout?: number;
+  readonly timeout?: number | undefined;
   /** How often to repeat a request at most, 0 to 3 (3). */
-  readonly retries?: number;
+  readonly retries?: number | undefined;
   /** The longest `Retry-After` to wait for, in seconds (60, which is enough for the window of a minute); a longer one is
    * thrown at once. */
-  readonly patience?: number;
+  readonly patience?: number | undefined;
   /** What sends requests; else the global `fetch`. */
-  readonly fetch?: typeof fetch;
+  readonly fetch?: Fetch | undefined;
   /** The time in Unix seconds, for tests. */
-  readonly clock?: () => number;
+  readonly clock?: (() => number) | undefined;
   /** Waits for so many seconds, or until the signal, for tests. */
-  readonly sleep?: (seconds: number, signal?: AbortSignal) => Promise<unknown>;
+  readonly sleep?: ((seconds: number, signal?: AbortSignal) => Promise<unknown>) | undefined;
   /** Random numbers from 0 to 1, for tests. */
-  readonly random?: () => number;
+  readonly random?: (() => number) | undefined;
 }
 
 /** To be sent, once; the names of headers are in lower case. */
@@ -27,44 +48,46 @@ export interface Request {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Of an answer that is read part by part, if it is a success; the signal ends it, wherever it is. */
-  readonly streamed?: AbortSignal;
+  /** Ends it, wherever it is. */
+  readonly signal?: AbortSignal | undefined;
+  /** Of an answer that is read part by part, if it is a success. */
+  readonly streamed?: boolean;
 }
 
 /** An answer, and its body: read, or still to come. */
 export interface Answer {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: FetchAnswer["headers"];
   readonly text: string;
   /** Of one that is streamed, the next part of the body, undefined at its end. Throws `ConnectionFailed` where it breaks
    * off. */
   readonly part: () => Promise<Uint8Array | undefined>;
 }
 
-/** Sends a request once, and gives the answer. Throws `ConnectionFailed`, and an `AbortError` once it was ended. */
+/** Sends a request once, and gives the answer. Throws `ConnectionFailed`, and the signal's reason once it was ended. */
 export type Send = (request: Request) => Promise<Answer>;
 
 /** What sends requests, within so many seconds each. */
 export function sender({ fetch: given, timeout = 30 }: Options): Send {
   return async (request) => {
-    const { url, streamed } = request;
+    const { url, signal, streamed } = request;
     const stop = new AbortController();
-    const { signal } = stop;
     const within = async <T>(seconds: number, work: () => Promise<T>): Promise<T> => {
       const timer = setTimeout(() => stop.abort(new Error(`nothing came for ${seconds} seconds`)), seconds * 1000);
       try {
         return await work();
       } catch (error) {
-        streamed?.throwIfAborted();
+        signal?.throwIfAborted();
         stop.abort();
         throw failed(request, error);
       } finally {
         clearTimeout(timer);
       }
     };
-    streamed?.throwIfAborted();
-    streamed?.addEventListener("abort", () => stop.abort(), { once: true, signal });
-    const asked = { ...init(request), signal };
+    signal?.throwIfAborted();
+    const forget = atEnd(signal, () => stop.abort());
+    stop.signal.addEventListener("abort", forget);
+    const asked = { ...init(request), signal: stop.signal };
     return within(timeout, async () => {
       const response = await (given ?? fetch)(url, asked);
       const reader = streamed && response.ok ? response.body?.getReader() : undefined;
@@ -73,12 +96,14 @@ export function sender({ fetch: given, timeout = 30 }: Options): Send {
         if (!value) stop.abort();
         return value;
       };
-      return { status: response.status, headers: response.headers, text: reader ? "" : await response.text(), part };
+      const text = reader ? "" : await response.text();
+      if (!reader) forget(); // The signal may outlive many requests.
+      return { status: response.status, headers: response.headers, text, part };
     });
   };
 }
 
-function init({ method, headers, body }: Request): RequestInit {
+function init({ method, headers, body }: Request): Omit<FetchInit, "signal"> {
   const sent = { accept: "application/json", ...headers };
   new Headers(sent); // Throws TypeError for what no header can hold: nothing that repeating would mend.
   // Credentials go where we say and nowhere else: no cookie of the browser's, and no redirect.

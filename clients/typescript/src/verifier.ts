@@ -1,5 +1,5 @@
 import type { Claims } from "./claims.js";
-import { addresses } from "./environment.js";
+import { authAddress } from "./environment.js";
 import { Keys } from "./keys.js";
 import { Requests } from "./retries.js";
 import type { Options } from "./transport.js";
@@ -17,7 +17,7 @@ export class TokenVerifier {
   /** `issuer` is the `authUrl` of the service, `audience` what tokens must be meant for: the `baseUrl` for login tokens, a
    * client's id for ID tokens. */
   constructor(issuer: string, audience: string, options: Options = {}) {
-    this.#keys = new Keys(addresses(undefined, issuer).auth, new Requests(options));
+    this.#keys = new Keys(authAddress(issuer), new Requests(options));
     this.#audience = audience;
   }
 

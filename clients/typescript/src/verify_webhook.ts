@@ -9,12 +9,15 @@ const NAMES = ["webhook-id", "webhook-timestamp", "webhook-signature"] as const;
 const HMAC = { name: "HMAC", hash: "SHA-256" };
 
 /** The headers of a request, as frameworks have them: `Headers`, or an object such as Node's `request.headers`. */
-export type WebhookHeaders = Iterable<[string, string]> | Readonly<Record<string, string | readonly string[] | undefined>>;
+export type WebhookHeaders =
+  | Headers
+  | Iterable<[string, string]>
+  | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** How far from now a delivery's time may be, in seconds (300); the time in Unix seconds, for tests. */
 export interface WebhookOptions {
-  readonly tolerance?: number;
-  readonly clock?: () => number;
+  readonly tolerance?: number | undefined;
+  readonly clock?: (() => number) | undefined;
 }
 
 /** The event that a delivery tells of, if Portico sent it: if one of its signatures was made with `secret` (or with one of

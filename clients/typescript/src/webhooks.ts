@@ -1,4 +1,4 @@
-import { at, type Calls, type Creating } from "./calls.js";
+import { at, type Calling, type Calls, type Creating } from "./calls.js";
 import { Listing } from "./listing.js";
 import type { Delivery, DeliveryFilters, NewWebhook, Webhook, WebhookChanges, WebhookWithSecret } from "./models.js";
 
@@ -14,50 +14,50 @@ export class Webhooks {
   }
 
   /** All webhooks, the newest first. */
-  list(): Promise<Webhook[]> {
-    return this.#calls.data("GET", PATH);
+  list(calling?: Calling): Promise<Webhook[]> {
+    return this.#calls.data("GET", PATH, calling);
   }
 
   /** One webhook. Throws `NotFound`. */
-  get(id: number): Promise<Webhook> {
-    return this.#calls.data("GET", at(PATH, id));
+  get(id: number, calling?: Calling): Promise<Webhook> {
+    return this.#calls.data("GET", at(PATH, id), calling);
   }
 
   /** Makes a webhook, which is told of events from then on; `idempotencyKey` as in `Products.create`. Throws `Conflict` where
    * there are 20, `SecretLost` where the answer was lost. */
-  create(fields: NewWebhook, { idempotencyKey }: Creating = {}): Promise<WebhookWithSecret> {
-    return this.#calls.secret<WebhookWithSecret>(PATH, { fields, idempotencyKey }, lost);
+  create(fields: NewWebhook, { idempotencyKey, signal }: Creating = {}): Promise<WebhookWithSecret> {
+    return this.#calls.secret<WebhookWithSecret>(PATH, { fields, idempotencyKey, signal }, lost);
   }
 
   /** Changes what is given, and leaves the rest. */
-  update(id: number, changes: WebhookChanges): Promise<Webhook> {
-    return this.#calls.data("PATCH", at(PATH, id), { fields: changes });
+  update(id: number, changes: WebhookChanges, { signal }: Calling = {}): Promise<Webhook> {
+    return this.#calls.data("PATCH", at(PATH, id), { fields: changes, signal });
   }
 
   /** Deletes a webhook: it is told of nothing any more. */
-  delete(id: number): Promise<void> {
-    return this.#calls.done("DELETE", at(PATH, id));
+  delete(id: number, calling?: Calling): Promise<void> {
+    return this.#calls.done("DELETE", at(PATH, id), calling);
   }
 
   /** Gives a webhook another secret; for 24 hours the one before signs too. Throws `SecretLost` where the answer was lost. */
-  rotateSecret(id: number): Promise<WebhookWithSecret> {
-    return this.#calls.secret<WebhookWithSecret>(`${at(PATH, id)}/rotate-secret`, {}, lost);
+  rotateSecret(id: number, calling: Calling = {}): Promise<WebhookWithSecret> {
+    return this.#calls.secret<WebhookWithSecret>(`${at(PATH, id)}/rotate-secret`, calling, lost);
   }
 
   /** Sends a webhook an event of type `ping`, once. Throws `Conflict` where it is disabled. */
-  test(id: number): Promise<void> {
-    return this.#calls.done("POST", `${at(PATH, id)}/test`);
+  test(id: number, calling?: Calling): Promise<void> {
+    return this.#calls.done("POST", `${at(PATH, id)}/test`, calling);
   }
 
   /** What a webhook was and is to be sent, the newest first. */
-  deliveries(id: number, filters: DeliveryFilters = {}): Listing<Delivery> {
-    return new Listing(this.#calls, `${at(PATH, id)}/deliveries`, filters);
+  deliveries(id: number, filters: DeliveryFilters = {}, calling: Calling = {}): Listing<Delivery> {
+    return new Listing(this.#calls, `${at(PATH, id)}/deliveries`, filters, calling);
   }
 
   /** Sends the event of a delivery once more, as a new one. Throws `Gone` where it is no longer kept, `Conflict` where the
    * webhook is disabled. */
-  redeliver(id: number, deliveryId: number): Promise<void> {
-    return this.#calls.done("POST", `${at(`${at(PATH, id)}/deliveries`, deliveryId)}/redeliver`);
+  redeliver(id: number, deliveryId: number, calling?: Calling): Promise<void> {
+    return this.#calls.done("POST", `${at(`${at(PATH, id)}/deliveries`, deliveryId)}/redeliver`, calling);
   }
 }
 

@@ -106,14 +106,75 @@ test("OAuth tokens are renewed before they end, and the new ones told first", as
   assert.equal(renewed.expiresAt.getTime(), (1_800_000_000 + HOUR) * 1000);
 });
 
-test("a listener that fails is heard, and the tokens stay", async () => {
-  const fail = () => {
-    throw new Error("the disk is full");
+/** A listener that fails so many times before it stores what it is told. */
+function failing(times) {
+  const stored = [];
+  const onChange = async ({ refreshToken }) => {
+    if (times-- > 0) throw new Error("the disk is full");
+    stored.push(refreshToken);
   };
-  const { client: mine, requests } = client(held({ expiresAt: new Date(0) }, { onChange: fail }), bought("new"), ME);
-  assert.equal((await rejected(mine.me())).message, "the disk is full");
+  return { stored, onChange };
+}
+
+test("a listener that fails is heard, and told again of the same tokens before they are used", async () => {
+  const { stored, onChange } = failing(2);
+  const { client: mine, requests } = client(held({ expiresAt: new Date(0) }, { onChange }), bought("new"), ME, ME);
+  for (let time = 0; time < 2; time++) assert.equal((await rejected(mine.me())).message, "the disk is full");
+  assert.deepEqual([stored, requests.length], [[], 1]);
+  await mine.me();
   await mine.me();
   assert.equal(requests.at(-1).headers.authorization, "Bearer new");
+  assert.deepEqual([stored, requests.length], [["after-new"], 3]);
+});
+
+test("tokens that nobody could be told of are renewed first where they have ended", async () => {
+  const { stored, onChange } = failing(2);
+  const tokens = held({ expiresAt: new Date(0) }, { onChange });
+  const { client: mine, clock, paths } = client(tokens, bought("one"), bought("two"), ME);
+  await rejected(mine.me());
+  clock.now += HOUR;
+  await rejected(mine.me());
+  await mine.me();
+  assert.deepEqual([stored, paths()], [["after-two"], ["/auth/token", "/auth/token", "/v1/users/me"]]);
+});
+
+for (const [how, later, steps, kept] of [
+  ["ended", HOUR, [bought("two"), ME, ME], ["after-two"]],
+  ["been revoked", 0, [UNKNOWN, bought("two"), ME, UNKNOWN, ME, ME], ["after-one", "after-two"]],
+]) {
+  test(`a listener may make calls where the tokens that it did not take have ${how}`, async () => {
+    const { stored, onChange } = failing(1);
+    let calls = false;
+    const calling = async (tokens) => {
+      if (calls) await mine.me();
+      await onChange(tokens);
+    };
+    const { client: mine, clock } = client(held({ expiresAt: new Date(0) }, { onChange: calling }), bought("one"), ...steps);
+    await rejected(mine.me());
+    clock.now += later;
+    calls = true;
+    assert.equal((await mine.me()).id, 1);
+    assert.deepEqual(stored, kept);
+  });
+}
+
+test("a listener may wait for calls that wait for the tokens", async () => {
+  const { client: mine } = client(held({ expiresAt: new Date(0) }, { onChange: () => second }), bought("new"), ME, ME);
+  const first = mine.me();
+  const second = mine.me();
+  assert.deepEqual([(await first).id, (await second).id], [1, 1]);
+});
+
+test("a listener may make calls with the tokens that it is told of", async () => {
+  const { stored, onChange } = failing(1);
+  const calling = async (tokens) => {
+    assert.equal((await mine.me()).id, 1);
+    await onChange(tokens);
+  };
+  const { client: mine } = client(held({ expiresAt: new Date(0) }, { onChange: calling }), bought("new"), ME, ME, ME);
+  await rejected(mine.me());
+  await mine.me();
+  assert.deepEqual(stored, ["after-new"]);
 });
 
 test("tokens that were revoked are refused once, and without a refresh token they end", async () => {
