@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from driving import Api, refused
+from driving import Api, Caller, refused
 
 PATHS = ["/users", "/users/me", "/users/{user}", "/products", "/products/{product}"]
 SEARCH = "/products?search=lamp&limit=1"
@@ -123,3 +123,44 @@ async def test_a_deletion_with_the_right_tag_passes(api: Api) -> None:
     headers = {"if-match": (await editor.get(where)).headers["etag"]}
     assert (await editor.delete(where, headers=headers)).status_code == 204
     refused(await editor.delete(where, headers=headers), 404, "RESOURCE_NOT_FOUND")
+
+
+async def made(admin: Caller, kind: str) -> str:
+    """The path of a new webhook or API key."""
+    webhook = {"url": "https://receiver.example/", "types": ["*"]}
+    key = {"name": "Theirs", "type": "live"}
+    answer = await admin.post(f"/{kind}", json=webhook if kind == "webhooks" else key)
+    assert answer.status_code == 201
+    return f"/{kind}/{answer.json()['data']['id']}"
+
+
+@pytest.mark.parametrize("kind", ["webhooks", "api-keys"])
+async def test_webhooks_and_keys_go_with_the_present_tag_alone(api: Api, kind: str) -> None:
+    admin = await api.caller("admin")
+    where = await made(admin, kind)
+    tag = (await admin.get(where)).headers["etag"]
+    async with api.unchanged():
+        refused(await admin.delete(where, headers={"if-match": '"other"'}), 412)
+    assert (await admin.delete(where, headers={"if-match": tag})).status_code == 204
+
+
+async def test_of_concurrent_changes_of_a_webhook_exactly_one_passes(api: Api) -> None:
+    admin = await api.caller("admin")
+    where = await made(admin, "webhooks")
+    headers = {"if-match": (await admin.get(where)).headers["etag"]}
+    answers = await asyncio.gather(
+        *(
+            admin.patch(where, json={"description": f"No. {number}"}, headers=headers)
+            for number in range(10)
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 9
+
+
+async def test_a_revoked_key_is_not_revoked_by_its_tag_of_before(api: Api) -> None:
+    admin = await api.caller("admin")
+    where = await made(admin, "api-keys")
+    headers = {"if-match": (await admin.get(where)).headers["etag"]}
+    assert (await admin.delete(where, headers=headers)).status_code == 204
+    refused(await admin.delete(where, headers=headers), 412, "PRECONDITION_FAILED")
+    assert (await admin.delete(where)).status_code == 204

@@ -76,8 +76,8 @@ async def caller(api: Api, measure: Measure) -> Caller:
     """Somebody at a server that has shelves, at one host or another."""
     caller = await api.caller("admin")
     responder = ApiResponder(
-        Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins(())),
-        Origins(()),
+        Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins((), "")),
+        Origins((), ""),
         Throttle(measure),
         Representations(0),
         body_limit=api.settings.body_limit,

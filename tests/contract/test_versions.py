@@ -57,8 +57,8 @@ class BothVersions:
         host = "localhost:8443"
         measure = Measure(None)
         way = ApiResponder(
-            Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins(())),
-            Origins(()),
+            Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins((), "")),
+            Origins((), ""),
             Throttle(measure),
             Representations(0),
             body_limit=api.settings.body_limit,

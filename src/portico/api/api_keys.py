@@ -1,5 +1,7 @@
 """The endpoints of API keys."""
 
+from functools import partial
+
 from msgspec import UNSET, UnsetType
 
 from portico.api.paging import list_reply, start_of
@@ -16,6 +18,7 @@ from portico.contract.api_keys import (
 from portico.contract.envelope import Created, Listed, Single
 from portico.domain.errors import Conflict, Invalid
 from portico.domain.new_keys import NewKey
+from portico.http.conditions import expected
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import Access, BodyRoute, QueryRoute, Route
 from portico.services.api_keys import (
@@ -77,7 +80,8 @@ async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
 
 async def revoke_api_key(request: Request) -> Reply:
     """DELETE /api-keys/{id}."""
-    await revoke_key(request.environment, request.resource_id, request.by)
+    shown = partial(key_item, now=request.now)
+    await revoke_key(request.environment, request.resource_id, request.by, expected(request, shown))
     return Reply(204)
 
 
@@ -137,8 +141,10 @@ ROUTES = (
         handler=revoke_api_key,
         access=Access.WHOLE_CALLER,
         summary="Revoke an API key",
-        description="It fails from the next request on, for good; it stays in the list.",
+        description="It fails from the next request on, for good; it stays in the list. With"
+        " `If-Match` a use since is a change too.",
         status=204,
+        conditional=True,
     ),
     Route(
         method="POST",

@@ -21,6 +21,7 @@ from portico.contract.webhooks import (
 )
 from portico.domain.errors import Conflict, Gone, Invalid, NotFound
 from portico.domain.webhooks import MOST_WEBHOOKS, Webhook
+from portico.http.conditions import expected
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import webhooks
@@ -70,14 +71,20 @@ async def create_webhook(request: BodyRequest[CreateWebhook]) -> Reply:
 async def change_webhook(request: BodyRequest[ChangeWebhook]) -> Reply:
     """PATCH /webhooks/{id}."""
     webhook = await webhooks.change_webhook(
-        request.environment, request.resource_id, _values(request.body), request.by
+        request.environment,
+        request.resource_id,
+        _values(request.body),
+        request.by,
+        expected(request, webhook_item),
     )
     return json_reply(200, Single(webhook_item(webhook)))
 
 
 async def delete_webhook(request: Request) -> Reply:
     """DELETE /webhooks/{id}."""
-    await webhooks.delete_webhook(request.environment, request.resource_id, request.by)
+    await webhooks.delete_webhook(
+        request.environment, request.resource_id, request.by, expected(request, webhook_item)
+    )
     return Reply(204)
 
 
@@ -172,6 +179,7 @@ ROUTES = (
         body=ChangeWebhook,
         answer=Single[WebhookItem],
         errors=(NotFound, Invalid),
+        conditional=True,
     ),
     Route(
         method="DELETE",
@@ -180,6 +188,7 @@ ROUTES = (
         access="admin",
         summary="Delete a webhook",
         status=204,
+        conditional=True,
     ),
     Route(
         method="POST",

@@ -31,8 +31,10 @@ _NOT_KEPT = (
     *(Internal, Unavailable, AuthenticationRequired, PermissionDenied, RateLimited),
     Invalid,
 )
-"""What nothing can be told from about the request itself: the next one with the key, which may come
-later or with a credential that may do it, is the first. And what fails validation."""
+"""Refusals that say nothing about the request itself, so that the next one with the key, later or
+with another credential, counts as the first. And what fails validation."""
+
+_UNDER_WAY = f"A request with this {HEADER} is under way; wait for its answer."
 
 
 def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedRequest | None:
@@ -66,7 +68,7 @@ class Repeats:
         env = request.environment
         one = (env.name, known.user_id, known.route, known.key_hash)
         if one in self._under_way:
-            raise Conflict(f"A request with this {HEADER} is under way; wait for its answer.")
+            raise Conflict(_UNDER_WAY)
         self._under_way.add(one)
         try:
             kept = await env.idempotency_keys.get(known, request.now)
@@ -101,7 +103,7 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
 async def _other(request: Request, known: KeyedRequest) -> Reply:
     kept = await request.environment.idempotency_keys.get(known, request.now)
     if kept is None:
-        raise Conflict(f"A request with this {HEADER} is under way; wait for its answer.")
+        raise Conflict(_UNDER_WAY)
     return _replayed(known, kept)
 
 

@@ -125,6 +125,12 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
     yield from _kept(everyone.kept)
     yield from _known(everyone)
     yield from _jobs(everyone.jobs)
+    workers = GaugeMetricFamily(
+        "portico_workers", "Processes that serve, and that hang or have ended.", labels=("state",)
+    )
+    for state, count in everyone.workers.items():
+        workers.add_metric((state,), count)
+    yield workers
     build = GaugeMetricFamily(
         "portico_build_info", "The version that runs; always 1.", labels=("version",)
     )
@@ -196,7 +202,7 @@ def _known(everyone: Snapshot) -> Iterator[Metric]:
     )
     misses = CounterMetricFamily(
         "portico_credentials_misses",
-        "Credentials that had to be looked up.",
+        "All other credentials: looked up, or refused as none.",
         labels=("environment",),
     )
     for environment, known in everyone.credentials.items():

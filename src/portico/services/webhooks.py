@@ -31,6 +31,8 @@ from portico.services.environment import Environment
 from portico.services.webhook_mail import tell_admins
 from portico.storage.deliveries import Attempt
 
+SEALED_AS = "webhook"
+
 Check = Callable[[Webhook], None]
 """Raises `PreconditionFailed` where the caller expected the webhook to be another."""
 
@@ -184,11 +186,15 @@ async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
     return Signing(await env.change(by, work), secret)
 
 
-async def delete_webhook(env: Environment, webhook_id: int, by: By) -> None:
-    """Removes a webhook; nothing is sent to it any more. Raises `NotFound`."""
+async def delete_webhook(
+    env: Environment, webhook_id: int, by: By, check: Check = lambda _: None
+) -> None:
+    """Removes a webhook; nothing is sent to it any more. Raises `NotFound` and what `check`
+    does."""
 
     async def work(change: Change) -> None:
         webhook = await _locked(env, change, webhook_id)
+        check(webhook)
         await env.webhooks.delete(change.tx, webhook_id)
         change.note(WebhookDeleted(webhook))
 
@@ -236,15 +242,12 @@ async def read_delivery(env: Environment, webhook_id: int, delivery_id: int) -> 
 
 def opened(env: Environment, sealed: bytes) -> str | None:
     """A webhook's secret; None where it was sealed by another installation's."""
-    secret = env.vault.open(sealed, _SEALED_AS)
+    secret = env.vault.open(sealed, SEALED_AS)
     return None if secret is None else secret.decode()
 
 
-_SEALED_AS = "webhook"
-
-
 def _sealed(env: Environment, secret: str) -> bytes:
-    return env.vault.seal(secret.encode(), _SEALED_AS)
+    return env.vault.seal(secret.encode(), SEALED_AS)
 
 
 def _check_url(env: Environment, values: dict[str, Any]) -> None:

@@ -172,7 +172,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description It fails from the next request on, for good; it stays in the list. Needs a credential that carries all scopes of its user; for what is another user's, `admin`.
+         * @description It fails from the next request on, for good; it stays in the list. With `If-Match` a use since is a change too. Needs a credential that carries all scopes of its user; for what is another user's, `admin`.
          */
         delete: operations["revoke_api_key"];
         options?: never;
@@ -3016,7 +3016,13 @@ export interface operations {
     revoke_api_key: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @example *
+                 */
+                "If-Match"?: string;
+            };
             path: {
                 /** @example 17 */
                 id: number;
@@ -3041,6 +3047,7 @@ export interface operations {
             403: components["responses"]["PermissionDenied"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -3580,7 +3587,13 @@ export interface operations {
     delete_webhook: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @example *
+                 */
+                "If-Match"?: string;
+            };
             path: {
                 /** @example 17 */
                 id: number;
@@ -3605,6 +3618,7 @@ export interface operations {
             403: components["responses"]["PermissionDenied"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -3613,7 +3627,13 @@ export interface operations {
     change_webhook: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @example *
+                 */
+                "If-Match"?: string;
+            };
             path: {
                 /** @example 17 */
                 id: number;
@@ -3670,6 +3690,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];

@@ -1,6 +1,6 @@
 """What happens to webhooks."""
 
-from portico.domain.events.base import Details, Event
+from portico.domain.events.base import Details, Event, moved
 from portico.domain.webhooks import Webhook
 
 
@@ -37,12 +37,7 @@ class WebhookChanged(OfWebhook, frozen=True):
     @property
     def details(self) -> Details:
         """The old and the new values."""
-        names = ("url", "types", "description")
-        return {
-            name: {"from": getattr(self.before, name), "to": getattr(self.webhook, name)}
-            for name in names
-            if getattr(self.before, name) != getattr(self.webhook, name)
-        }
+        return moved(self.before, self.webhook, ("url", "types", "description"))
 
 
 class WebhookEnabled(OfWebhook, frozen=True):
