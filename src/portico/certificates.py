@@ -25,6 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.types import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from portico.certificate_parts import common_name, general_name, key_pem, pem, usage
+
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397  # the most that browsers accept of a new certificate is 398
 RENEWAL_DAYS = 30
@@ -60,7 +62,6 @@ class Inspection(msgspec.Struct, frozen=True):
     names: frozenset[str]
     starts_at: int
     expires_at: int
-    self_signed: bool
 
 
 def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates:
@@ -112,7 +113,6 @@ def inspect(certificate: Path) -> Inspection:
         names=frozenset(_names(found)),
         starts_at=int(found.not_valid_before_utc.timestamp() * 1000),
         expires_at=int(found.not_valid_after_utc.timestamp() * 1000),
-        self_signed=found.issuer == found.subject,
     )
 
 
@@ -133,6 +133,22 @@ def check_pair(certificate: Path, key: Path) -> None:
             f"{key} is of a kind that cannot be served: use ECDSA with P-256 or P-384, Ed25519, or"
             " RSA with 2048 bits or more"
         )
+
+
+def check_issuer(certificate: Path, authority: Path) -> None:
+    """Raise `CertificateError` unless `authority` signed `certificate`."""
+    try:
+        _certificate(certificate).verify_directly_issued_by(_certificate(authority))
+    except (ValueError, TypeError, InvalidSignature):
+        raise CertificateError(f"{certificate} was not signed by {authority}") from None
+
+
+def without_key(authority: Path) -> str:
+    """What to do where the private key of a local authority is away."""
+    return (
+        f"put the key back, or remove {authority} to get a new authority, which clients must then"
+        " trust"
+    )
 
 
 @contextmanager
@@ -241,11 +257,10 @@ def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
     """
     try:
         check_pair(files.certificate, files.key)
-        certificate = _certificate(files.certificate)
-        authority = _certificate(files.ca_certificate)
-        certificate.verify_directly_issued_by(authority)
-    except (CertificateError, ValueError, TypeError, InvalidSignature):
+        check_issuer(files.certificate, files.ca_certificate)
+    except CertificateError:
         return False
+    certificate, authority = _certificate(files.certificate), _certificate(files.ca_certificate)
     if certificate.not_valid_before_utc > now >= authority.not_valid_before_utc:
         return False
     # A new one would last no longer than the authority.
@@ -291,19 +306,19 @@ def _make_authority(
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     # Two authorities of one name in a client's store are a trap, so the name holds a number.
-    name = _common_name(f"Portico local authority {serial:x}"[:40])
+    name = common_name(f"Portico local authority {serial:x}"[:40])
     builder = (
         _builder(name, key.public_key(), name, key.public_key())
         .serial_number(serial)
         .not_valid_before(now - _BACKDATED)
         .not_valid_after(now + timedelta(days=AUTHORITY_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(digital_signature=False, key_cert_sign=True), critical=True)
+        .add_extension(usage(digital_signature=False, key_cert_sign=True), critical=True)
         .add_extension(_constraints(names), critical=True)
     )
     # The key comes first: from a certificate without its key nothing could ever be renewed.
-    _write(key_file, _key_pem(key), 0o600)
-    _write(certificate, _pem(builder.sign(key, hashes.SHA256())), 0o644)
+    _write(key_file, key_pem(key), 0o600)
+    _write(certificate, pem(builder.sign(key, hashes.SHA256())), 0o644)
 
 
 def _make_server(
@@ -314,23 +329,23 @@ def _make_server(
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
         _builder(
-            _common_name("Portico"), key.public_key(), authority.subject, signing_key.public_key()
+            common_name("Portico"), key.public_key(), authority.subject, signing_key.public_key()
         )
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BACKDATED)
         .not_valid_after(min(now + timedelta(days=SERVER_DAYS), authority.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(digital_signature=True, key_cert_sign=False), critical=True)
+        .add_extension(usage(digital_signature=True, key_cert_sign=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
-            x509.SubjectAlternativeName([_general_name(name) for name in sorted(names)]),
+            x509.SubjectAlternativeName([general_name(name) for name in sorted(names)]),
             critical=False,
         )
     )
     # A crash between the two leaves a key that does not fit, which the next start renews.
-    _write(files.key, _key_pem(key), 0o600)
+    _write(files.key, key_pem(key), 0o600)
     signed = builder.sign(signing_key, hashes.SHA256())
-    _write(files.certificate, _pem(signed) + _pem(authority), 0o644)
+    _write(files.certificate, pem(signed) + pem(authority), 0o644)
 
 
 def _signing_key(authority: Path, key_file: Path) -> ec.EllipticCurvePrivateKey:
@@ -339,8 +354,7 @@ def _signing_key(authority: Path, key_file: Path) -> ec.EllipticCurvePrivateKey:
         key = _private_key(key_file)
     except CertificateError as error:
         raise CertificateError(
-            f"the server certificate must be renewed, but {error}: put the key back, or remove"
-            f" {authority} to get a new authority, which clients must then trust"
+            f"the server certificate must be renewed, but {error}: {without_key(authority)}"
         ) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateError(f"{key_file} is not an elliptic-curve key, as Portico makes them")
@@ -359,41 +373,4 @@ def _builder(
         x509.CertificateBuilder(issuer, subject, public_key)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
         .add_extension(authority_identifier, critical=False)
-    )
-
-
-def _common_name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def _usage(*, digital_signature: bool, key_cert_sign: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=digital_signature,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=key_cert_sign,
-        crl_sign=key_cert_sign,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
     )

@@ -2,10 +2,12 @@
 
 import datetime
 import json
+import os
 import shutil
 import signal
 import socket
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -20,9 +22,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from collecting import collecting
-from operating import Installation, contents, free_port, in_database
+from operating import Installation, contents, copy_of, free_port, in_database
 from portico.certificates import ensure
 from portico.cli.checks import data_directory
+from portico.secret_file import read_secret
+from portico.services.vault import Vault
 from portico.settings import load
 from servers import PostgresServer, RedisServer, redis_servers
 
@@ -93,16 +97,39 @@ def test_files_that_others_can_read_are_named(installation: Installation) -> Non
     assert all(f"-> {one}\n" in plain.stdout for one in advice)
 
 
-def test_a_lost_secret_is_told_of_and_not_made_anew_by_looking(installation: Installation) -> None:
-    secret = installation.data / "secret.key"
-    secret.unlink()
+def test_a_lost_secret_is_a_problem_until_what_it_opens_is_opened_or_gone(
+    installation: Installation,
+) -> None:
+    installation.told("webhooks", "create", "--url", "https://example.com/a", "--types", "*")
+    secret, kept = installation.data / "secret.key", installation.directory / "kept"
+    vault = Vault(lambda: read_secret(secret), os.urandom)
+    live = installation.data / "live.db"
+    in_database(
+        live,
+        "INSERT INTO authenticators (user_id, name, secret, last_step, created_at)"
+        " VALUES (1, 'phone', ?, 0, 0)",
+        vault.seal(b"seed", "authenticator of 1"),
+    )
     assert examined(installation) == {}
-    said = installation.run("doctor").stdout
-    assert said.count("does not open the private keys") == 2
-    assert "makes a new signing key" in said
-    with installation.serving():
+    secret.rename(kept)
+    problems = examined(installation)
+    assert set(problems) == {"live signing keys", "sandbox signing keys", "live secrets"}
+    assert "is gone" in problems["live signing keys"]["message"]
+    assert "put the old file back" in problems["live signing keys"]["advice"]
+    with installation.serving() as service:
+        told = [line["event"] for line in service.lines if line["level"] == "error"]
+        assert sum("put the old file back" in event for event in told) == 2
+        problems = examined(installation)
+        assert set(problems) == {"live secrets"}
+        assert problems["live secrets"]["message"].endswith(": webhooks, authenticator apps")
+        assert str(secret) in problems["live secrets"]["advice"]
+        made = secret.read_bytes()
+        secret.write_bytes(kept.read_bytes())
         assert examined(installation) == {}
-        assert "does not open" not in installation.run("doctor").stdout
+        secret.write_bytes(made)
+        in_database(live, "DELETE FROM authenticators")
+        in_database(live, "DELETE FROM webhooks")
+        assert examined(installation) == {}
 
 
 def test_a_damaged_secret_is_a_problem(installation: Installation) -> None:
@@ -270,6 +297,29 @@ def test_a_local_certificate_of_a_time_to_come_is_found(installation: Installati
         shutil.rmtree(tls)
 
 
+def test_an_authority_that_can_sign_no_more_is_found(installation: Installation) -> None:
+    tls = installation.data / "tls"
+    authority, key = tls / "ca.pem", tls / "ca.key"
+    key.unlink()
+    assert examined(installation) == {}, "nothing is wrong before the renewal"
+    assert f"{key} cannot be read" in notices(installation)["authority"]
+    added = examined(installation.having(dashboard_url="https://dash.test"))
+    assert set(added) == {"certificate"}
+    assert f"remove {authority} " in added["certificate"]["advice"]
+    ensure(installation.directory / "other", ["localhost"], int(time.time() * 1000))
+    shutil.copy(installation.directory / "other" / "ca.key", key)
+    assert set(examined(installation)) == {"authority"}
+    assert "is not the private key of" in examined(installation)["authority"]["message"]
+    shutil.copy(installation.directory / "other" / "ca.pem", authority)
+    problem = examined(installation)["certificate"]
+    assert "was not signed by" in problem["message"]
+    assert problem["advice"] == "start the server, which renews it"
+    key.unlink()
+    problem = examined(installation)["certificate"]
+    code, line = installation.refused("serve")
+    assert (code, problem["advice"] in line) == (1, True)
+
+
 @pytest.mark.parametrize("content", [b"", b"no certificate"])
 def test_a_certificate_that_is_broken_while_it_is_served_is_found(
     installation: Installation, content: bytes
@@ -344,6 +394,29 @@ def test_another_program_on_the_port_is_found(installation: Installation) -> Non
         problems = examined(installation)
     assert set(problems) == {"server"}
     assert "another program" in problems["server"]["message"]
+
+
+def test_what_keeps_a_server_from_listening_is_found(installation: Installation) -> None:
+    elsewhere = installation.having(host="192.0.2.1")  # RFC 5737: nobody's
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        plain = installation.having(http_port=str(other.getsockname()[1]))
+        for one, why in ((elsewhere, "cannot be used"), (plain, "in use by another program")):
+            problem = examined(one)["server"]
+            assert why in problem["message"]
+            code, line = one.refused("serve")
+            assert (code, problem["message"] in line, problem["advice"] in line) == (1, True, True)
+
+
+def test_a_portico_with_another_directory_on_the_port_is_found(
+    installation: Installation, tmp_path: Path
+) -> None:
+    other = replace(copy_of(installation, tmp_path / "other"), port=installation.port)
+    with other.serving():
+        problems = examined(installation)
+    assert set(problems) == {"server"}
+    assert "it is a Portico with another data directory" in problems["server"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A server that cannot start says why in one line, with the exit code that scripts rely on."""
 
+import errno
 import os
 import signal
 import socket
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from operating import COMMAND, Installation, free_port, in_database, until
-from portico.secret_file import NAME, installation_secret
+from portico.secret_file import NAME, SecretError, installation_secret
 from portico.settings import load
 from scheduling import taken
 from servers import PostgresServer
@@ -43,6 +44,21 @@ def test_many_starts_at_once_make_one_secret(tmp_path: Path) -> None:
 
     made.append(installation_secret(settings, while_others_start))
     assert {one for one in made if one} == {(tmp_path / NAME).read_bytes().strip()}
+
+
+def test_a_secret_that_finds_no_room_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load({"data": str(tmp_path)}, {}, tmp_path)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SecretError, match=r"secret\.key cannot be used: No space left on device"):
+        installation_secret(settings, os.urandom)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["port", "http_port"])

@@ -8,10 +8,12 @@ from portico.certificates import (
     AUTHORITY_NOTICE_DAYS,
     RENEWAL_DAYS,
     CertificateError,
+    check_issuer,
     check_pair,
     inspect,
+    without_key,
 )
-from portico.cli.checks import Finding, well, wrong
+from portico.cli.findings import Finding, notice, well, wrong
 from portico.domain.times import DAY
 from portico.settings import Settings
 
@@ -31,10 +33,18 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         if local
         else "renew it: a server takes it up without a restart"
     )
+    lost = _lost(tls) if local else None
+    if lost:
+        renew = without_key(tls / "ca.pem")
+        # Who took the key away did so on purpose, perhaps: nothing is wrong before the renewal.
+        tell = wrong if (tls / "ca.key").exists() else notice
+        yield tell("authority", f"the server certificate cannot be renewed: {lost}", renew)
     try:
         check_pair(path, settings.tls_key or tls / "server.key")
         found = inspect(path)
         authority = inspect(tls / "ca.pem") if local else None
+        if local:
+            check_issuer(path, tls / "ca.pem")
     except CertificateError as error:
         yield wrong("certificate", str(error), renew)
         return
@@ -57,6 +67,17 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         yield wrong("certificate", f"{path} does not name {', '.join(missing)}", renew)
     else:
         yield well("certificate", f"names {', '.join(names)}; expires in {days} days")
+
+
+def _lost(tls: Path) -> str | None:
+    """Why the local authority can sign no more; one that is gone is made anew."""
+    authority = tls / "ca.pem"
+    try:
+        if authority.exists():
+            check_pair(authority, tls / "ca.key")
+    except CertificateError as error:
+        return str(error)
+    return None
 
 
 def _ends(authority: Path, days: int) -> Finding:

@@ -1,47 +1,32 @@
 """What `portico doctor` looks at, each check by itself. None of them changes anything, but that
 Valkey counts a probe."""
 
-import http.client
 import os
 import shutil
-import ssl
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from portico.app import system_clock
-from portico.cli.lock import holder
+from portico.cli.findings import Finding, notice, well, wrong
+from portico.cli.secret_checks import secret
 from portico.domain.errors import Unavailable
-from portico.domain.health import BEHIND, OK
 from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.secret_file import NAME as SECRET
-from portico.secret_file import SecretError, found_secret, is_given
-from portico.services.signing import opens
 from portico.settings import Settings
 from portico.settings.values import redacted
 from portico.state.valkey import ValkeyLimiter
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
-from portico.storage.signing_keys import SigningKeys
 from portico.storage.sqlite_files import FileError, faults
 
 CLOCK_MILLISECONDS = 2000
 """How far clocks may be apart: the last second of a window is the last that this spoils."""
 
 FREE_BYTES = 512 * 2**20
-ANSWER_SECONDS = 3.0
 CONNECTIONS = 32
 """Those of a process to PostgreSQL, at most."""
 
-READINESS_BYTES = 4096
-"""More than `/readyz` answers."""
-
-ANOTHER_PORT = "stop it, or choose another port"
 _UNPREPARED = "run this with the server's settings, or portico init, or restore a backup"
 
 NO_COUNTS = {
@@ -62,30 +47,6 @@ SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) F
 WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')"""
 _VERSION = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}
 _NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """What one check found. `advice` says what to do, and is empty where there is nothing."""
-
-    check: str
-    ok: bool
-    message: str
-    advice: str = ""
-
-
-def well(check: str, message: str) -> Finding:
-    """Nothing is wrong."""
-    return Finding(check=check, ok=True, message=message)
-
-
-def wrong(check: str, message: str, advice: str) -> Finding:
-    """A problem, and what to do about it."""
-    return Finding(check=check, ok=False, message=message, advice=advice)
-
-
-def notice(check: str, message: str, advice: str) -> Finding:
-    """Nothing is wrong, and still something may be better otherwise."""
-    return Finding(check=check, ok=True, message=message, advice=advice)
 
 
 def addresses(settings: Settings) -> Iterator[Finding]:
@@ -196,7 +157,8 @@ async def _database(
     yield well(check, f"{engine}, up to date" + (", sound" if db.engine == "sqlite" else ""))
     if environment == LIVE and settings.database_url and not settings.database_listen_url:
         yield await _places(settings, db)
-    yield await _signing(settings, environment, db)
+    async for finding in secret(settings, environment, db):
+        yield finding
     yield await _clock(environment, db)
 
 
@@ -209,25 +171,6 @@ async def _places(settings: Settings, db: Database) -> Finding:
         return well("connections", message)
     advice = "raise max_connections, or put PgBouncer between: until then, who is late waits"
     return notice("connections", message, advice)
-
-
-async def _signing(settings: Settings, environment: str, db: Database) -> Finding:
-    """Whether a private signing key can be decrypted."""
-    check = f"{environment} signing keys"
-    rows = [row for row in await SigningKeys(db).all() if row.retires_at is None]
-    try:
-        secret = found_secret(settings)  # which makes none
-    except SecretError as error:
-        return wrong(check, str(error).rstrip("."), "restore it from a backup")
-    if not rows:
-        return well(check, "none yet: the first start makes one")
-    if secret is not None and opens(secret, rows):
-        return well(check, f"{len(rows)} published, one of them signs here")
-    if settings.database_url or is_given(settings):
-        message = "the database was made with another secret than this host has"
-        return wrong(check, message, "give all hosts the same one by secret_key_file")
-    advice = "restore it from a backup; without it, the server makes a new signing key"
-    return notice(check, f"{settings.data / SECRET} does not open the private keys", advice)
 
 
 async def _clock(environment: str, db: Database) -> Finding:
@@ -275,89 +218,3 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
         await limiter.close()
     yield well("Valkey", f"{about.name} {about.version} answers")
     yield _compared("clock", f"{about.name}'s", about.now)
-
-
-def server(settings: Settings) -> Iterator[Finding]:
-    """Whether a server runs, answers, and serves the certificate that is on disk."""
-    held = holder(settings.data)
-    process = held and held.process
-    if held and held.port:  # it may have been started with another than is set here
-        settings = replace(settings, port=held.port)
-    where = f"{settings.host} port {settings.port}"
-    try:
-        status, served, body = _ask(settings, "/readyz")
-    except ConnectionRefusedError:
-        if process:
-            advice = "wait, or look into its log and start it again"
-            yield wrong("server", f"process {process} does not listen on {where}", advice)
-        else:
-            yield well("server", f"none runs; {where} is free")
-        return
-    except (OSError, http.client.HTTPException):
-        if process:
-            advice = "look into its log, and restart it"
-            yield wrong("server", f"process {process} does not answer on {where}", advice)
-        else:
-            yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
-        return
-    try:
-        told = msgspec.json.decode(body, type=_Readiness)
-    except (ValueError, RecursionError):
-        yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
-        return
-    behind = told.stores.get("database") == BEHIND
-    away = ", ".join(f"{store} {state}" for store, state in told.stores.items() if state != OK)
-    if behind:
-        yield wrong("server", f"{where}: it waits for migrations", "run portico migrate")
-    elif status != 200:
-        yield wrong("server", f"{where}: it is stopping", "wait, or start it again")
-    elif away:
-        advice = "the other findings say why; it recovers by itself"
-        yield wrong("server", f"{where}: of its stores, {away}", advice)
-    else:
-        yield well("server", f"answers on {where}" + (f", process {process}" if process else ""))
-    path = settings.tls_cert or settings.data / "tls" / "server.pem"
-    if served and (stored := _first(path)) and served != stored:
-        advice = "it looks every 15 seconds; if this stays, its log says why"
-        yield wrong("certificate", "the server serves an older one", advice)
-
-
-class _Readiness(msgspec.Struct):
-    ready: bool
-    stores: dict[str, str]
-
-
-def _ask(settings: Settings, path: str) -> tuple[int, bytes | None, bytes]:
-    """The status of one GET, the certificate that was served with it (DER), and the body."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
-    connection: http.client.HTTPConnection
-    if settings.tls:
-        # Whether clients can trust the certificate is a check of its own.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(
-            host, settings.port, timeout=ANSWER_SECONDS, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(host, settings.port, timeout=ANSWER_SECONDS)
-    try:
-        connection.connect()
-        served = (
-            connection.sock.getpeercert(binary_form=True)
-            if isinstance(connection.sock, ssl.SSLSocket)
-            else None
-        )
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, served, answer.read(READINESS_BYTES)
-    finally:
-        connection.close()
-
-
-def _first(path: Path) -> bytes | None:
-    """DER; None where there is none that can be read, which the check of the certificate tells."""
-    try:
-        return x509.load_pem_x509_certificates(path.read_bytes())[0].public_bytes(Encoding.DER)
-    except (OSError, ValueError):
-        return None

@@ -5,10 +5,11 @@ from argparse import Namespace
 
 from portico.cli import checks
 from portico.cli.certificate_checks import certificate
-from portico.cli.checks import Finding
+from portico.cli.findings import Finding, well
 from portico.cli.outlet_checks import collector, mail
 from portico.cli.output import answer
 from portico.cli.replica_checks import replicas
+from portico.cli.server_checks import server
 from portico.settings import Settings
 
 
@@ -25,7 +26,7 @@ def run(settings: Settings, chosen: Namespace) -> int:
 async def _examine(settings: Settings) -> list[Finding]:
     return [
         # Settings that are not valid ended the command before this.
-        checks.well("settings", "valid"),
+        well("settings", "valid"),
         *checks.addresses(settings),
         *checks.data_directory(settings),
         *checks.secret_files(settings),
@@ -36,7 +37,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         *[finding async for finding in checks.valkey(settings)],
         await mail(settings),
         *collector(settings),
-        *checks.server(settings),
+        *server(settings),
     ]
 
 

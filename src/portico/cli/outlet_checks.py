@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from pkgutil import resolve_name
 
-from portico.cli.checks import ANSWER_SECONDS, Finding, notice, well, wrong
+from portico.cli.findings import Finding, notice, well, wrong
 from portico.cli.output import INSTALLING
+from portico.cli.server_checks import ANSWER_SECONDS
 from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
 from portico.settings import SettingError, Settings

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from portico.cli.checks import Finding, notice, well, wrong
+from portico.cli.findings import Finding, notice, well, wrong
 from portico.domain.errors import Unavailable
 from portico.domain.health import BEHIND, OK, PRIMARY, SILENT
 from portico.engines import LIVE, database

@@ -1,13 +1,9 @@
 """`portico serve`: one process on one core, or several under a supervisor."""
 
 import asyncio
-import errno
 import gc
 import logging
 import os
-import signal
-import socket
-import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,11 +19,12 @@ from portico import logs
 from portico.app import Portico, Server
 from portico.certificates import CertificateError, check_pair
 from portico.cli.connections import PATIENCE, SHARE, FileLimit, Listener, Patience, Watch
-from portico.cli.initialise import local_certificates, prepare, welcome
+from portico.cli.initialise import local_certificates, prepare, show
 from portico.cli.lock import only_server
 from portico.cli.output import INSTALLING, CommandError, say
+from portico.cli.ports import port_fault
 from portico.cli.renewal import Pair, Renewal, Serving
-from portico.cli.stopping import Told
+from portico.cli.stopping import Told, end_at_once
 from portico.cli.supervise import supervise
 from portico.cli.trial import require_taken
 from portico.domain.webhooks import MOST_WEBHOOKS
@@ -62,9 +59,6 @@ ANSWER_SECONDS = 30.0
 LINGER_SECONDS = 2.0
 """How long, with no request under way, an answer may take to be sent or a head to arrive whole."""
 
-PORT_SECONDS = 1.0
-"""How long a server that just ended may take to leave its port."""
-
 _HTTP2 = HTTP2Settings(
     max_concurrent_streams=32,
     max_headers_size=HEADER_BYTES,
@@ -78,13 +72,13 @@ log = logging.getLogger(__name__)
 
 def run(settings: Settings, chosen: Namespace) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what is under way."""
-    # While there is nothing to finish, Ctrl-C ends the process as SIGTERM does.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_at_once()
     logs.configure(settings.log_level)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with only_server(settings.data, settings.port):
         for port in filter(None, (settings.port, settings.http_port)):
-            _check_port(settings.host, port)
+            if fault := port_fault(settings.host, port):
+                raise CommandError(f"{fault.message}: {fault.advice}.")
         if settings.tls_cert:
             _check_certificate(settings)
         if settings.otlp_endpoint:
@@ -92,7 +86,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
         migrates = not chosen.no_migrate
         facts = uvloop.run(prepare(settings, migrates=migrates))
         if facts is not None:
-            say(welcome(facts, settings))
+            show(facts, settings, as_json=False)
         told = f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"
         if settings.workers == 1:
             uvloop.run(serve(settings, lambda: say(told), migrates=migrates))
@@ -225,30 +219,6 @@ async def _finish(server: Server, pending: set[asyncio.Future[None]]) -> None:
         _, pending = await asyncio.wait(pending, timeout=LINGER_SECONDS)
         if not server.pipeline.under_way:
             return
-
-
-def _check_port(host: str, port: int) -> None:
-    """Workers share their port, so a second server would go unnoticed: see that it is free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    deadline = time.monotonic() + PORT_SECONDS
-    while True:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise CommandError(
-                        f"{host} port {port} cannot be used: {error.strerror}."
-                    ) from error
-                if time.monotonic() > deadline:
-                    raise CommandError(
-                        f"{host} port {port} is in use by another program. Stop that, or choose"
-                        " another port."
-                    ) from error
-            else:
-                return
-        time.sleep(PORT_SECONDS / 20)
 
 
 def _check_certificate(settings: Settings) -> None:

@@ -21,7 +21,7 @@ from portico.storage.mails import Mail
 QUEUE = 10_000
 """Mails of an environment that may wait at once."""
 
-_SEALED_AS = "mail"
+SEALED_AS = "mail"
 
 
 class TooMany(Unavailable):
@@ -70,7 +70,7 @@ async def post(
 ) -> None:
     """Has it sent once the change is committed, in the place of what asked for it, if any. Raises
     `TooMany` and `WrittenBefore`."""
-    sealed = env.vault.seal(msgspec.json.encode(waiting), _SEALED_AS)
+    sealed = env.vault.seal(msgspec.json.encode(waiting), SEALED_AS)
     if place is not None:
         if not await env.mails.replace(change.tx, place, sealed, change.now):
             raise WrittenBefore
@@ -93,7 +93,7 @@ async def ask(env: Environment, asked: Ask) -> None:
 
 def opened(env: Environment, sealed: bytes) -> Waiting | None:
     """What waits; None where another secret sealed it, or a newer release wrote it."""
-    content = env.vault.open(sealed, _SEALED_AS)
+    content = env.vault.open(sealed, SEALED_AS)
     try:
         return None if content is None else msgspec.json.decode(content, type=Waiting)
     except msgspec.ValidationError:

@@ -158,7 +158,7 @@ async def add_authenticator(
         id=0,
         user_id=user.id,
         name=enrolment.name,
-        secret=env.vault.seal(enrolment.secret.encode(), _name(user.id)),
+        secret=env.vault.seal(enrolment.secret.encode(), sealed_as(user.id)),
         last_step=enrolment.step,
         created_at=change.now,
         last_used_at=None,
@@ -293,7 +293,7 @@ async def store_recovery_codes(
 
 
 def _opened(env: Environment, authenticator: Authenticator) -> str:
-    secret = env.vault.open(authenticator.secret, _name(authenticator.user_id))
+    secret = env.vault.open(authenticator.secret, sealed_as(authenticator.user_id))
     if secret is None:
         raise Unavailable("This server's secret.key cannot read the account's second factor.")
     return secret.decode()
@@ -307,7 +307,8 @@ def _offered(env: Environment, user_id: int, sealed: str) -> str | None:
     return None if secret is None else secret.decode()
 
 
-def _name(user_id: int) -> str:
+def sealed_as(user_id: int) -> str:
+    """The name under which an account's authenticator is sealed."""
     return f"authenticator of {user_id}"
 
 

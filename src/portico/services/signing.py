@@ -4,6 +4,7 @@ A new key is published at once, signs after everyone who keeps the published key
 fetch it, and the keys before it stay published until the last token that they signed has expired.
 """
 
+import logging
 import os
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
@@ -34,6 +35,13 @@ PUBLISHED_SECONDS = 900
 
 MAX_LENGTH = 4_096
 """The longest token that is looked at."""
+
+log = logging.getLogger(__name__)
+
+_CLOSED = (
+    "this host's secret.key opens no signing key of the %s database, so that a new one is made: put"
+    " the old file back; without it, webhooks and authenticator apps made before are of no use"
+)
 
 
 class _Pair(NamedTuple):
@@ -72,6 +80,8 @@ class Signer:
         async def work(change: Change) -> None:
             self._take(await self._keys.locked(change.tx))
             if not self._opens():
+                if self._rows:
+                    log.error(_CLOSED, self._wiring.name)
                 await self._add(change, pair, change.now)
 
         await self._change(SYSTEM, work)
@@ -159,7 +169,7 @@ class Signer:
             created_at=change.now,
             signs_at=signs_at,
         )
-        change.note(SigningKeyCreated(pair.kid))
+        change.note(SigningKeyCreated(pair.kid, at_once=signs_at == change.now))
         return made
 
     async def _refresh(self) -> None:

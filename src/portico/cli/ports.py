@@ -1,0 +1,41 @@
+"""Whether a server could listen on a port."""
+
+import errno
+import socket
+import time
+from typing import NamedTuple
+
+PORT_SECONDS = 1.0
+"""How long a server that just ended may take to leave its port."""
+
+ANOTHER_PORT = "stop it, or choose another port"
+
+
+class PortFault(NamedTuple):
+    """Why nobody can listen on a port, and what to do about it."""
+
+    message: str
+    advice: str
+    is_used: bool
+
+
+def port_fault(host: str, port: int) -> PortFault | None:
+    """Why a port cannot be listened on. Servers may share one, so only this shows a second one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    deadline = time.monotonic() + PORT_SECONDS
+    where = f"{host} port {port}"
+    while True:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    message = f"{where} cannot be used: {error.strerror}"
+                    return PortFault(message, "choose another host or port", is_used=False)
+                if time.monotonic() > deadline:
+                    message = f"{where} is in use by another program"
+                    return PortFault(message, ANOTHER_PORT, is_used=True)
+            else:
+                return None
+        time.sleep(PORT_SECONDS / 20)

@@ -1,0 +1,130 @@
+"""Whether a server runs, or could, for `portico doctor`."""
+
+import http.client
+import ssl
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from portico.cli.findings import Finding, well, wrong
+from portico.cli.lock import holder
+from portico.cli.ports import ANOTHER_PORT, port_fault
+from portico.domain.health import BEHIND, OK
+from portico.settings import Settings
+
+ANSWER_SECONDS = 3.0
+READINESS_BYTES = 4096
+"""More than `/readyz` answers."""
+
+
+def server(settings: Settings) -> Iterator[Finding]:
+    """Whether a server runs, answers, and serves the certificate that is on disk; where none does,
+    whether one could listen."""
+    held = holder(settings.data)
+    if held is None:
+        yield from _vacant(settings)
+        return
+    if held.port:  # it may have been started with another than is set here
+        settings = replace(settings, port=held.port)
+    where = f"{settings.host} port {settings.port}"
+    try:
+        status, served, body = _ask(settings, "/readyz")
+    except ConnectionRefusedError:
+        advice = "wait, or look into its log and start it again"
+        yield wrong("server", f"process {held.process} does not listen on {where}", advice)
+        return
+    except (OSError, http.client.HTTPException):
+        advice = "look into its log, and restart it"
+        yield wrong("server", f"process {held.process} does not answer on {where}", advice)
+        return
+    told = _readiness(body)
+    if told is None:
+        yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
+        return
+    behind = told.stores.get("database") == BEHIND
+    away = ", ".join(f"{store} {state}" for store, state in told.stores.items() if state != OK)
+    if behind:
+        yield wrong("server", f"{where}: it waits for migrations", "run portico migrate")
+    elif status != 200:
+        yield wrong("server", f"{where}: it is stopping", "wait, or start it again")
+    elif away:
+        advice = "the other findings say why; it recovers by itself"
+        yield wrong("server", f"{where}: of its stores, {away}", advice)
+    else:
+        yield well("server", f"answers on {where}" + f", process {held.process}")
+    path = settings.tls_cert or settings.data / "tls" / "server.pem"
+    if served and (stored := _first(path)) and served != stored:
+        advice = "it looks every 15 seconds; if this stays, its log says why"
+        yield wrong("certificate", "the server serves an older one", advice)
+
+
+def _vacant(settings: Settings) -> Iterator[Finding]:
+    """Whether a server could listen, where none uses the data directory."""
+    free = True
+    for port in filter(None, (settings.port, settings.http_port)):
+        if fault := port_fault(settings.host, port):
+            free = False
+            another = fault.is_used and _is_portico(replace(settings, port=port))
+            which = "; it is a Portico with another data directory" if another else ""
+            yield wrong("server", fault.message + which, fault.advice)
+    if free:
+        yield well("server", f"none runs; {settings.host} port {settings.port} is free")
+
+
+def _is_portico(settings: Settings) -> bool:
+    try:
+        return _readiness(_ask(settings, "/readyz")[2]) is not None
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+class _Readiness(msgspec.Struct):
+    ready: bool
+    stores: dict[str, str]
+
+
+def _readiness(body: bytes) -> _Readiness | None:
+    try:
+        return msgspec.json.decode(body, type=_Readiness)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _ask(settings: Settings, path: str) -> tuple[int, bytes | None, bytes]:
+    """The status of one GET, the certificate that was served with it (DER), and the body."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
+    connection: http.client.HTTPConnection
+    if settings.tls:
+        # Whether clients can trust the certificate is a check of its own.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(
+            host, settings.port, timeout=ANSWER_SECONDS, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(host, settings.port, timeout=ANSWER_SECONDS)
+    try:
+        connection.connect()
+        served = (
+            connection.sock.getpeercert(binary_form=True)
+            if isinstance(connection.sock, ssl.SSLSocket)
+            else None
+        )
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, served, answer.read(READINESS_BYTES)
+    finally:
+        connection.close()
+
+
+def _first(path: Path) -> bytes | None:
+    """DER; None where there is none that can be read, which the check of the certificate tells."""
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())[0].public_bytes(Encoding.DER)
+    except (OSError, ValueError):
+        return None
