@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Coroutine, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from operating import eventually
 from portico.app import Portico
 from portico.domain.errors import RateLimited
 from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
-from portico.domain.users import PASSWORD_LENGTH
+from portico.domain.users import PASSWORD_LENGTH, User
 from portico.services.guard import Claim, forgive, password_is_right
 from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
 from portico.services.sign_in import WRONG
 from portico.settings import load
-from signing_in import AUTH, PASSWORD, Visitor
+from portico.state.callers import GUARDED_ACCOUNT
+from signing_in import AUTH, PASSWORD, Visitor, counted
 
 WAYS = pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
 
@@ -135,6 +137,13 @@ async def test_neither_password_nor_unknown_e_mail_is_noted(api: Api) -> None:
     assert (unknown.action, unknown.target_id, unknown.email) == ("sign_in.refused", None, None)
     assert unknown.address == "198.51.0.2"
     assert "Secret typed" not in repr(await api.state())
+
+
+async def test_counters_do_not_tell_what_was_typed_to_who_has_them(api: Api) -> None:
+    typed = "secret typed in the wrong field 1"
+    await guess(at(api, 1), f"{AUTH['live']}/login", typed.upper())
+    names = await counted(api, GUARDED_ACCOUNT)
+    assert not any(sha256(typed.encode()).hexdigest()[:32] in name for name in names)
 
 
 @WAYS
@@ -297,6 +306,16 @@ async def test_an_ipv6_network_of_64_bits_is_one_address(api: Api) -> None:
     refused(await guess(Visitor(api, "[2001:db8:0:1::1]"), url, "other@example.org"), 401)
 
 
+async def spent_home(api: Api, url: str, user: User) -> Visitor:
+    """An address that a user has signed in from, and that guesses at no account any more."""
+    home = at(api, 1)
+    signed_in(await guess(home, url, user.email, PASSWORD), url)
+    api.clock.advance(seconds=60)
+    for number in range(ADDRESS.free):
+        refused(await guess(home, url, f"person{number}@example.org"), 401)
+    return home
+
+
 @WAYS
 async def test_strangers_who_guess_keep_no_owner_out(api: Api, url: str) -> None:
     ada = await api.account(password=PASSWORD)
@@ -318,11 +337,7 @@ async def test_strangers_who_guess_keep_no_owner_out(api: Api, url: str) -> None
 @WAYS
 async def test_a_spent_address_tells_nobody_who_has_signed_in_from_it(api: Api, url: str) -> None:
     ada = await api.account(password=PASSWORD)
-    home = at(api, 1)
-    signed_in(await guess(home, url, ada.email, PASSWORD), url)
-    api.clock.advance(seconds=60)
-    for number in range(ADDRESS.free):
-        refused(await guess(home, url, f"person{number}@example.org"), 401)
+    home = await spent_home(api, url, ada)
     api.clock.advance(seconds=100)
     unknown = told(await guess(home, url, "other@example.org"))
     assert (unknown["status"], unknown["headers"]["retry-after"]) == (429, "800")
@@ -336,11 +351,7 @@ async def test_a_spent_address_tells_nobody_who_has_signed_in_from_it(api: Api, 
 async def test_a_spent_address_tells_its_own_wait_where_an_account_waits_longer(api: Api) -> None:
     url = f"{AUTH['live']}/login"
     ada = await api.account(password=PASSWORD)
-    home = at(api, 1)
-    signed_in(await guess(home, url, ada.email, PASSWORD), url)
-    api.clock.advance(seconds=60)
-    for number in range(ADDRESS.free):
-        refused(await guess(home, url, f"person{number}@example.org"), 401)
+    home = await spent_home(api, url, ada)
     api.clock.advance(seconds=15 * 60 - 40)
     unknown = told(await guess(home, url, "other@example.org"))
     assert (unknown["status"], unknown["headers"]["retry-after"]) == (429, "40")

@@ -15,6 +15,8 @@ TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiIxNyJ9.c2lnbmF0dXJl"
      (f"/{TOKEN.partition('.')[0]}", "/(redacted)"),
      ("/sk_live_abc/oat_abc/ort_a-c", "/(redacted)/(redacted)/(redacted)"),
      ("postgres://ann:hunter2@db/portico", "postgres://(redacted)@db/portico"),
+     ("/v1/whsec_aB3+/x_-==, whsec_a%2Fb", "/v1/(redacted), (redacted)"),
+     ("smtp://u:p@ss@h and smtp://v:@@i/a@b", "smtp://(redacted)@h and smtp://(redacted)@i/a@b"),
      ("/v1/products/17", "/v1/products/17")],
 )  # fmt: skip
 def test_credentials_do_not_reach_the_log(text: str, logged: str) -> None:

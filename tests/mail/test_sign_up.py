@@ -1,6 +1,7 @@
 """Whoever shows that an e-mail is theirs gets an account, and strangers learn nothing."""
 
 import asyncio
+from hashlib import sha256
 
 import pytest
 
@@ -12,7 +13,8 @@ from portico.domain.errors import Invalid, NotFound, RateLimited
 from portico.services.invitations import accept, invite
 from portico.services.sign_up import ask_sign_up
 from portico.services.suspension import suspend
-from signing_in import Visitor
+from portico.state.callers import SIGN_UP
+from signing_in import Visitor, counted
 
 CHOSEN = "Chang3dWord"
 NEW = "new@example.com"
@@ -47,6 +49,15 @@ async def test_known_and_unknown_e_mails_get_a_mail_each(api: Api, post: Post) -
     for number, email in enumerate((user.email, NEW)):
         await ask_sign_up(api.live, email, at(number))
     assert {message["To"] for message in await post.new()} == {user.email, NEW}
+
+
+async def test_counters_do_not_tell_a_strangers_e_mail_to_who_has_them(
+    api: Api, post: Post
+) -> None:
+    await ask_sign_up(api.live, NEW, at())
+    await post.new()
+    names = await counted(api, SIGN_UP, 2)  # the address, and the e-mail
+    assert not any(sha256(NEW.encode()).hexdigest()[:32] in name for name in names)
 
 
 async def test_whoever_has_an_account_is_told_so_by_mail_alone(api: Api, post: Post) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from getpass import getpass
 from typing import Any, TypeVar
 
-from portico.cli.output import CommandError, answer, mention, minute, plain, table
+from portico.cli.output import CommandError, answer, mention, minute, named, plain, table
 from portico.cli.prepared import done
 from portico.contract.envelope import timestamp
 from portico.contract.reading import Faults, read_object
@@ -43,11 +43,14 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         lambda env: create_user(env, **values, plan=chosen.plan, by=OPERATOR),
     )
     facts: dict[str, Any] = {"id": user.id, "email": user.email}
+    lost = None
     text = f"User {user.id} is created: {plain(user.email)}, {user.role}, plan {user.plan}."
     if given is None:
         facts["password"] = password
         text += f"\n\n  password   {password}\n\nStore it now; it is not shown again."
-    answer(facts, text, as_json=chosen.json)
+        reset = named(f"users reset-password {plain(user.email)}", sandbox=chosen.sandbox)
+        lost = f"User {user.id} is created all the same: {reset} gives a link for a password."
+    answer(facts, text, as_json=chosen.json, lost=lost)
 
 
 def _given_password() -> str:
@@ -136,7 +139,8 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
         f"{plain(its.email)} is invited, with the role {its.role}:\n\n  {made.link}\n\n"
         f"The link holds until {minute(its.expires_at)} and works once. It is not shown again."
     )
-    answer(facts, text, as_json=chosen.json)
+    lost = f"Invite {plain(its.email)} again: a new link takes its place."
+    answer(facts, text, as_json=chosen.json, lost=lost)
 
 
 def run_set_role(settings: Settings, chosen: Namespace) -> None:
@@ -159,14 +163,14 @@ def run_reset_password(settings: Settings, chosen: Namespace) -> None:
         f"With this link {plain(given.user.email)} chooses a new password:\n\n  {given.link}\n\n"
         f"It holds until {minute(given.expires_at)} and works once. It is not shown again."
     )
-    answer(facts, text, as_json=chosen.json)
+    answer(facts, text, as_json=chosen.json, lost="Run it again: a new link takes its place.")
 
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
     if not chosen.yes:
         raise CommandError("deleting a user cannot be undone: say --yes if you mean it", 2)
     user = _on_account(settings, chosen, _delete)
-    text = f"{plain(user.email)} is deleted, with all that was theirs."
+    text = f"{plain(user.email)} is deleted, with its API keys, sessions and grants."
     answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
 
 

@@ -6,13 +6,13 @@ import re
 # would begin again at each place in it.
 _SECRETS = re.compile(
     r"sk_(?:live|test|read)_[0-9A-Za-z_]+|o(?:at|rt|ac|cs)_[\w-]+|eyJ[\w-]*(?:\.[\w-]*){0,2}"
-    r"|(?<=://)[^/@\s]+(?=@)"
+    r"|whsec_[\w%+/=-]+|(?<=://)[^/\s]+(?=@)"
 )
 
 
 def redact(text: str) -> str:
-    """`text` without API keys, the tokens, codes and secrets of OAuth, JSON Web Tokens and the
-    credentials of URLs."""
+    """`text` without API keys, the tokens, codes and secrets of OAuth, the secrets of webhooks,
+    JSON Web Tokens and the credentials of URLs."""
     if "_" in text or "eyJ" in text or "@" in text:
         return _SECRETS.sub("(redacted)", text)
     return text

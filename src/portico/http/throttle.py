@@ -52,8 +52,8 @@ class Throttle:
         await self._take(request, _of_address(request), never_refused=never_refused)
 
     async def check_address(self, request: Request) -> None:
-        """Refuses a request whose address has used up what it may, and counts none: for who may
-        yet turn out to be somebody else's to count. Raises `RateLimited`."""
+        """Refuses a request whose address has used up what it may, and counts none: for
+        one that may yet be counted against an account. Raises `RateLimited`."""
         environment, now = request.environment, request.now
         uses = [
             (plan, *await environment.limiter.used(caller, now))
@@ -70,10 +70,11 @@ class Throttle:
         request.account_id = NOBODY
         await self._take(request, [((CLIENT, client_id), request.environment.plan("free"))])
 
-    async def visitor(self, request: Request, plan: Plan) -> None:
+    async def visitor(self, request: Request, plan: Plan, *, never_refused: bool = False) -> None:
         """Counts a request for a page against its address, and the network around it. Raises
-        `RateLimited`."""
-        await self._take(request, _claims((VISITOR, VISITOR_NETWORK), request.address, plan))
+        `RateLimited`, unless it must not."""
+        claims = _claims((VISITOR, VISITOR_NETWORK), request.address, plan)
+        await self._take(request, claims, never_refused=never_refused)
 
     async def caller(
         self, request: Request, caller: Caller, plan: Plan, *, never_refused: bool = False

@@ -3,6 +3,7 @@
 from portico.domain.errors import RateLimited
 from portico.domain.limits import Plan
 from portico.domain.times import HOUR, SECOND
+from portico.domain.users import email_key
 from portico.services.environment import Environment
 from portico.state.callers import MAIL, Caller
 
@@ -15,6 +16,13 @@ def mails_to(user_id: int, purpose: str) -> Caller:
     """An account, as its mails of one purpose are counted: what strangers may ask for takes nothing
     from what only its owner may."""
     return MAIL, f"{user_id}:{purpose}"
+
+
+def name_of(env: Environment, email: str) -> str:
+    """An e-mail, known or not, as it is counted: a name that tells nobody what was typed, which may
+    be a password, and whose guesses nobody can try without the installation's secret."""
+    text = f"{env.name} counted {email_key(email)}"
+    return env.vault.authenticate(text.encode("utf-8", "replace")).hex()[:32]
 
 
 async def take_hourly(env: Environment, whose: Caller, plan: Plan, what: str) -> None:

@@ -8,12 +8,11 @@ nowhere. An e-mail without an account is treated alike.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
 from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
-from portico.domain.users import email_key
+from portico.services.allowances import name_of
 from portico.services.environment import Environment
 from portico.state.callers import (
     GUARDED_ACCOUNT,
@@ -86,20 +85,15 @@ async def guarded(
 async def forgive(env: Environment, email: str, address: str) -> None:
     """Forgets an account's failures from unknown addresses and from this one: for whoever has shown
     in another way that the account is theirs."""
-    account = _account(email)
+    account = name_of(env, email)
     await env.limiter.forget(
         [(GUARDED_ACCOUNT, account), (GUARDED_ACQUAINTANCE, f"{account}:{address}")]
     )
 
 
-def _account(email: str) -> str:
-    """An e-mail, known or not, as a name that tells nobody what was typed."""
-    return sha256(email_key(email).encode("utf-8", "replace")).hexdigest()[:32]
-
-
 async def _enter(env: Environment, claim: Claim) -> _Place:
     """Waits for a place while those under way may yet turn out to be right."""
-    account, address = _account(claim.email), claim.address
+    account, address = name_of(env, claim.email), claim.address
     is_known = await env.sessions.knows_address(claim.user_id, address)
     own: Guards = (
         [((GUARDED_ACQUAINTANCE, f"{account}:{address}"), ACQUAINTANCE)]

@@ -3,15 +3,12 @@
 Whether there is an account already shows in the mail alone: neither the answer nor its time tells.
 """
 
-from hashlib import sha256
-
 from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import Fault, Invalid, NotFound
 from portico.domain.events.invitations import SignedUp
 from portico.domain.invitations import SIGN_UP_HOLDS, Invitation
-from portico.domain.users import email_key
 from portico.mail.protocol import Letter
-from portico.services.allowances import SIGN_UPS, mails_to, take_hourly
+from portico.services.allowances import SIGN_UPS, mails_to, name_of, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.invitations import Made, may_sign_up, put
@@ -43,7 +40,7 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
     """Writes what `ask_sign_up` has asked for in its place. Raises as `admit` and `post` do."""
     email, by, now = asked.email, whoever(By(asked.by)), env.clock()
     user = await env.users.by_email(email)
-    name = sha256(email_key(email).encode()).hexdigest()[:32]
+    name = name_of(env, email)
     await admit(env, mails_to(user.id, asked.purpose) if user else (SIGN_UP, name), place)
     if user is not None:
         if user.suspended_at is None:

@@ -39,6 +39,7 @@ from portico.storage.sqlite_connection import (
     connect,
     sqlite_version,
     translated,
+    unopened,
 )
 from portico.storage.sqlite_reads import SlowReads
 
@@ -121,6 +122,7 @@ class SqliteDatabase:
         self._waited = 0.0
         self._group: _Group | None = None
         self._orphan: asyncio.Future[None] | None = None
+        """Ends the group that its members left; held, for the loop itself keeps no task alive."""
         self._version: int | None = None
         self._parts = PartVersions()
         self._parts_seen: int | None = None
@@ -142,7 +144,7 @@ class SqliteDatabase:
             self._writer = connect(self._path)
             self._writer.set_busy_timeout(0)
         except apsw.Error as error:
-            raise Unavailable(f"{self._path} cannot be opened: {error}.") from error
+            raise unopened(self._path, error) from error
         self._writes = _Writes(self._writer, self._parts)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")

@@ -1,5 +1,6 @@
 """Connections to a SQLite file, and what their failures mean."""
 
+import shutil
 from pathlib import Path
 
 import apsw
@@ -11,6 +12,10 @@ OLDEST_SAFE = (3, 51, 3)
 
 BUSY_SECONDS = 5.0
 """How long a statement waits for a lock that another process holds."""
+
+
+SHARED_BYTES = 32 * 1024
+"""By how much the file grows at a time that connections share as memory."""
 
 
 def sqlite_version() -> tuple[int, ...]:
@@ -26,9 +31,22 @@ def connect(path: Path, *, cache_kib: int = 8192) -> apsw.Connection:
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+        # Not FAST, which leaves what lies on whole pages that become free.
+        "PRAGMA secure_delete=ON;"
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
     ).fetchall()  # apsw runs no further than the first row unless all are taken
     return connection
+
+
+def unopened(path: Path, error: apsw.Error) -> Unavailable:
+    """Why a file cannot be opened. Where there is no room for what its connections share, SQLite
+    speaks of an I/O error, as of a disk that is broken."""
+    reason = str(error)
+    if isinstance(error, apsw.FullError) or (
+        isinstance(error, apsw.IOError) and shutil.disk_usage(path.parent).free < SHARED_BYTES
+    ):
+        reason = "the disk is full: make room"
+    return Unavailable(f"{path} cannot be opened: {reason}.")
 
 
 def translated(error: apsw.Error) -> PorticoError:

@@ -1,0 +1,78 @@
+"""What stays of a deleted user is what the operator's guide says (docs/operations.md)."""
+
+from collections.abc import AsyncIterator
+
+from documents import document
+from driving import Api
+from operating import eventually
+from portico.domain.audit import Actor, By
+from portico.services.clients import Registration, register_client
+from portico.services.uploads import take_in
+from signing_in import CALLBACK, PASSWORD, SCOPES, Visitor, tokens_of
+
+ADDRESS, NETWORK, EMAIL = "198.51.100.77", "203.0.113.0/24", "canary@person.example"
+TRACES = ("canary", ADDRESS, NETWORK)
+"""What all that belongs to the user has in it, one or another."""
+
+_TABLES = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'",
+    "postgres": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
+}
+
+
+async def tables_with_traces(api: Api) -> set[str]:
+    """The tables of either environment that have a trace in a row."""
+    found = set()
+    for env in api.portico.environments:
+        for (table,) in await env.db.all(_TABLES[env.db.engine]):
+            rows = await env.db.all(f'SELECT * FROM "{table}"')  # noqa: S608 - our own table
+            held = " ".join(repr(tuple(row)) for row in rows).lower()
+            if any(trace in held for trace in TRACES):
+                found.add(table)
+    return found
+
+
+async def a_file() -> AsyncIterator[bytes]:
+    yield b'{"name": "Lamp"}\n'
+
+
+async def live_fully(api: Api, user_id: int) -> None:
+    """Has the user leave a trace wherever one can."""
+    user = await api.live.users.get(user_id)
+    assert user is not None
+    by = By(Actor(user.id, user.email, "session", address=ADDRESS))
+    home = Visitor(api, ADDRESS)
+    assert (await home.log_in(EMAIL, user_agent="Canary/1.0")).status_code == 200
+    assert (await home.log_in(EMAIL, "a wrong one")).status_code == 401
+    assert (await home.open_session(EMAIL, user_agent="Canary/1.0")).status_code == 201
+    client = await register_client(
+        api.live, user, Registration("Canary app", (CALLBACK,), SCOPES), public=False, by=by
+    )
+    await tokens_of(api.live, client.client, user)
+    caller = await api.caller(user=user)
+    key = {"name": "Canary key", "type": "live", "networks": [NETWORK]}
+    assert (await caller.post("/api-keys", json=key)).status_code == 201
+    await api.caller(user=user, key_type="test")  # and so a mirror user in the sandbox
+    await take_in(api.live, user.id, "canary.ndjson", a_file(), by, updates=False)
+
+
+async def test_what_stays_of_a_deleted_user_stands_in_the_guide(api: Api) -> None:
+    admin = await api.caller("admin")
+    person = {"name": "Canary", "email": EMAIL, "role": "editor", "password": PASSWORD}
+    made = await admin.post("/users", json=person, headers={"idempotency-key": "one"})
+    user_id = made.json()["data"]["id"]
+    await live_fully(api, user_id)
+    before = await tables_with_traces(api)
+    assert {"users", "api_keys", "sessions", "grants", "known_addresses"} <= before
+
+    assert (await admin.delete(f"/users/{user_id}")).status_code == 204
+    await api.mailed()
+
+    told = {table for table, *_ in document("docs/operations.md").rows("left")}
+    if api.settings.valkey_url is not None:
+        told.remove("rate_counters")
+
+    async def is_told() -> bool:
+        return await tables_with_traces(api) == told
+
+    await eventually(is_told, f"a trace in {told} alone")
