@@ -51,13 +51,13 @@ def mounts(
 
     `credentials` are by environment; `inside` takes requests through the pipeline once more.
     """
-    origins = Origins(settings.addresses)
+    home = settings.dashboard_url
+    origins = Origins(settings.addresses, home)
     cookie = session_cookie(settings.cookie_domain)
     authenticators = Authenticators(credentials, cookie, origins)
     api = ApiResponder(authenticators, origins, throttle, kept, body_limit=settings.body_limit)
     oauth_responder = OAuthResponder(throttle)
     live, sandbox = (Accounts(env, credentials[env.name], cookie, origins) for env in environments)
-    home = settings.dashboard_url
     cors = {env.name: sharings(settings.cors_origins, PageOrigins(env)) for env in environments}
     bases = [_base(env, api, cors[env.name]) for env in environments]
     yield from bases

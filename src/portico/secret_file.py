@@ -68,11 +68,11 @@ def _make(file: Path, secret: str) -> None:
     """Writes the file whole or not at all, where there is none; several processes may do so."""
     draft = file.with_name(f".{NAME}-{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as draft_file:
-        draft_file.write(f"{secret}\n")
-        draft_file.flush()
-        os.fsync(draft_file.fileno())
     try:
+        with os.fdopen(descriptor, "w") as draft_file:
+            draft_file.write(f"{secret}\n")
+            draft_file.flush()
+            os.fsync(draft_file.fileno())
         os.link(draft, file)
     except FileExistsError:
         pass

@@ -307,6 +307,11 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
+def test_an_export_that_finds_no_room_names_its_file(installation: Installation) -> None:
+    told = "/dev/full cannot be written: the disk is full."
+    assert installation.refused("products", "export", "/dev/full", "--format", "csv") == (1, told)
+
+
 def test_an_export_touches_no_other_file(installation: Installation, tmp_path: Path) -> None:
     installation.told("products", "import", written(tmp_path, "a.ndjson", GOOD))
     (tmp_path / "into").mkdir()
@@ -443,8 +448,9 @@ def test_a_strict_import_that_is_ended_has_stored_nothing(
     assert {path.name for path in installation.data.iterdir()} >= {"live.db", "sandbox.db", "tls"}
 
 
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_import_that_is_interrupted_tells_what_it_stored(
-    installation: Installation, large_file: Path
+    installation: Installation, large_file: Path, how: signal.Signals, code: int
 ) -> None:
     with large_file.open("rb") as file:
         lines = list(islice(file, 4_500))
@@ -460,10 +466,10 @@ def test_an_import_that_is_interrupted_tells_what_it_stored(
         importing.stdin.writelines(lines)
         importing.stdin.flush()
         until(lambda: stored(installation) == 4_000, "the second batch")
-        importing.send_signal(signal.SIGINT)  # while it waits for more
+        importing.send_signal(how)  # while it waits for more
         told = importing.stderr.read().decode()
 
-    assert importing.returncode == 130
+    assert importing.returncode == code
     assert told == "Inserted 4,000 products, up to line 4,000, before it ended.\n"
     assert stored(installation) == 4_000
 

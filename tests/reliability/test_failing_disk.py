@@ -2,9 +2,11 @@
 
 import asyncio
 import itertools
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -166,3 +168,24 @@ async def test_whatever_write_fails_only_what_was_promised_is_there(
         promised[100 + len(promised)] = BLOB_BYTES
     await database.close()
     assert on_disk(path) == promised
+
+
+@pytest.mark.parametrize(
+    ("free", "told"),
+    [(8 * 1024, "the disk is full: make room"), (2**30, "on purpose")],
+)
+async def test_a_file_that_finds_no_room_is_told_from_a_broken_disk(
+    disk: FailingDisk,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    told: str,
+) -> None:
+    path = tmp_path / "test.db"
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    disk.fail(0, 1000, apsw.IOError)
+
+    with pytest.raises(Unavailable) as refused:
+        await SqliteDatabase(path).open()
+
+    assert refused.value.message.startswith(f"{path} cannot be opened: {told}")

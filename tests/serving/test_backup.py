@@ -237,10 +237,19 @@ def test_a_restore_that_fails_leaves_no_directory(
     assert list((tmp_path / "made").iterdir()) == [], "what was there stays"
 
 
-def test_a_backup_on_a_full_disk_says_so(installation: Installation, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        ("256k", "live.db cannot be copied: the disk is full."),
+        ("4k", "full/backup.tar cannot be written: the disk is full."),
+    ],
+)
+def test_a_backup_on_a_full_disk_says_so(
+    installation: Installation, tmp_path: Path, size: str, told: str
+) -> None:
     target = tmp_path / "full"
     target.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(target)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(target)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("nothing may be mounted here")
     try:
@@ -249,7 +258,7 @@ def test_a_backup_on_a_full_disk_says_so(installation: Installation, tmp_path: P
     finally:
         subprocess.run(["umount", "--lazy", target], check=True)
     assert (code, left) == (1, [])
-    assert line.endswith("live.db cannot be copied: the disk is full.")
+    assert line.endswith(told)
 
 
 def test_a_backup_is_not_written_over_another_file(

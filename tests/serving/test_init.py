@@ -2,13 +2,19 @@
 
 import asyncio
 import json
+from argparse import Namespace
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 
-from operating import Installation, contents
+import forking
+from operating import PATIENCE_SECONDS, Installation, contents, in_database
 from portico.app import system_clock
+from portico.cli import initialise
+from portico.cli.output import CommandError
 from portico.engines import LIVE, SANDBOX, database
 from portico.settings import load
 from portico.storage.migrate import migrate, shipped
@@ -19,6 +25,19 @@ INSERT INTO users (name, name_key, email, email_key, role, plan, theme, language
     created_at, updated_at)
 VALUES ('Ada', 'ada', 'ada@example.com', 'ada@example.com', 'admin', 'free', 'dark', 'en', 1, 1, 1)
 """
+
+
+KEYS_ARE_REFUSED = """
+CREATE TRIGGER refused BEFORE INSERT ON api_keys BEGIN SELECT RAISE(ABORT, 'on purpose'); END
+"""
+
+ALL_THE_SAME = (
+    "The admin admin@example.com and a live key are there all the same: portico users"
+    " reset-password admin@example.com gives a link for a password, and portico keys create --owner"
+    " admin@example.com --name NAME --type live a key, or --type test one of the sandbox."
+)
+RESET = ["users", "reset-password", "admin@example.com"]
+KEY = ["keys", "create", "--owner", "admin@example.com", "--name", "Another", "--type"]
 
 
 def is_refused(installation: Installation, *more: str) -> bool:
@@ -109,6 +128,93 @@ def test_databases_without_anybody_get_their_first_admin(empty: Installation) ->
     empty.told("migrate")
     assert empty.told("init")["admin"]["email"] == "admin@example.com"
     assert is_refused(empty)
+
+
+@pytest.mark.parametrize("words", [["init"], ["init", "--json"], ["serve"]], ids=" ".join)
+def test_a_first_start_whose_secrets_cannot_be_written_says_how_to_have_others(
+    empty: Installation, words: list[str]
+) -> None:
+    with Path("/dev/full").open("wb") as full, (empty.directory / "errors").open("w+b") as errors:
+        started = forking.Forked(words, empty.directory, empty.environment, full, errors)
+        assert started.wait(PATIENCE_SECONDS) == 1
+        errors.seek(0)
+        (line,) = errors.read().decode().splitlines()
+
+    assert line == (
+        f"portico: the secret could not be written: No space left on device. {ALL_THE_SAME}"
+    )
+    assert empty.told(*RESET)["link"]
+    for key_type in ("live", "test"):
+        assert empty.told(*KEY, key_type)["key"].startswith(f"sk_{key_type}_")
+
+
+class _File(apsw.VFSFile):
+    """What the sandbox writes first, which has no room once `live` has an account."""
+
+    def __init__(self, name: apsw.URIFilename | str | None, flags: list[int], live: Path) -> None:
+        super().__init__("unix", name, flags)
+        self._live = live
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
+        if in_database(self._live, "SELECT count(*) FROM users"):
+            raise apsw.FullError("on purpose")
+        super().xWrite(data, offset)
+
+
+class _Disk(apsw.VFS):
+    """SQLite's file system with such files."""
+
+    NAME = "sandbox is full"
+
+    def __init__(self, live: Path) -> None:
+        super().__init__(self.NAME, "unix")
+        self._live = live
+
+    def xOpen(  # noqa: N802 - SQLite's name
+        self, name: apsw.URIFilename | str | None, flags: list[int]
+    ) -> apsw.VFSFile:
+        path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        if path.endswith("sandbox.db-wal"):
+            return _File(name, flags, self._live)
+        return apsw.VFSFile("unix", name, flags)
+
+
+@pytest.fixture
+def sandbox_is_full(tmp_path: Path) -> Iterator[None]:
+    """In what this process opens, the sandbox has no room once live has an account."""
+    disk = _Disk(Installation(tmp_path).data / "live.db")
+    apsw.set_default_vfs(disk.NAME)
+    yield
+    apsw.set_default_vfs("unix")
+    disk.unregister()
+
+
+@pytest.mark.usefixtures("sandbox_is_full")
+def test_a_first_start_whose_sandbox_takes_nothing_says_what_is_there(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    installation.told("migrate")
+    settings = load({}, installation.environment, tmp_path)
+
+    with pytest.raises(CommandError) as refused:
+        initialise.run(settings, Namespace(admin_email=None, json=False))
+
+    assert str(refused.value) == f"The server's disk is full. {ALL_THE_SAME}"
+    assert is_refused(installation)
+    assert [key["type"] for key in installation.told("keys", "list")] == ["live"]
+    assert installation.told(*RESET)["link"]
+    assert installation.told(*KEY, "test")["key"]
+
+
+def test_a_first_start_that_cannot_give_a_key_makes_no_admin(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    installation.told("migrate")
+    live = installation.data / "live.db"
+    in_database(live, KEYS_ARE_REFUSED)
+
+    assert installation.run("init").returncode == 1
+    assert installation.told("users", "list") == []
+    in_database(live, "DROP TRIGGER refused")
+    assert installation.told("init")["keys"]["live"]
 
 
 @pytest.mark.parametrize("email", ["nobody", "a@b"])

@@ -6,8 +6,9 @@ from portico.cli.output import answer, minute, plain, table
 from portico.cli.prepared import done
 from portico.contract.audit import entry_out
 from portico.domain.audit import Entry
-from portico.services.accounts import account
+from portico.domain.errors import NotFound
 from portico.services.environment import Environment
+from portico.services.named_accounts import accounts_named
 from portico.settings import Settings
 from portico.storage.audit import AuditFilter
 
@@ -18,8 +19,10 @@ def run(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _read(env: Environment, chosen: Namespace) -> list[Entry]:
-    user_id = None if chosen.user is None else (await account(env, chosen.user)).id
-    wanted = AuditFilter(user_id=user_id, action=chosen.action)
+    users = None if chosen.user is None else await accounts_named(env, chosen.user)
+    if users is not None and not users:
+        raise NotFound(f"No user has or had the e-mail {chosen.user}.")
+    wanted = AuditFilter(users=users, action=chosen.action)
     return await env.audit.page(wanted, before=chosen.before, limit=chosen.limit)
 
 

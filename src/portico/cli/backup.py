@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ from portico.app import system_clock
 from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
-from portico.cli.output import CommandError, answer, plain
+from portico.cli.output import CommandError, answer, needing_room, plain
 from portico.cli.prepared import unprepared
 from portico.contract.envelope import timestamp
+from portico.domain.errors import PorticoError
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, found_secret, is_given, read_secret
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.database import Engine
-from portico.storage.migrate import MigrationError, due, shipped
+from portico.storage.migrate import MigrationError, drop, due, migrate, shipped
 from portico.storage.numbers import lift
 from portico.storage.signing_keys import SigningKey, SigningKeys
 from portico.storage.sqlite_files import FileError, copy, faults, ledger
@@ -36,6 +37,7 @@ NOT_DATA = {"lost+found"}
 """What a file system of its own has in its root."""
 
 _VERSION = "SELECT current_setting('server_version_num')::bigint"
+_SCHEMAS = [database_schema(environment) for environment in ENVIRONMENTS]
 _SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 
@@ -49,7 +51,10 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
     if settings.database_url is None and not database_file(settings, LIVE).exists():
         raise unprepared(settings)
     try:
-        with tempfile.TemporaryDirectory(prefix=".portico-", dir=archive.parent) as made:
+        with (
+            needing_room(archive),
+            tempfile.TemporaryDirectory(prefix=".portico-", dir=archive.parent) as made,
+        ):
             work = Path(made)
             manifest = _gather(settings, work)
             # Packed under another name, so that FILE is whole as soon as it is there.
@@ -73,18 +78,22 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
     Changes nothing where it fails.
     """
     archive, data = Path(chosen.file).absolute(), settings.data
-    with _new_directory(data) as work:
+    with needing_room(data), _new_directory(data) as work:
         manifest = unpack(archive, work)
         _check_secrets(settings, work)
-        if manifest.engine == "sqlite":
-            _check_sqlite(settings, work)
-        else:
-            _restore_postgres(settings, work)
-        asyncio.run(_lift_numbers(replace(settings, data=work)))
-        # The live database last: without it, a directory is not taken for a prepared one.
-        made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
-        for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
-            (work / name).rename(data / name)
+        with ExitStack() as restored:
+            if manifest.engine == "sqlite":
+                _check_sqlite(settings, work)
+            else:
+                restored.enter_context(_restored_postgres(settings, work))
+            asyncio.run(_make_current(replace(settings, data=work)))
+            # The live database last: without it, a directory is not taken for a prepared one.
+            made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
+            with ExitStack() as taken_back:
+                for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
+                    (work / name).rename(data / name)
+                    taken_back.callback((data / name).rename, work / name)
+                taken_back.pop_all()
     facts = {"data": str(data), "engine": manifest.engine, "created_at": manifest.created_at}
     text = f"Restored the backup of {manifest.created_at} into {data}. Start it with portico serve."
     answer(facts, text, as_json=chosen.json)
@@ -128,9 +137,8 @@ def _gather(settings: Settings, work: Path) -> Manifest:
         for environment in ENVIRONMENTS:
             copy(database_file(settings, environment), work / f"{environment}.db")
     else:
-        schemas = [database_schema(environment) for environment in ENVIRONMENTS]
         postgres_tools.dump(
-            settings.database_listen_url or settings.database_url, schemas, work / DUMP
+            settings.database_listen_url or settings.database_url, _SCHEMAS, work / DUMP
         )
     files = sorted(path for path in work.rglob("*") if path.is_file())
     return Manifest(
@@ -174,28 +182,53 @@ def _check_sqlite(settings: Settings, work: Path) -> None:
             raise CommandError(f"The backup is damaged: {error}.") from error
 
 
-def _restore_postgres(settings: Settings, work: Path) -> None:
+@contextmanager
+def _restored_postgres(settings: Settings, work: Path) -> Iterator[None]:
+    """Fills the database, which holds no Portico again where what is done within fails."""
     if settings.database_url is None:
         raise CommandError(
             "This is a backup of a PostgreSQL database: name a database without Portico in"
             " database_url (PORTICO_DATABASE_URL)."
         )
     _check_program(settings, "pg_restore")
-    for environment in ENVIRONMENTS:
-        schema = database_schema(environment)
+    for schema in _SCHEMAS:
         try:
             applied = postgres_tools.ledger(work / DUMP, schema)
         except CommandError as error:
             raise CommandError(f"The backup's {DUMP} is damaged: {error}") from error
         _check_ledger(schema, "postgres", applied)
     postgres_tools.restore(settings.database_listen_url or settings.database_url, work / DUMP)
+    try:
+        yield
+    except BaseException as error:
+        try:
+            asyncio.run(_drop(settings))
+        except PorticoError as also:
+            raise CommandError(
+                "The restore failed, and the database could not be emptied again: drop its schemas"
+                f" {' and '.join(_SCHEMAS)} before the next try. {also.message}"
+            ) from error
+        raise
 
 
-async def _lift_numbers(settings: Settings) -> None:
+async def _drop(settings: Settings) -> None:
+    db = database(settings, LIVE)
+    await db.open()
+    try:
+        await drop(db, _SCHEMAS)
+    finally:
+        await db.close()
+
+
+async def _make_current(settings: Settings) -> None:
+    """Brings both databases up to this program, which may be a later one than that of the backup,
+    and has their numbers go on far above those of the backup: also those of tables that the
+    backup did not have, since what it was made of may have got them afterwards."""
     for environment in ENVIRONMENTS:
         db = database(settings, environment)
         await db.open()
         try:
+            await migrate(db, system_clock)
             await lift(db, system_clock())
         finally:
             await db.close()
@@ -246,10 +279,7 @@ async def _server(settings: Settings) -> tuple[int, bool]:
     await db.open()
     try:
         version_number = (await db.all(_VERSION))[0][0]
-        found = [
-            await db.one(_SCHEMA, {"schema": database_schema(environment)})
-            for environment in ENVIRONMENTS
-        ]
+        found = [await db.one(_SCHEMA, {"schema": schema}) for schema in _SCHEMAS]
     finally:
         await db.close()
     return int(version_number), any(found)

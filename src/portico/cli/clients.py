@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import Any
 
-from portico.cli.output import CommandError, answer, plain, table
+from portico.cli.output import CommandError, answer, named, plain, table
 from portico.cli.prepared import done
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
@@ -26,12 +26,16 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     facts = {"client_id": client.client_id}
     if made.secret is not None:
         facts["client_secret"] = made.secret
+    renew = named(f"clients renew-secret {client.client_id}", sandbox=chosen.sandbox)
     answer(
         {**facts, **_registration(client)},
         f"{plain(client.name)} is registered.\n\n"
         + "\n".join(f"  {name:14}{value}" for name, value in facts.items())
         + ("\n\nStore the secret now; it is not shown again." if made.secret else ""),
         as_json=chosen.json,
+        lost=f"The client is registered all the same: {renew} gives another."
+        if made.secret
+        else "",
     )
 
 
@@ -99,6 +103,7 @@ def run_renew(settings: Settings, chosen: Namespace) -> None:
         f"{plain(made.client.name)} has a new secret:\n\n  {made.secret}\n\n"
         "Store it now; it is not shown again.",
         as_json=chosen.json,
+        lost="The one before opens nothing any more: renew it again.",
     )
 
 

@@ -11,20 +11,19 @@ from typing import Any
 
 from portico.app import Portico, system_clock
 from portico.certificates import NAMES, Certificates, ensure
-from portico.cli.output import CommandError, answer
-from portico.domain.api_keys import KeyType
+from portico.cli.output import CommandError, answer, plain
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import Duplicate
+from portico.domain.errors import Duplicate, Unavailable, Unknown
 from portico.engines import LIVE, database, database_file
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import is_given
-from portico.services.accounts import give_key, random_password
-from portico.services.users import create_user
+from portico.services.accounts import create_admin, give_key, random_password
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped
 from portico.storage.users import Users
 
 DEFAULT_EMAIL = "admin@example.com"
+_KEY = "First key"
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
@@ -33,7 +32,13 @@ def run(settings: Settings, chosen: Namespace) -> None:
     if facts is None:
         place = "database" if settings.database_url else "data directory"
         raise CommandError(f"This {place} is prepared already; nothing was changed.")
-    answer(facts, welcome(facts, settings), as_json=chosen.json)
+    show(facts, settings, as_json=chosen.json)
+
+
+def show(facts: dict[str, Any], settings: Settings, *, as_json: bool) -> None:
+    """Prints what was made, this once."""
+    email = facts["admin"]["email"]
+    answer(facts, welcome(facts, settings), as_json=as_json, lost=_all_the_same(email))
 
 
 async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | None:
@@ -108,31 +113,31 @@ def local_certificates(settings: Settings) -> Certificates:
 
 async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str, Any]:
     password = random_password(portico.random)
-    admin = await create_user(
-        portico.live,
-        name="Admin",
-        email=email,
-        password=password,
-        role="admin",
-        plan="enterprise",
-        by=OPERATOR,
-    )
-    keys = {}
-    types: tuple[KeyType, ...] = ("live", "test")
-    for key_type in types:
-        _, keys[key_type] = await give_key(
+    try:
+        admin, live = await create_admin(
+            portico.live, name="Admin", email=email, password=password, key_name=_KEY, by=OPERATOR
+        )
+    except Unknown as error:
+        told = f"{error.message} Where the admin is there by now: {_again(email)}"
+        raise CommandError(told) from error
+    try:
+        test = await give_key(
             portico.live,
             admin,
-            name="First key",
-            key_type=key_type,
+            name=_KEY,
+            key_type="test",
             expires_at=None,
             by=OPERATOR,
             told=False,  # whoever runs this is shown it in this moment
         )
+    except Unavailable as error:
+        # True of the sandbox alone: what came before is stored.
+        reason = error.message.removesuffix("; nothing was changed.")
+        raise CommandError(f"{reason}. {_all_the_same(email)}") from error
     settings = portico.settings
     return {
         "admin": {"id": admin.id, "email": admin.email, "password": password},
-        "keys": keys,
+        "keys": {"live": live.secret, "test": test.secret},
         "ca_certificate": authority,
         "urls": {
             "base": settings.base_url,
@@ -141,6 +146,19 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
             "dashboard": settings.dashboard_url,
         },
     }
+
+
+def _all_the_same(email: str) -> str:
+    """What is there where its secrets were not shown, and how to have others."""
+    return f"The admin {plain(email)} and a live key are there all the same: {_again(email)}"
+
+
+def _again(email: str) -> str:
+    return (
+        f"portico users reset-password {plain(email)} gives a link for a password, and portico keys"
+        f" create --owner {plain(email)} --name NAME --type live a key, or --type test one of the"
+        " sandbox."
+    )
 
 
 def welcome(facts: dict[str, Any], settings: Settings) -> str:

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import Any
 
-from portico.cli.output import CommandError, answer, minute, plain, table
+from portico.cli.output import CommandError, answer, minute, named, plain, table
 from portico.cli.prepared import done
 from portico.contract.api_keys import in_order
 from portico.contract.envelope import timestamp
@@ -27,11 +27,13 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         faults = "; ".join(f"{fault.field} {fault.message}" for fault in error.details)
         raise CommandError(faults) from error
     expiry = f"It expires at {facts['expires_at']}." if facts["expires_at"] else "It never expires."
+    revoke = named(f"keys revoke {facts['id']}", sandbox=chosen.type == "test")
     answer(
         facts,
         f"Key {facts['id']} is created for {plain(facts['owner'])}. {expiry}\n\n"
         f"  {facts['key']}\n\nStore it now; it is not shown again.",
         as_json=chosen.json,
+        lost=f"Key {facts['id']} is there all the same: end it by {revoke}, and create another.",
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from portico.cli.output import CommandError
+from portico.cli.output import CommandError, needing_room
 
 WAIT_SECONDS = 1.0
 """How long a server that just ended may take to leave the directory."""
@@ -35,7 +35,8 @@ def only_server(data: Path, port: int) -> Iterator[None]:
                 )
             time.sleep(WAIT_SECONDS / 20)
         os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()} {port}".encode(), 0)
+        with needing_room(data / NAME):
+            os.pwrite(lock, f"{os.getpid()} {port}".encode(), 0)
         yield
     finally:
         os.close(lock)

@@ -9,12 +9,13 @@ from pkgutil import resolve_name
 
 from portico.certificates import CertificateError
 from portico.cli.output import CommandError
+from portico.cli.stopping import interrupted_by
 from portico.domain.errors import PorticoError
 from portico.secret_file import SecretError
 from portico.settings import SettingError, Settings, load
 from portico.storage.migrate import MigrationError
 
-WELL, WRONG, MISUSED = 0, 1, 2
+WELL, WRONG, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 Run = Callable[[Settings, Namespace], int | None]
 """A command's action; returns its exit code, None for 0."""
@@ -31,7 +32,9 @@ def carry_out(chosen: Namespace) -> int:
         run: Run = resolve_name(chosen.run)
         return run(settings, chosen)
 
-    return outcome(act)
+    told = interrupted_by()
+    code = outcome(act)
+    return 128 + told[0] if told and code == INTERRUPTED else code
 
 
 def outcome(act: Callable[[], int | None]) -> int:
@@ -41,17 +44,24 @@ def outcome(act: Callable[[], int | None]) -> int:
     except SettingError as error:
         return _complain(str(error), MISUSED)
     except CommandError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            _leave_output()
         return _complain(str(error), error.exit_code)
     except (PorticoError, MigrationError, CertificateError, SecretError) as error:
         return _complain(str(error), WRONG)
     except BrokenPipeError:  # whoever read the output has had enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_output()
         return WRONG
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _complain(f"{where}{error.strerror or error}", WRONG)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
+
+
+def _leave_output() -> None:
+    """Lets go of what nobody reads, so that nothing of it is written once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _flags(chosen: Namespace) -> dict[str, str | int | None]:

@@ -1,8 +1,11 @@
 """How commands speak: one JSON value with --json, plain text without, complaints on stderr."""
 
+import errno
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,21 +27,50 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
+@contextmanager
+def needing_room(place: Path | str) -> Iterator[None]:
+    """Tells under `place` that the disk is full. The system names no file there, or the one that
+    was being copied."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise CommandError(f"{plain(str(place))} cannot be written: the disk is full.") from error
+
+
 def say(text: str) -> None:
     """Plain text for people, on standard output."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def answer(value: Any, text: str, *, as_json: bool) -> None:
-    """The result of a command: `value` as JSON or `text`."""
-    if not as_json:
-        say(text)
-        return
+def answer(value: Any, text: str, *, as_json: bool, lost: str | None = None) -> None:
+    """The result of a command: `value` as JSON or `text`. Where that holds a secret which is not
+    shown again, `lost` says what is there if it cannot be written, and how to have another: raises
+    `CommandError` with it."""
+    try:
+        if as_json:
+            _say_value(value)
+        else:
+            say(text)
+    except OSError as error:
+        if not lost:
+            raise
+        told = f"the secret could not be written: {error.strerror}. {lost}"
+        raise CommandError(told) from error
+
+
+def _say_value(value: Any) -> None:
     try:
         say_json(msgspec.json.encode(value))
     except UnicodeEncodeError:  # a file's name that is not UTF-8, for which JSON has escapes
         say_json(json.dumps(value).encode())
+
+
+def named(command: str, *, sandbox: bool) -> str:
+    """A command as it is to be typed, for the environment that was chosen."""
+    return f"portico {command}{' --sandbox' if sandbox else ''}"
 
 
 def say_json(encoded: bytes) -> None:

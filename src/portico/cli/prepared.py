@@ -46,12 +46,12 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
         keys += await portico.live.signing_keys.all()
         heard = {env: env.mails_bell.listener() for env in portico.environments}
         yield portico
-        for env, bell in heard.items():
-            if await bell.wait(0):
-                await SendMails(env).flush()
-        # A server would look for what was told here only every few seconds; this wakes it.
-        for env in portico.environments:
-            with suppress(Unavailable):
+        # What was done is stored. A server would see to these only every few seconds.
+        with suppress(Unavailable):
+            for env, bell in heard.items():
+                if await bell.wait(0):
+                    await SendMails(env).flush()
+            for env in portico.environments:
                 await env.events.settle()
     finally:
         await portico.close()
@@ -65,13 +65,20 @@ async def environment(settings: Settings, chosen: Namespace) -> AsyncIterator[En
 
 
 def done(settings: Settings, chosen: Namespace, work: Callable[[Environment], Awaitable[T]]) -> T:
-    """What `work` returns, done on the environment that was chosen."""
+    """What `work` returns, done on the environment that was chosen: also where a signal comes
+    after it has returned, since what it made may be shown this once."""
+    made: list[T] = []
 
-    async def act() -> T:
+    async def act() -> None:
         async with environment(settings, chosen) as env:
-            return await work(env)
+            made.append(await work(env))
 
-    return asyncio.run(act())
+    try:
+        asyncio.run(act())
+    except KeyboardInterrupt:
+        if not made:
+            raise
+    return made[0]
 
 
 def _secret(settings: Settings, keys: list[SigningKey]) -> bytes:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, aclosing, contextmanager
 from io import BufferedReader
 from pathlib import Path
-from tempfile import mkstemp
+from tempfile import gettempdir, mkstemp
 from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
-from portico.cli.output import CommandError, answer, mention, plain
+from portico.cli.output import CommandError, answer, mention, needing_room, plain
 from portico.cli.prepared import environment
 from portico.contract.product_files import (
     ROW,
@@ -167,7 +167,8 @@ def run_import(settings: Settings, chosen: Namespace) -> int:
 async def _store(settings: Settings, job: _Import, chosen: Namespace) -> None:
     spool = settings.data if settings.data.is_dir() else None
     async with environment(settings, chosen) as env:
-        await job.run(env, spool, strict=chosen.strict)
+        with needing_room(spool or gettempdir()):
+            await job.run(env, spool, strict=chosen.strict)
 
 
 @contextmanager
@@ -219,7 +220,7 @@ def _destination(name: str) -> Iterator[BinaryIO]:
     if path.exists() and not path.is_file():  # /dev/null, or a pipe
         with _writing(name):
             device = path.open("wb")
-        with device:
+        with needing_room(name), device:
             yield device
         return
     path = path.resolve()
@@ -227,7 +228,7 @@ def _destination(name: str) -> Iterator[BinaryIO]:
         descriptor, made = mkstemp(prefix=".portico-", suffix=".partial", dir=path.parent)
     partial = Path(made)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with needing_room(name), os.fdopen(descriptor, "wb") as file:
             yield file
         partial.replace(path)
     except BaseException:

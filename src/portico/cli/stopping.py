@@ -2,6 +2,39 @@
 
 import asyncio
 import signal
+from types import FrameType
+
+ENDS = (signal.SIGTERM, signal.SIGHUP)
+"""What ends a process from without: a supervisor, a time limit, a terminal that is gone."""
+
+
+def interrupted_by() -> list[int]:
+    """Has what ends a process interrupt a command, as Ctrl-C does, so that it leaves nothing
+    half-done behind; but not what is ignored here, as by nohup. Returns where the first that comes
+    is noted; what comes after it disturbs nothing."""
+    told: list[int] = []
+    heard = [number for number in ENDS if signal.getsignal(number) is signal.SIG_DFL]
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+        for each in heard:
+            signal.signal(each, signal.SIG_IGN)
+        as_ever = signal.getsignal(signal.SIGINT)
+        if not callable(as_ever):  # one that was started in the background ignores it
+            raise KeyboardInterrupt
+        as_ever(signal.SIGINT, frame)
+
+    for each in heard:
+        signal.signal(each, interrupt)
+    return told
+
+
+def end_at_once() -> None:
+    """Has signals end the process, while there is nothing to finish."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in ENDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Told:

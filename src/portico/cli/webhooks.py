@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from msgspec.structs import asdict
 
-from portico.cli.output import CommandError, answer, minute, plain, table
+from portico.cli.output import CommandError, answer, minute, named, plain, table
 from portico.cli.prepared import done
 from portico.contract.webhooks import DeliveryItem, delivery_item, new_webhook, webhook_item
 from portico.domain.audit import OPERATOR
@@ -40,10 +40,12 @@ def run_rotate_secret(settings: Settings, chosen: Namespace) -> None:
 
 
 def _show_secret(made: Signing, told: str, chosen: Namespace) -> None:
+    rotate = named(f"webhooks rotate-secret {made.webhook.id}", sandbox=chosen.sandbox)
     answer(
         new_webhook(made.webhook, made.secret),
         f"{told}\n\n  secret   {made.secret}\n\nStore it now; it is not shown again.",
         as_json=chosen.json,
+        lost=f"Webhook {made.webhook.id} has it all the same: {rotate} gives another.",
     )
 
 

@@ -7,14 +7,16 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, NotFound
+from portico.domain.events.users import UserCreated
 from portico.domain.new_keys import NewKey
 from portico.domain.secrets import Random
-from portico.domain.users import User, typed_email
-from portico.services.api_keys import Made, create_key
+from portico.domain.users import User, new_user, typed_email
+from portico.services.api_keys import Made, add_key, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.mirrors import follow, mirror_user, mirrored
-from portico.services.users import keep_an_admin, store_change, tell_changed
+from portico.services.users import keep_an_admin, store_change, taken, tell_changed
+from portico.storage.database import UniqueViolation
 
 
 def random_password(random: Random) -> str:
@@ -69,6 +71,33 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
     user = await env.change(by, work)
     await follow(env, user.id)
     return user
+
+
+async def create_admin(
+    env: Environment, *, name: str, email: str, password: str, key_name: str, by: By
+) -> tuple[User, Made]:
+    """An admin on the plan Enterprise with a live key, of which no mail tells: both or neither.
+    Raises `Duplicate` when the e-mail is taken."""
+    password_hash = await env.passwords.hash(password)
+
+    async def work(change: Change) -> tuple[User, Made]:
+        user = new_user(
+            name=name,
+            email=email,
+            role="admin",
+            plan="enterprise",
+            password_hash=password_hash,
+            now=change.now,
+        )
+        user = await env.users.insert(change.tx, user)
+        change.note(UserCreated(user))
+        new = NewKey(name=key_name, type="live", scopes=None, networks=None, expires_at=None)
+        return user, await add_key(env, change, user.id, new, told=False)
+
+    try:
+        return await env.change(by, work)
+    except UniqueViolation as error:
+        raise taken() from error
 
 
 async def give_key(

@@ -1,5 +1,6 @@
 """Use cases of API keys: make one, rotate it, end it."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,9 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.letters import tell
 from portico.storage.listing import Page, Place
+
+Check = Callable[[ApiKey], None]
+"""Raises where the caller expected a different key."""
 
 _INVALID = "This API key is not valid."
 
@@ -47,17 +51,24 @@ async def create_key(
     permit(by, user_id)
 
     async def work(change: Change) -> Made:
-        owner = await change.lock(env.users, user_id)
-        terms = agreed(new, await _bounds(env, change, owner))
-        secret = mint(terms.type, env.random)
-        key = _new_key(user_id, terms, secret, change.now)
-        key = await env.api_keys.insert(change.tx, key, digest(secret))
-        change.note(KeyCreated(key))
-        if told and owner is not None:
-            await tell(env, change, owner, "new-key", by=by, **_facts(env, key))
-        return Made(key, secret)
+        return await add_key(env, change, user_id, new, told=told)
 
     return await env.change(by, work)
+
+
+async def add_key(
+    env: Environment, change: Change, user_id: int, new: NewKey, *, told: bool = True
+) -> Made:
+    """The same within a change, for a user whose keys the caller may manage."""
+    owner = await change.lock(env.users, user_id)
+    terms = agreed(new, await _bounds(env, change, owner))
+    secret = mint(terms.type, env.random)
+    key = _new_key(user_id, terms, secret, change.now)
+    key = await env.api_keys.insert(change.tx, key, digest(secret))
+    change.note(KeyCreated(key))
+    if told and owner is not None:
+        await tell(env, change, owner, "new-key", by=change.by, **_facts(env, key))
+    return Made(key, secret)
 
 
 def _facts(env: Environment, key: ApiKey) -> dict[str, Any]:
@@ -174,12 +185,16 @@ async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:
     return found
 
 
-async def revoke_key(env: Environment, key_id: int, by: By) -> ApiKey:
-    """Ends a key at once; a key that was revoked before stays as it is. Raises as `read_key`."""
+async def revoke_key(
+    env: Environment, key_id: int, by: By, check: Check = lambda _: None
+) -> ApiKey:
+    """Ends a key at once; a key that was revoked before stays as it is. Raises as `read_key`, and
+    what `check` does."""
     found = await read_key(env, key_id, by)
 
     async def work(change: Change) -> ApiKey:
         key = await _locked(env, change, found)
+        check(key)
         if key.revoked_at is not None:
             return key
         await change.check()

@@ -4,7 +4,7 @@ from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Reader, Row, Transaction
-from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
+from portico.storage.listing import FARTHEST, NEWEST, Page, Place, counted_page, page_by_id
 from portico.storage.table import Form, Table, cuts
 from portico.storage.users import OWNERS, pattern
 
@@ -124,7 +124,7 @@ class ApiKeys:
         beyond the last page."""
         values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_OWN, values)
-        return Page([API_KEYS.read(row[1:]) for row in rows], rows[0][0] if rows else 0)
+        return counted_page(rows, API_KEYS.read)
 
     async def count_usable(self, user_id: int, now: int) -> int:
         """How many keys a user has that have not ended."""
@@ -170,7 +170,7 @@ class ApiKeys:
             "offset": offset,
         }
         rows = await self._db.slow.all(_SEARCH, values)
-        return Page([_owned(row[1:]) for row in rows], rows[0][0] if rows else 0)
+        return counted_page(rows, _owned)
 
     async def insert(self, tx: Transaction, key: ApiKey, key_hash: bytes) -> ApiKey:
         """Stores a new key, whose id is ignored, by its digest; returns it with the one it got."""

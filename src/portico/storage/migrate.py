@@ -153,6 +153,13 @@ async def migrate(
     return applied
 
 
+async def drop(db: Database, schemas: Sequence[str]) -> None:
+    """Removes these schemas of PostgreSQL with all that is in them, or none of them."""
+    async with db.transaction() as tx:
+        for schema in schemas:
+            await tx.script(f'DROP SCHEMA "{schema}" CASCADE')
+
+
 async def _step(db: Database, clock: Clock, carried: Sequence[Migration]) -> list[Migration]:
     """Applies all to a new database, and the next to any other; returns what is through with, which
     is nothing after a batch, or while another process migrates."""

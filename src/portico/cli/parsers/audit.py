@@ -23,9 +23,9 @@ def add_to(commands: Commands) -> None:
     )
     audit.add_argument(
         "--user",
-        metavar="EMAIL",
+        metavar="EMAIL|ID",
         type=text,
-        help="only what this account did, or what was done to it",
+        help="only what this account did, or what was done to it; an e-mail: all that ever had it",
     )
     audit.add_argument("--action", metavar="NAME", type=text, help="only this, such as key.created")
     audit.add_argument(

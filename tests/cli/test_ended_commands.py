@@ -1,0 +1,122 @@
+"""A command that is ended from without leaves nothing half-done behind, as after Ctrl-C."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from operating import COMMAND, Installation, until
+from portico.cli.prepared import done
+from portico.services.environment import Environment
+from portico.settings import load
+
+ENDS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+DEAF = """
+import os, signal, sys
+signal.signal({:d}, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def started(installation: Installation, *words: str) -> "subprocess.Popen[bytes]":
+    """A command that runs by itself."""
+    return subprocess.Popen(
+        words,
+        cwd=installation.directory,
+        env=installation.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def restoring_deaf_to(
+    number: signal.Signals, installation: Installation, file: str
+) -> "subprocess.Popen[bytes]":
+    """A restore under way that was started so that it ignores a signal."""
+    data = installation.directory / "new"
+    deaf = (COMMAND[0], "-c", DEAF.format(number))
+    command = started(installation, *deaf, *COMMAND, "restore", file, "--data", str(data))
+    until(lambda: (data / ".restoring").exists(), "the beginning")
+    return command
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> str:
+    """A file that keeps its reader waiting."""
+    os.mkfifo(tmp_path / "silent")
+    return str(tmp_path / "silent")
+
+
+@pytest.mark.parametrize(("how", "code"), ENDS)
+def test_a_backup_that_is_ended_leaves_nothing(
+    installation: Installation, silent: str, how: signal.Signals, code: int
+) -> None:
+    place = installation.directory / "backups"
+    place.mkdir()
+    (installation.data / "secret.key").unlink()
+    (installation.data / "secret.key").symlink_to(silent)
+    with started(installation, *COMMAND, "backup", str(place / "backup.tar")) as command:
+        until(lambda: list(place.glob(".portico-*/tls/ca.key")), "the copy of private keys")
+        command.send_signal(how)
+        said = command.communicate()
+
+    assert (command.returncode, said) == (code, (b"", b""))
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(("how", "code"), ENDS)
+def test_a_restore_that_is_ended_leaves_nothing(
+    installation: Installation, silent: str, how: signal.Signals, code: int
+) -> None:
+    data = installation.directory / "new"
+    with started(installation, *COMMAND, "restore", silent, "--data", str(data)) as command:
+        until(lambda: (data / ".restoring").exists(), "the beginning")
+        command.send_signal(how)
+        said = command.communicate()
+
+    assert (command.returncode, said) == (code, (b"", b""))
+    assert not data.exists()
+
+
+def test_a_command_in_the_background_that_hears_no_interrupt_can_be_ended(
+    installation: Installation, silent: str
+) -> None:
+    with restoring_deaf_to(signal.SIGINT, installation, silent) as command:
+        command.send_signal(signal.SIGTERM)
+        assert command.wait() == 143
+
+    assert not (installation.directory / "new").exists()
+
+
+def test_a_command_that_is_to_outlive_its_terminal_does(
+    installation: Installation, silent: str
+) -> None:
+    with restoring_deaf_to(signal.SIGHUP, installation, silent) as command:
+        command.send_signal(signal.SIGHUP)
+        Path(silent).write_text("no backup")
+        assert command.wait() == 1, "it has read what is no backup"
+
+
+def test_what_is_made_before_the_signal_is_still_shown(installation: Installation) -> None:
+    settings = load({"data": str(installation.data)}, {}, installation.directory)
+
+    async def make(env: Environment) -> str:
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+        return env.name
+
+    assert done(settings, Namespace(sandbox=True), make) == "sandbox"
+
+
+def test_what_is_not_made_yet_is_interrupted(installation: Installation) -> None:
+    settings = load({"data": str(installation.data)}, {}, installation.directory)
+
+    async def make(_: Environment) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        done(settings, Namespace(sandbox=False), make)

@@ -1,0 +1,105 @@
+"""A secret that cannot be written: the command says what is there, and how to have another."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import forking
+from operating import PATIENCE_SECONDS, Installation
+
+ADMIN = "admin@example.com"
+KEY = ["keys", "create", "--owner", ADMIN, "--name", "Lost", "--type"]
+USER = ["users", "create", "--email", "a@example.com", "--name", "Ada", "--role", "viewer"]
+RESET = "portico users reset-password a@example.com"
+WEBHOOK = ["webhooks", "create", "--url", "https://a.example.com/", "--types", "product.created"]
+CLIENT = [
+    *("clients", "create", "--name", "Lost", "--redirect-uri", "https://a.example.com/"),
+    *("--scope", "read:products"),
+]
+
+
+def said_on_a_full_disk(installation: Installation, words: list[str]) -> str:
+    """The one line of a command whose standard output takes nothing."""
+    with Path("/dev/full").open("wb") as full, tempfile.TemporaryFile() as errors:
+        place, variables = installation.directory, installation.environment
+        code = forking.Forked(words, place, variables, full, errors).wait(PATIENCE_SECONDS)
+        errors.seek(0)
+        said = errors.read().decode()
+    assert code == 1
+    assert said.count("\n") == 1
+    assert "sk_" not in said
+    lost = "portico: the secret could not be written: No space left on device. "
+    assert said.startswith(lost)
+    return said.removeprefix(lost).rstrip("\n")
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            [*KEY, "live"],
+            "Key 2 is there all the same: end it by portico keys revoke 2, and create another.",
+        ),
+        (
+            USER,
+            f"User 2 is created all the same: {RESET} gives a link for a password.",
+        ),
+        (
+            [*USER, "--sandbox"],
+            f"User 2 is created all the same: {RESET} --sandbox gives a link for a password.",
+        ),
+        (
+            ["users", "invite", "a@example.com", "--role", "viewer"],
+            "Invite a@example.com again: a new link takes its place.",
+        ),
+        (
+            ["users", "reset-password", ADMIN],
+            "Run it again: a new link takes its place.",
+        ),
+        (
+            WEBHOOK,
+            "Webhook 1 has it all the same: portico webhooks rotate-secret 1 gives another.",
+        ),
+    ],
+)
+def test_a_command_says_what_is_there_and_how_to_have_another_secret(
+    installation: Installation, words: list[str], told: str, form: list[str]
+) -> None:
+    assert said_on_a_full_disk(installation, [*words, *form]) == told
+
+
+def test_a_lost_test_key_is_ended_in_the_sandbox(installation: Installation) -> None:
+    told = said_on_a_full_disk(installation, [*KEY, "test"])
+
+    assert "end it by portico keys revoke 2 --sandbox, and" in told
+    ended = installation.told("keys", "revoke", "2", "--sandbox")
+    assert ended["name"] == "Lost"
+
+
+def test_the_client_of_a_lost_secret_gets_another(installation: Installation) -> None:
+    told = said_on_a_full_disk(installation, CLIENT)
+
+    (client,) = installation.told("clients", "list")
+    renew = f"clients renew-secret {client['client_id']}"
+    assert told == f"The client is registered all the same: portico {renew} gives another."
+    again = said_on_a_full_disk(installation, renew.split())
+    assert again == "The one before opens nothing any more: renew it again."
+    assert installation.told(*renew.split())["client_secret"]
+
+
+def test_a_reader_that_has_gone_loses_a_secret_too(installation: Installation) -> None:
+    nobody, pipe = os.pipe()
+    os.close(nobody)
+    place, variables = installation.directory, installation.environment
+    with os.fdopen(pipe, "wb") as unread, tempfile.TemporaryFile() as errors:
+        forked = forking.Forked([*KEY, "live"], place, variables, unread, errors)
+        assert forked.wait(PATIENCE_SECONDS) == 1
+        errors.seek(0)
+        said = errors.read().decode()
+    assert said == (
+        "portico: the secret could not be written: Broken pipe. Key 2 is there all the same: end"
+        " it by portico keys revoke 2, and create another.\n"
+    )

@@ -1,0 +1,146 @@
+"""A backup of an older release restores to what this program serves, or not at all."""
+
+import asyncio
+import subprocess
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from errno import ENOSPC
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from driving import FakeClock
+from portico.cli.archive import Manifest, digest, pack
+from portico.cli.backup import DUMP, ENVIRONMENTS, run_restore
+from portico.cli.output import CommandError
+from portico.engines import SANDBOX, database, database_file
+from portico.settings import Settings, load
+from portico.storage.database import Database, Engine
+from portico.storage.migrate import migrate, pending, shipped
+from portico.storage.numbers import LEFT_OUT
+from servers import PostgresServer
+
+T = TypeVar("T")
+
+_USER = """
+INSERT INTO users (name, name_key, email, email_key, role, plan, theme, language, notifications,
+    created_at, updated_at)
+VALUES ('Ada', 'ada', 'a@b.test', 'a@b.test', 'admin', 'pro', 'dark', 'en', 1, 1, 1)"""
+
+
+class Places:
+    """Where a release is backed up, and where its backup is restored to: on one engine."""
+
+    def __init__(self, engine: Engine, directory: Path, postgres: PostgresServer | None) -> None:
+        self.engine = engine
+        self._directory = directory
+        self._postgres = postgres
+
+    def new(self, name: str) -> Settings:
+        """An empty place."""
+        environ = {}
+        if self._postgres is not None:
+            environ["PORTICO_DATABASE_URL"] = self._postgres.fresh_database()
+        return load({"data": str(self._directory / name)}, environ, self._directory)
+
+    def backup(self, newest: int, *, obstructed: bool = False) -> Path:
+        """What a release whose newest migration is this one backed up: one user in either
+        environment; where it is `obstructed`, the sandbox cannot be migrated."""
+        old = self.new(f"old-{newest}-{obstructed}")
+        old.data.mkdir()
+
+        async def fill(environment: str, db: Database) -> None:
+            await migrate(db, FakeClock(), shipped(self.engine)[:newest])
+            async with db.transaction() as tx:
+                await tx.run(_USER)
+                if obstructed and environment == SANDBOX:
+                    await tx.script("CREATE TABLE events (id BIGINT)")
+
+        of_each(old, fill)
+        names = [database_file(old, environment).name for environment in ENVIRONMENTS]
+        if old.database_url:
+            names = [DUMP]
+            dumped = ["pg_dump", "-Fc", "--no-owner", "-f", str(old.data / DUMP), old.database_url]
+            subprocess.run(dumped, check=True)
+        files = {name: digest(old.data / name) for name in names}
+        archive = self._directory / f"{old.data.name}.tar"
+        pack(Manifest("0.1", self.engine, "2026-03-15T12:00:00Z", files), old.data, archive)
+        return archive
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
+    """On each engine."""
+    is_sqlite = request.param == "sqlite"
+    postgres = None if is_sqlite else request.getfixturevalue("postgres")
+    return Places(request.param, tmp_path, postgres)
+
+
+def of_each(settings: Settings, work: Callable[[str, Database], Awaitable[T]]) -> list[T]:
+    """What comes of the databases of both environments."""
+
+    async def done(environment: str) -> T:
+        db = database(settings, environment)
+        await db.open()
+        try:
+            return await work(environment, db)
+        finally:
+            await db.close()
+
+    return [asyncio.run(done(environment)) for environment in ENVIRONMENTS]
+
+
+def restore(settings: Settings, archive: Path) -> None:
+    """`portico restore`."""
+    run_restore(settings, Namespace(file=str(archive), json=False))
+
+
+def test_a_restore_that_cannot_put_all_its_files_in_place_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = Places("sqlite", tmp_path, None)
+    new, archive = places.new("new"), places.backup(30)
+    rename = Path.rename
+
+    def full(path: Path, target: Path) -> Path:
+        if target == new.data / "live.db":
+            raise OSError(ENOSPC, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(CommandError, match="disk is full"):
+        restore(new, archive)
+    assert not new.data.exists()
+    monkeypatch.undo()
+    restore(new, archive)
+    assert of_each(new, users) == [[1], [1]]
+
+
+async def users(_: str, db: Database) -> list[int]:
+    """The ids of all users."""
+    return [row[0] for row in await db.all("SELECT id FROM users ORDER BY id")]
+
+
+@pytest.mark.parametrize("newest", [1, 5, 30])
+def test_a_backup_of_an_older_release_is_brought_up_to_date(places: Places, newest: int) -> None:
+    new = places.new("new")
+    restore(new, places.backup(newest))
+
+    async def given(_: str, db: Database) -> list[int]:
+        assert await pending(db) == []
+        async with db.transaction() as tx:
+            return [*await tx.next_ids("users", 1), *await tx.next_ids("webhooks", 1)]
+
+    assert of_each(new, users) == [[1], [1]]
+    for numbers in of_each(new, given):
+        assert min(numbers) > LEFT_OUT, "also of what that release did not have"
+
+
+def test_a_backup_that_cannot_be_brought_up_to_date_leaves_nothing(places: Places) -> None:
+    new = places.new("new")
+    with pytest.raises(Exception, match=r"events.* already exists"):
+        restore(new, places.backup(5, obstructed=True))
+    assert not new.data.exists()
+    restore(new, places.backup(5))
+    assert of_each(new, users) == [[1], [1]]
