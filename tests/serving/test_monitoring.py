@@ -12,7 +12,7 @@ from documents import ROOT
 from operating import Installation, until
 from servers import PostgresServer
 
-METRIC = re.compile(r"\b(portico_\w+)(?:\{([^}]*)\})?")
+METRIC = re.compile(r"\b(portico_\w+|up)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
 SHOWN = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
@@ -54,6 +54,7 @@ def test_every_metric_and_label_that_is_asked_for_exists(
 ) -> None:
     url = postgres.fresh_database()
     told = told_by(installation.having(database_url=url, database_read_url=url))
+    told["up"] = {("job", "portico"), ("instance", "")}  # Prometheus's own, for each target
     labels = {metric: {label for label, _ in found} for metric, found in told.items()}
     expressions = list(asked())
     assert len(expressions) > 20
@@ -61,7 +62,7 @@ def test_every_metric_and_label_that_is_asked_for_exists(
         assert expression.count("(") == expression.count(")"), expression
         named = METRIC.findall(expression)
         assert named, expression
-        has: set[str] = set()
+        has = {"instance"}  # which Prometheus adds
         for metric, matchers in named:
             assert metric in labels, expression
             for label, relation, value in MATCHER.findall(matchers):

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import resource
 import signal
 import ssl
 from collections.abc import Iterator
@@ -96,6 +97,22 @@ def test_a_worker_that_dies_is_replaced_and_no_counter_goes_back(shared: Install
         until(lambda: killed not in service.workers() and len(service.workers()) == WORKERS)
         assert requests_counted(service) == {10}
         assert any("worker" in line["event"] for line in service.lines if line["level"] == "error")
+        assert service.stop()[0] == 0
+
+
+def test_a_worker_that_cannot_be_replaced_yet_leaves_the_others_serving(
+    shared: Installation,
+) -> None:
+    with several(shared) as service:
+        before = resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        os.kill(service.workers()[0], signal.SIGKILL)
+        reason = "could not be started (Too many open files)"
+        until(lambda: reason in service.text, "the failed start")
+        assert service.ask("/v1/users/me", key=shared.key).status == 200
+        resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, before)
+        until(lambda: len(service.workers()) == WORKERS, "the replacement")
+        from_each(service, "/healthz")
         assert service.stop()[0] == 0
 
 

@@ -68,11 +68,7 @@ class _Worker:
         pause = 0.0
         while not await self._stopped_within(pause):
             started = loop.time()
-            # In a session of its own, a worker hears of Ctrl-C from here alone.
-            process = await asyncio.create_subprocess_exec(
-                *COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
-            )
-            await self._watch(process)
+            became = await self._fill()
             if self._told.leave.is_set():
                 return
             lived = loop.time() - started
@@ -82,12 +78,24 @@ class _Worker:
                 else min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
             )
             log.error(
-                "worker %d ended with %s after %.0f seconds; another starts in %.1f seconds",
+                "worker %d %s after %.0f seconds; another starts in %.1f seconds",
                 self._number,
-                process.returncode,
+                became,
                 lived,
                 pause,
             )
+
+    async def _fill(self) -> str:
+        """Starts a process, and returns what became of it once it has ended."""
+        try:
+            # In a session of its own, a worker hears of Ctrl-C from here alone.
+            process = await asyncio.create_subprocess_exec(
+                *COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
+            )
+        except OSError as error:  # no memory, process or file is left now: the others serve on
+            return f"could not be started ({error.strerror})"
+        await self._watch(process)
+        return f"ended with {process.returncode}"
 
     async def _watch(self, process: Process) -> None:
         """Returns when the process has ended, which it is told to do once the server stops."""

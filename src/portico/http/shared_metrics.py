@@ -6,11 +6,14 @@ snapshot that it finds, so that no counter ever goes back.
 """
 
 import logging
+import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from portico.domain.errors import Unavailable
 from portico.http.measure import Measure
 from portico.http.representations import Representations
 from portico.jobs.runner import Runs
@@ -20,6 +23,9 @@ from portico.services.passwords import Passwords
 from portico.storage.database import PoolUse, ReplicaState
 
 log = logging.getLogger(__name__)
+
+SILENT_SECONDS = 5.0
+"""A worker that has left no snapshot for so long hangs, or has ended."""
 
 
 class Requests(msgspec.Struct, frozen=True, array_like=True):
@@ -83,6 +89,8 @@ class Snapshot(msgspec.Struct):
     kept: Kept = Kept()
     credentials: dict[str, Known] = {}
     """By environment."""
+    workers: dict[str, int] = {}
+    """How many are `serving`, and how many `silent`."""
 
 
 def snapshot(
@@ -113,6 +121,7 @@ def snapshot(
         {env.name: env.waiting_mails for env in environments},
         Kept(kept.hits, kept.misses, kept.size),
         {name: Known(one.hits, one.misses) for name, one in credentials.items()},
+        {"serving": 1, "silent": 0},
     )
 
 
@@ -144,11 +153,40 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
             result.mails[name] = max(result.mails.get(name, 0), count)
         for name, known_ones in one.credentials.items():
             result.credentials[name] = result.credentials.get(name, Known()).beside(known_ones)
+        for word, count in one.workers.items():
+            result.workers[word] = result.workers.get(word, 0) + count
         result.hashing = max(result.hashing, one.hashing)
         result.kept = result.kept.beside(one.kept)
     result.requests = list(requests.values())
     result.jobs = list(jobs.values())
     return result
+
+
+def _counted(found: Snapshot) -> Snapshot:
+    """What a snapshot counts, without how things were at its moment."""
+    pools = {
+        name: {pool: PoolUse(seconds=use.seconds) for pool, use in pools.items()}
+        for name, pools in found.pools.items()
+    }
+    return msgspec.structs.replace(
+        found,
+        pools=pools,
+        listening={},
+        replicas={},
+        hashing=0,
+        mails={},
+        kept=msgspec.structs.replace(found.kept, size=0),
+        workers={},
+    )
+
+
+def _silent(found: Snapshot) -> Snapshot:
+    """The last that a worker told which now tells nothing."""
+    return msgspec.structs.replace(
+        _counted(found),
+        listening=dict.fromkeys(found.listening, False),
+        workers={"serving": 0, "silent": 1},
+    )
 
 
 def _added(one: Requests, other: Requests) -> Requests:
@@ -167,34 +205,37 @@ class SharedMetrics:
 
     def earlier(self) -> Snapshot:
         """What this worker's predecessor had counted; its queues and what it kept are gone."""
-        found = self._read(self._own) or Snapshot([], {}, {}, {}, {}, 0, [], {})
-        pools = {
-            name: {pool: PoolUse(seconds=use.seconds) for pool, use in pools.items()}
-            for name, pools in found.pools.items()
-        }
-        kept = msgspec.structs.replace(found.kept, size=0)
-        return msgspec.structs.replace(
-            found, pools=pools, listening={}, replicas={}, hashing=0, mails={}, kept=kept
-        )
+        found = self._read(self._own)
+        return _counted(found) if found else Snapshot([], {}, {}, {}, {}, 0, [], {})
 
     def others(self) -> list[Snapshot]:
         """The other workers' snapshots, as old as the last `keep` of each."""
         paths = [path for path in self._directory.glob("worker-*.json") if path != self._own]
-        return [found for path in sorted(paths) if (found := self._read(path)) is not None]
+        return [found for path in sorted(paths) if (found := self._told(path)) is not None]
 
     def keep(self, own: Snapshot) -> None:
-        """Leaves this worker's snapshot for the others."""
+        """Leaves this worker's snapshot for the others. Raises `Unavailable`."""
         encoded = msgspec.json.encode(own)
-        if encoded == self._written:
-            return
         unfinished = self._own.with_suffix(".new")
         try:
+            if encoded == self._written:
+                os.utime(self._own)
+                return
             unfinished.write_bytes(encoded)
             unfinished.replace(self._own)
         except OSError as error:
-            log.warning("metrics of this worker are not shared: %s", error)
-        else:
-            self._written = encoded
+            raise Unavailable(f"The metrics of this worker are not shared: {error}") from error
+        self._written = encoded
+
+    def _told(self, path: Path) -> Snapshot | None:
+        found = self._read(path)
+        if found is None:
+            return None
+        try:
+            age = time.time() - path.stat().st_mtime
+        except FileNotFoundError:  # the server has just ended, and its workers' files with it
+            return None
+        return found if age < SILENT_SECONDS else _silent(found)
 
     def _read(self, path: Path) -> Snapshot | None:
         try:
