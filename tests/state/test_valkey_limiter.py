@@ -1,6 +1,7 @@
 """What holds for the counters in Valkey or Redis alone: many processes, outages, what is stored."""
 
 import asyncio
+import logging
 import multiprocessing
 import traceback
 import uuid
@@ -197,6 +198,59 @@ async def test_a_caller_has_two_keys_in_one_slot_that_vanish_after_their_windows
     )
     assert 60 < minute_lifetime <= 120
     assert 86_400 < day_lifetime <= 172_800
+    await limiter.close()
+
+
+@pytest.mark.parametrize(
+    ("broken", "mended", "why", "told"),
+    [
+        (("CONFIG SET", "maxmemory", 1), ("CONFIG SET", "maxmemory", 0), "full", "no memory left"),
+        (
+            ("ACL SETUSER", "default", "-evalsha"),
+            ("ACL SETUSER", "default", "+evalsha"),
+            "failing",
+            "no permissions to run the 'evalsha' command",
+        ),
+    ],
+    ids=["no memory", "no permission"],
+)
+async def test_a_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
+    own_server: RedisServer,
+    caplog: pytest.LogCaptureFixture,
+    broken: tuple[str, ...],
+    mended: tuple[str, ...],
+    why: str,
+    told: str,
+) -> None:
+    caplog.set_level(logging.INFO, "portico.state.valkey")
+    limiter = ValkeyLimiter(own_server.url, "live")
+    async with Valkey.from_url(own_server.url) as client:
+        await client.execute_command(*broken)
+        for _ in range(3):
+            with pytest.raises(Unavailable) as refusal:
+                await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
+            assert refusal.value.why == why
+        await client.execute_command(*mended)
+    for _ in range(2):
+        await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
+    failed, works = caplog.messages
+    assert told in failed
+    assert works == "the store of the rate limits works again"
+    await limiter.close()
+
+
+async def test_a_wrong_password_is_a_refusal_and_is_not_logged(
+    own_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = uuid.uuid4().hex
+    async with Valkey.from_url(own_server.url) as client:
+        await client.execute_command("CONFIG SET", "requirepass", "another")
+    limiter = ValkeyLimiter(own_server.url.replace("redis://", f"redis://:{secret}@"), "live")
+    with pytest.raises(Unavailable) as refusal:
+        await limiter.probe()
+    assert refusal.value.why == "failing"
+    assert "invalid username-password pair" in caplog.text
+    assert secret not in caplog.text
     await limiter.close()
 
 

@@ -299,6 +299,21 @@ async def test_who_waits_for_a_place_in_vain_is_told_what_is_short(
         assert in_use(database)["write"] == (0, 0)
 
 
+async def test_a_refused_login_is_told_from_silence(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crowded(url, 10, 60.0, monkeypatch) as (database, theirs):
+        role = theirs.partition("//")[2].partition(":")[0]
+        administrator = await asyncpg.connect(url)
+        await administrator.execute(f"ALTER ROLE {role} NOLOGIN")
+        with pytest.raises(Unavailable, match="refuses Portico's login") as refusal:
+            await write(database, "SELECT 1")
+        assert refusal.value.why == "failing"
+        await administrator.execute(f"ALTER ROLE {role} LOGIN")
+        await write(database, "SELECT 1")
+        await administrator.close()
+
+
 async def test_a_connection_that_nobody_uses_leaves_its_place_to_others(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

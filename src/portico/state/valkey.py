@@ -3,13 +3,26 @@
 import asyncio
 import hashlib
 import itertools
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from valkey.exceptions import NoScriptError, ReadOnlyError, ValkeyError
+from valkey.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthorizationError,
+    ClusterError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    TryAgainError,
+    ValkeyError,
+)
 
 from portico.domain.errors import Unavailable
 from portico.domain.guard import Entry
+from portico.domain.health import FAILING
 from portico.domain.limits import Plan, Verdict, judge, judge_all
 from portico.domain.times import DAY, MINUTE
 from portico.state import valkey_guard
@@ -22,9 +35,16 @@ SENT_AT_ONCE = 256
 
 NO_ANSWER = "The store of the rate limits does not answer."
 NO_WRITES = "The store of the rate limits takes no writes."
+IS_FULL = "The store of the rate limits has no memory left."
+REFUSES = "The store of the rate limits refuses what it is asked."
 IS_CLUSTER = "The store of the rate limits is a cluster, and valkey_url does not say so."
 
 UNLIMITED = 2**53
+
+PASSING = (AskError, ClusterError, TryAgainError)
+"""What nodes of a cluster answer until they agree on who has a slot."""
+
+log = logging.getLogger(__name__)
 
 # Every window has a key of its own, so that hosts whose clocks differ never empty each other's. A
 # key outlives its window by at least the window's own length, for a clock that is set back.
@@ -71,6 +91,18 @@ class _Line:
     def __init__(self) -> None:
         self.asked: list[tuple[asyncio.Future[Any], Arguments]] = []
         self.sender: asyncio.Task[None] | None = None
+        self._reason = ""
+
+    def tell(self, reason: str) -> None:
+        """Logs why the server counts nothing, once for as long as that stays the reason; empty
+        where it does."""
+        if reason == self._reason:
+            return
+        self._reason = reason
+        if reason:
+            log.warning("nothing is counted: %s", reason)
+        else:
+            log.info("the store of the rate limits works again")
 
 
 class ValkeyLimiter:
@@ -202,7 +234,10 @@ class ValkeyLimiter:
             line.sender = asyncio.create_task(self._send(line))
         answer: list[int] | Exception = await told
         if isinstance(answer, Exception):
-            raise _unavailable(answer) from answer
+            unavailable = _unavailable(answer)
+            line.tell(_reason(unavailable, answer))
+            raise unavailable from answer
+        line.tell("")
         return answer
 
     async def _send(self, line: _Line) -> None:
@@ -247,4 +282,17 @@ def _unavailable(error: Exception) -> Unavailable:
         return Unavailable(NO_WRITES, why="read_only")
     if said.startswith(("MOVED", "CROSSSLOT")):
         return Unavailable(IS_CLUSTER, why="cluster")
+    if isinstance(error, OutOfMemoryError):
+        return Unavailable(IS_FULL, why="full")
+    refusals = (ResponseError, AuthenticationError, AuthorizationError)
+    if isinstance(error, refusals) and not isinstance(error, PASSING):
+        return Unavailable(REFUSES, why=FAILING)
     return Unavailable(NO_ANSWER)
+
+
+def _reason(unavailable: Unavailable, error: Exception) -> str:
+    """What the log tells. Some servers repeat a command they do not know with its arguments, and
+    that of a login has the password."""
+    if unavailable.message != REFUSES:
+        return unavailable.message
+    return f"{REFUSES} {str(error).partition(', with args')[0]}"

@@ -42,7 +42,7 @@ class Pool:
         self._check = check
         self._settings = f"SELECT {', '.join(local)}"
         self._open = 0
-        """How many connections there are, and may be opened by who was told to."""
+        """Connections that are open, and places promised to callers who will open one."""
         self._idle: list[tuple[Any, float]] = []
         """Those that nobody uses, with the loop's time since then, the latest at the end."""
         self._used: set[Any] = set()
@@ -91,9 +91,8 @@ class Pool:
             if self._hosts.keeps_sessions and not begin:
                 yield connection
             else:
-                usable = (
-                    False  # the driver would take any other for a part of one that did not begin
-                )
+                # Where BEGIN fails, the driver takes the next transaction for a part of this one.
+                usable = False
                 async with connection.transaction(**{"isolation": "read_committed", **begin}):
                     usable = True
                     if not self._hosts.keeps_sessions:

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from portico.domain.errors import Unavailable
-from portico.domain.health import SILENT
+from portico.domain.health import FAILING, SILENT
 from portico.storage.database import NOTHING, Contended, Params, Row, UniqueViolation
 from portico.storage.parts import Part
 
@@ -154,6 +154,8 @@ def faults() -> Iterator[None]:
         raise Unavailable(NOT_PREPARED, retry_after=2) from error
     except asyncpg.TooManyConnectionsError as error:
         raise Unavailable("The database takes no more connections.", 2, "crowded") from error
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
+        raise Unavailable("The database refuses Portico's login.", 2, FAILING) from error
     except OUTAGES as error:
         why = "locked" if isinstance(error, asyncpg.LockNotAvailableError) else SILENT
         raise Unavailable("The database is busy or out of reach.", 2, why) from error
