@@ -130,8 +130,15 @@ async def import_nothing(api: Api, _admin: Caller) -> Any:
         await store_at_once(api.live, spool, OPERATOR, nobody)
 
 
-async def rotate_signing_key(api: Api, _admin: Caller) -> Any:
-    return (await api.live.signer.rotate(OPERATOR)).kid
+def rotate_signing_key(*, at_once: bool) -> Step:
+    """A new key pair for tokens."""
+
+    async def step(api: Api, _admin: Caller) -> Any:
+        # The shared database keeps signing keys: two tests must not make one of the same id.
+        api.live.random(64 if at_once else 32)
+        return (await api.live.signer.rotate(OPERATOR, at_once=at_once)).kid
+
+    return step
 
 
 MADE = {"email": "grace@example.com", "role": "editor", "plan": "free"}
@@ -188,7 +195,14 @@ LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
         [("products.imported", "product", {"inserted": 3, "updated": 0})],
     ),
     "an empty import": (import_nothing, []),
-    "a rotated signing key": (rotate_signing_key, [("signing_key.created", "signing_key", {})]),
+    "a rotated signing key": (
+        rotate_signing_key(at_once=False),
+        [("signing_key.created", "signing_key", {"at_once": False})],
+    ),
+    "a signing key that signs at once": (
+        rotate_signing_key(at_once=True),
+        [("signing_key.created", "signing_key", {"at_once": True})],
+    ),
 }
 
 

@@ -22,6 +22,22 @@ OLD, NEW = "Analytical1", "Analytical2"
 CHANGE = {"password": NEW, "current_password": OLD}
 
 
+async def test_a_sign_in_that_replaces_a_session_tells_of_its_end(api: Api, noted: Noted) -> None:
+    browser = api.stranger()
+    first, second = [await api.account("viewer", password=OLD) for _ in range(2)]
+    answer = await browser.post("/sessions", json={"email": first.email, "password": OLD})
+    browser.headers["cookie"] = answer.headers["set-cookie"].partition(";")[0]
+    ((session, *_),) = await api.live.db.all("SELECT id FROM sessions")
+    await noted()
+
+    await browser.post("/sessions", json={"email": second.email, "password": OLD})
+
+    ended = {"user_id": first.id, "reason": "its browser signed in again"}
+    told = await noted()
+    assert ("session.revoked", "session", str(session), ended) in told
+    assert [action for action, *_ in told] == ["session.revoked", "sign_in"]
+
+
 class Signed:
     """An account with everything that signing in and consenting gives."""
 

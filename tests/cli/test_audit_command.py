@@ -113,4 +113,4 @@ def test_wrong_numbers_are_misuse(installation: Installation, words: list[str]) 
 
 def test_an_account_that_is_not_there_is_told(installation: Installation) -> None:
     code, line = installation.refused("audit", "--user", "ghost@example.com")
-    assert (code, line) == (1, "There is no user with the e-mail ghost@example.com.")
+    assert (code, line) == (1, "No user has or had the e-mail ghost@example.com.")

@@ -64,6 +64,35 @@ async def test_filters_find_what_somebody_did_and_what_was_done_to_them(api: Api
     assert told(await admin.get("/audit?user=nobody@example.com")) == []
 
 
+async def test_an_e_mail_finds_every_account_that_ever_had_it(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    maker = await api.caller("admin")
+    old, new = "two_@example.com", "three@example.com"
+    person = {"name": "Grace Hopper", "email": old, "password": "Cobol1959", "role": "viewer"}
+    first = (await maker.post("/users", json=person)).json()["data"]["id"]
+    await maker.patch(f"/users/{first}", json={"email": new})
+    await maker.delete(f"/users/{first}")
+    await maker.post("/users", json=person)
+    await maker.post("/users", json={**person, "email": "twox@example.com"})
+
+    ended = ["user.deleted", "user.changed", "user.created"]
+    assert told(await admin.get(f"/audit?user={old}")) == ["user.created", *ended]
+    for named in (new, str(first)):
+        assert told(await admin.get(f"/audit?user={named}")) == ended
+
+
+async def test_an_e_mail_that_hundreds_of_accounts_had_finds_the_latest(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    made = """
+INSERT INTO audit (at, action, credential, target, target_id, details)
+VALUES (:at, 'user.created', 'command', 'user', :id, '{"email":"again@example.com"}')"""
+    async with api.live.db.transaction() as tx:
+        await tx.run_many(made, [{"at": number, "id": str(9000 + number)} for number in range(300)])
+    page = await admin.get("/audit?user=again@example.com")
+    assert told(page) == ["user.created"] * 25
+    assert "user 9299" in page.text
+
+
 async def test_an_e_mail_finds_whose_it_is_in_either_form_of_its_domain(api: Api) -> None:
     await signed_in(api, email="ada@münchen.de")
     _, admin = await signed_in(api, "admin")

@@ -8,17 +8,16 @@ from urllib.parse import urlencode
 from portico.contract.audit import header, rows
 from portico.domain.errors import BrokenRule, Unreadable
 from portico.domain.times import DAY, day
-from portico.domain.users import typed_email
 from portico.domain.words import FORMATS, Format
 from portico.http.messages import Reply
 from portico.pages.audit_links import IN_DETAILS, pages_of
 from portico.pages.forms import Form
 from portico.pages.list_files import as_file, format_asked
 from portico.pages.site import PageRoute, Visit
+from portico.services.named_accounts import accounts_named
 from portico.storage.audit import AuditFilter
 
 _PER_PAGE = 25
-_NOBODY = -1
 _FILTERS = ("user", "action", "target", "from", "to")
 
 
@@ -32,23 +31,6 @@ class _Asked(NamedTuple):
     def query(self, **also: object) -> str:
         """The address of the same entries, from its `?` on."""
         return urlencode({name: text for name, text in {**self.shown, **also}.items() if text})
-
-
-async def named_user(visit: Visit, who: str) -> int | None:
-    """The number of the user whom an e-mail or a number names; None where nobody has that
-    e-mail."""
-    if who.isascii() and who.isdigit() and len(who) < 19:
-        return int(who)
-    user = await visit.env.users.by_email(typed_email(who))
-    return user.id if user else None
-
-
-async def _user_id(visit: Visit, who: str) -> int | None:
-    """As `named_user`, with a number that nobody has for others; None where none is asked for."""
-    if not who:
-        return None
-    number = await named_user(visit, who)
-    return _NOBODY if number is None else number
 
 
 def _target(text: str) -> tuple[str, str]:
@@ -72,7 +54,7 @@ async def _asked(visit: Visit) -> _Asked:
     form = Form({name: [text] for name, text in shown.items()})
     since = form.optional("from", day)
     chosen = AuditFilter(
-        user_id=await _user_id(visit, shown["user"]),
+        users=await accounts_named(visit.env, who) if (who := shown["user"]) else None,
         target=form.optional("target", _target),
         action=shown["action"] or None,
         since=since,

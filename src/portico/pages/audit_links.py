@@ -36,7 +36,7 @@ def _named(entry: Entry) -> Iterator[Named]:
     if entry.target is not None and entry.target_id is not None:
         yield entry.target, entry.target_id
     for name, value in msgspec.json.decode(entry.details).items():
-        if name in IN_DETAILS:
+        if name in IN_DETAILS and value is not None:
             yield IN_DETAILS[name], str(value)
 
 

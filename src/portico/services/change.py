@@ -105,8 +105,8 @@ class Change:
 
         Every change is checked at its very end; one that ends its own credential does it first.
         """
-        principal, audit = self.by.principal, self._stores.audit
-        if principal is not None and not await audit.holds(self.tx, principal, self.now):
+        principal, credentials = self.by.principal, self._stores.live_credentials
+        if principal is not None and not await credentials.holds(principal, self.now, self.tx):
             raise AuthenticationRequired(_ENDED)
         self.checked = True
 

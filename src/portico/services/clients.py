@@ -98,11 +98,11 @@ async def change_client(
     name, uris, scopes = _checked(wanted)
 
     async def work(change: Change) -> Client:
-        client = _found(await change.lock(env.clients, row_id))
-        check(client)
-        client = msgspec.structs.replace(client, name=name, redirect_uris=uris, scopes=scopes)
+        before = _found(await change.lock(env.clients, row_id))
+        check(before)
+        client = msgspec.structs.replace(before, name=name, redirect_uris=uris, scopes=scopes)
         await env.clients.update(change.tx, client)
-        change.note(ClientChanged(client))
+        change.note(ClientChanged(client, before))
         return client
 
     return await env.change(by, work)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from portico.domain.audit import By
 from portico.domain.errors import NotFound
-from portico.domain.events.signing_in import SignedOut
+from portico.domain.events.signing_in import SessionRevoked, SignedOut
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import MAX_SECONDS, Session
 from portico.domain.times import SECOND
@@ -51,8 +51,8 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
 
     async def work(change: Change) -> Opened:
         current = await lock_proven_user(env, change, proven)
-        if replaced is not None:
-            await env.sessions.delete(change.tx, replaced.session.id)
+        if replaced is not None and await env.sessions.delete(change.tx, replaced.session.id):
+            change.note(SessionRevoked(replaced.session, replaced=True))
         session = await env.sessions.insert(
             change.tx,
             user_id=current.id,

@@ -12,6 +12,7 @@ from portico.storage.database import Database, Engine, Transaction
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.live_credentials import HOLDS, held
 from portico.storage.table import Table
+from portico.storage.users import pattern
 
 AUDIT = Table("audit", Entry)
 
@@ -37,7 +38,15 @@ SELECT :at, :action, :user_id, :email, :credential, :credential_id, :address, :t
     :target_id, :details, :request_id"""
 _RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held in HOLDS.items()}
 # What an account did or what was done to it is two ways through the log, each by its own index.
-_OF_USER = ("user_id = :user_id", "target = 'user' AND target_id = :of_user")
+_OF_USER = ("user_id = {0:d}", "target = 'user' AND target_id = '{0:d}'")
+# By the index of actions: as many rows as accounts were made, changed and deleted.
+_ONCE_CALLED = """
+SELECT target_id FROM {audit}
+WHERE action IN ('user.created', 'user.changed', 'user.deleted')
+    AND lower(details) LIKE :part ESCAPE '!'
+GROUP BY target_id ORDER BY max(id) DESC LIMIT :most"""
+MOST_ACCOUNTS = 100
+"""At most so many accounts that had one e-mail are looked for: each is two ways through the log."""
 _CONDITIONS = {
     "target": "target = :target AND target_id = :target_id",
     "action": "action = :action",
@@ -59,10 +68,10 @@ SELECT action FROM known WHERE action IS NOT NULL"""
 
 
 class AuditFilter(msgspec.Struct, frozen=True):
-    """Which entries are wanted: those by or about the account `user_id`, about the `target` of this
+    """Which entries are wanted: those by or about the accounts `users`, about the `target` of this
     kind and id, with this action, of times from `since` on and before `until`."""
 
-    user_id: int | None = None
+    users: frozenset[int] | None = None
     target: tuple[str, str] | None = None
     action: str | None = None
     since: int | None = None
@@ -85,13 +94,17 @@ def _page(chosen: AuditFilter, engine: Engine, *, begun: bool) -> str:
     others = [sql for name, sql in _CONDITIONS.items() if wanted[name] is not None]
     if chosen.target:
         index = "audit_by_target"
-    elif chosen.user_id is None:
+    elif chosen.users is None:
         index = "audit_by_action" if chosen.action else "audit_by_time"
     else:
         index = "audit_by_user_action" if chosen.action else "audit_by_user"
     ways = [(index, others)]
-    if chosen.user_id is not None:
-        ways = [(index, [_OF_USER[0], *others]), ("audit_by_target", [_OF_USER[1], *others])]
+    if chosen.users is not None:
+        ways = [
+            (by, [way.format(user), *others])
+            for user in sorted(chosen.users)
+            for by, way in zip((index, "audit_by_target"), _OF_USER, strict=True)
+        ]
     parts = [
         f"SELECT {AUDIT.columns} FROM {_by_index(name, engine)}"
         f" WHERE {' AND '.join(conditions) or 'TRUE'} {_ORDERED}"
@@ -135,15 +148,12 @@ class Audit:
         kind, asked = held(still, at)
         await tx.last(_RECORDED_WHERE[kind], {**values, **asked}, ended)
 
-    async def holds(self, tx: Transaction, principal: Principal, now: int) -> bool:
-        """Whether a credential has not ended, and its owner has the same role."""
-        kind, values = held(principal, now)
-        return await tx.one(f"SELECT 1 WHERE {HOLDS[kind]}", values) is not None
-
     async def page(
         self, chosen: AuditFilter = EVERYTHING, *, before: int | None = None, limit: int
     ) -> list[Entry]:
         """The newest entries that are older than the entry `before`."""
+        if chosen.users is not None and not chosen.users:
+            return []
         slow = self._db.shown.slow
         place = None
         if before is not None:  # which a replica that is asked now may not have yet
@@ -151,8 +161,6 @@ class Audit:
             place = await slow.one(_PLACE, asked) or await self._db.slow.one(_PLACE, asked)
         kind, target_id = chosen.target or (None, None)
         values = {
-            "user_id": chosen.user_id,
-            "of_user": None if chosen.user_id is None else str(chosen.user_id),
             "target": kind,
             "target_id": target_id,
             "action": chosen.action,
@@ -171,6 +179,13 @@ class Audit:
         while batch := await self.page(chosen, before=last, limit=EXPORT_BATCH):
             yield batch
             last = batch[-1].id
+
+    async def once_called(self, email: str) -> frozenset[int]:
+        """The accounts that the log says had this e-mail, of many the latest."""
+        sql = _ONCE_CALLED.format(audit=_by_index("audit_by_action", self._db.engine))
+        part = pattern(msgspec.json.encode(email).decode())
+        rows = await self._db.shown.slow.all(sql, {"part": part, "most": MOST_ACCOUNTS})
+        return frozenset(int(row[0]) for row in rows)
 
     async def actions(self) -> list[str]:
         """Every action that an entry tells of, in order."""

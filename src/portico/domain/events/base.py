@@ -1,10 +1,20 @@
 """What changes tell, one type for each: the audit log's lines are made of these, and events."""
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import msgspec
 
 Details = dict[str, Any]
+
+
+def moved(before: msgspec.Struct, now: msgspec.Struct, names: Iterable[str]) -> Details:
+    """The old and the new value of each of these fields that differs."""
+    return {
+        name: {"from": getattr(before, name), "to": getattr(now, name)}
+        for name in names
+        if getattr(before, name) != getattr(now, name)
+    }
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """What happens to OAuth clients."""
 
-from portico.domain.events.base import Details, Event
+from portico.domain.events.base import Details, Event, moved
 from portico.domain.oauth import Client, spelled
 
 
@@ -13,8 +13,27 @@ class _OfClient(Event, frozen=True):
     def target_id(self) -> str:
         return self.client.client_id
 
+    @property
+    def details(self) -> Details:
+        """Its name."""
+        return {"name": self.client.name}
 
-class ClientCreated(_OfClient, frozen=True):
+
+class _WholeClient(_OfClient, frozen=True):
+    @property
+    def details(self) -> Details:
+        """What it is registered with, and whose it is."""
+        client = self.client
+        return {
+            "name": client.name,
+            "redirect_uris": list(client.redirect_uris),
+            "scopes": spelled(client.scopes),
+            "public": client.public,
+            "user_id": client.user_id,
+        }
+
+
+class ClientCreated(_WholeClient, frozen=True):
     """An OAuth client was registered."""
 
     action = "client.created"
@@ -25,6 +44,17 @@ class ClientChanged(_OfClient, frozen=True):
 
     action = "client.changed"
 
+    before: Client
+
+    @property
+    def details(self) -> Details:
+        """The old and the new values."""
+        details = moved(self.before, self.client, ("name", "redirect_uris", "scopes"))
+        if "scopes" in details:
+            before, now = self.before.scopes, self.client.scopes
+            details["scopes"] = {"from": spelled(before), "to": spelled(now)}
+        return details
+
 
 class ClientSecretRenewed(_OfClient, frozen=True):
     """An OAuth client got another secret."""
@@ -32,7 +62,7 @@ class ClientSecretRenewed(_OfClient, frozen=True):
     action = "client.secret_renewed"
 
 
-class ClientDeleted(_OfClient, frozen=True):
+class ClientDeleted(_WholeClient, frozen=True):
     """An OAuth client is gone, with all that was granted to it."""
 
     action = "client.deleted"

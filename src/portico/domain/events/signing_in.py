@@ -59,6 +59,8 @@ class SessionRevoked(Event, frozen=True):
     target = "session"
 
     session: Session
+    replaced: bool = False
+    """Whether its browser signed in once more."""
 
     @property
     def target_id(self) -> int:
@@ -66,8 +68,9 @@ class SessionRevoked(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Whose it was."""
-        return {"user_id": self.session.user_id}
+        """Whose it was, and why it ended where that was not by hand."""
+        why = {"reason": "its browser signed in again"} if self.replaced else {}
+        return {"user_id": self.session.user_id, **why}
 
 
 class SignedOutEverywhere(OfUser, frozen=True):
@@ -111,7 +114,13 @@ class SigningKeyCreated(Event, frozen=True):
     target = "signing_key"
 
     kid: str
+    at_once: bool
 
     @property
     def target_id(self) -> str:
         return self.kid
+
+    @property
+    def details(self) -> Details:
+        """Whether it signs from now on, and not only once others know it."""
+        return {"at_once": self.at_once}

@@ -1,0 +1,25 @@
+"""Whom somebody names by an e-mail or a number."""
+
+from portico.domain.users import typed_email
+from portico.services.environment import Environment
+
+
+async def named_user(env: Environment, who: str) -> int | None:
+    """The number of the user whom an e-mail or a number names; None where nobody has that
+    e-mail."""
+    if (number := _number(who)) is not None:
+        return number
+    user = await env.users.by_email(typed_email(who))
+    return user.id if user else None
+
+
+async def accounts_named(env: Environment, who: str) -> frozenset[int]:
+    """The same with all that had the e-mail before, also those that are gone. Empty where nobody
+    ever had it."""
+    user_id = await named_user(env, who)
+    now = frozenset() if user_id is None else frozenset({user_id})
+    return now if _number(who) is not None else now | await env.audit.once_called(typed_email(who))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

@@ -1,0 +1,51 @@
+"""What the audit log tells of OAuth clients: enough to see what was done to one that is gone."""
+
+from typing import Any
+
+from audit.conftest import Noted
+from driving import Api
+from portico.domain.audit import OPERATOR
+from portico.domain.oauth import Client
+from portico.services.clients import (
+    Registration,
+    change_client,
+    delete_client,
+    note_refusal,
+    register_client,
+    renew_secret,
+)
+
+OURS = Registration("Payroll", ["https://payroll.example.com/cb"], "read:products")
+THEIRS = Registration("Payroll", ["https://evil.example.net/cb"], "admin")
+
+
+def whatever(_client: Client) -> None:
+    """Changes the client whatever it is."""
+
+
+async def test_a_client_is_told_of_from_its_registration_to_its_end(api: Api, noted: Noted) -> None:
+    owner = await api.account("viewer")
+    await noted()
+    client, _ = await register_client(api.live, owner, OURS, public=False, by=OPERATOR)
+    await change_client(api.live, client.id, THEIRS, whatever, by=OPERATOR)
+    await renew_secret(api.live, client.id, by=OPERATOR)
+    await note_refusal(api.live, client, OPERATOR)
+    await delete_client(api.live, client.id, by=OPERATOR)
+
+    ours: dict[str, Any] = {
+        "name": "Payroll",
+        "redirect_uris": ["https://payroll.example.com/cb"],
+        "scopes": "read:products",
+        "public": False,
+        "user_id": owner.id,
+    }
+    theirs = {"redirect_uris": ["https://evil.example.net/cb"], "scopes": "admin"}
+    moved = {name: {"from": ours[name], "to": value} for name, value in theirs.items()}
+    name = {"name": "Payroll"}
+    assert await noted() == [
+        ("client.created", "client", client.client_id, ours),
+        ("client.changed", "client", client.client_id, moved),
+        ("client.secret_renewed", "client", client.client_id, name),
+        ("client.refused", "client", client.client_id, name),
+        ("client.deleted", "client", client.client_id, {**ours, **theirs}),
+    ]
