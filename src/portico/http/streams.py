@@ -6,6 +6,7 @@ import logging
 from contextlib import aclosing
 from typing import Any
 
+from portico.domain.errors import AuthenticationRequired
 from portico.http.connections import Carried
 from portico.http.messages import Request, Scope, Stream
 from portico.http.sockets import Outgoing
@@ -96,6 +97,9 @@ async def _send(
                         outgoing.hand(ahead)
                         await _taken(outgoing)
                         ahead = 0
+    except AuthenticationRequired as error:
+        log.info("a stream was ended: %s", error.message, extra={"request_id": request_id})
+        return False
     except Exception:
         log.exception("a stream broke off", extra={"request_id": request_id})
         return False

@@ -1,13 +1,16 @@
 """Lists as files that a browser saves."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from portico.contract.envelope import timestamp
-from portico.domain.errors import Unreadable
+from portico.domain.errors import AuthenticationRequired, Unreadable
 from portico.domain.words import Format
 from portico.http.content import BY_CODING, GZIP, gzipped_parts, takes_gzip
 from portico.http.messages import Stream
 from portico.pages.site import Visit
+from portico.services.credentials import ENDED
+from portico.storage.live_credentials import parts
 
 _TYPES: dict[str, tuple[Format, str]] = {
     "csv": ("csv", "text/csv; charset=utf-8; header=present"),
@@ -23,7 +26,9 @@ def format_asked(visit: Visit) -> Format:
 
 
 def as_file(visit: Visit, noun: str, form: Format, chunks: AsyncGenerator[bytes, None]) -> Stream:
-    """A file of this day, sent as `chunks` give it, compressed for those who take that."""
+    """A file of this day, sent as `chunks` give it, compressed for those who take that; broken off
+    between two chunks where the session has ended, or its account's role has changed."""
+    chunks = _held(visit, chunks)
     coded = takes_gzip(visit.request)
     name = f"{noun}-{visit.env.name}-{timestamp(visit.request.now)[:10]}.{form}"
     return Stream(
@@ -39,3 +44,18 @@ def as_file(visit: Visit, noun: str, form: Format, chunks: AsyncGenerator[bytes,
         ],
         finite=True,
     )
+
+
+async def _held(visit: Visit, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The chunks for as long as the visit's session holds. Raises `AuthenticationRequired`."""
+    caller, accounts = visit.request.caller, visit.site.accounts.environment
+    its_parts, known = parts(caller), None
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            now, version = accounts.clock(), accounts.db.version(*its_parts)
+            is_over = caller.expires_at is not None and now >= caller.expires_at
+            if version != known or is_over:
+                if not await accounts.live_credentials.holds(caller, now):
+                    raise AuthenticationRequired(ENDED)
+                known = version
+            yield chunk

@@ -8,7 +8,7 @@ from portico.domain.caller import Principal
 from portico.domain.sessions import IDLE_SECONDS
 from portico.domain.times import SECOND
 from portico.storage.api_keys import API_KEYS
-from portico.storage.database import AMONG, Database, among
+from portico.storage.database import AMONG, Database, Transaction, among
 from portico.storage.grants import GRANTS
 from portico.storage.parts import Part
 from portico.storage.sessions import SESSIONS
@@ -95,6 +95,12 @@ class LiveCredentials:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+
+    async def holds(self, principal: Principal, now: int, tx: Transaction | None = None) -> bool:
+        """Whether a credential has not ended, and its owner has the same role. To a session it does
+        not matter here when somebody used it last."""
+        kind, values = held(principal, now)
+        return await (tx or self._db).one(f"SELECT 1 WHERE {HOLDS[kind]}", values) is not None
 
     async def standing(self, holders: Iterable[Holder]) -> dict[Holder, Standing]:
         """How these credentials stand, in a statement for each kind; those that were ended, or
