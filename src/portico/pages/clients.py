@@ -8,7 +8,8 @@ from portico.domain.oauth import Client
 from portico.domain.rules import OneOf
 from portico.domain.scopes import SCOPES
 from portico.http.messages import Reply
-from portico.pages.filters import in_order, scope_words
+from portico.pages.filters import in_order, named, scope_words
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
@@ -21,6 +22,7 @@ from portico.services.clients import (
     register_client,
     renew_secret,
 )
+from portico.storage.listing import Page
 
 _SCOPES = [(scope, scope, scope_words(scope)) for scope in SCOPES]
 _KINDS = (
@@ -30,8 +32,15 @@ _KINDS = (
 
 
 async def show_all(visit: Visit) -> Reply:
-    """GET /clients."""
-    return visit.page("clients.html", "OAuth clients", clients=await visit.env.clients.all())
+    """GET /clients: the newest first."""
+
+    async def on(page: int) -> Page[Client]:
+        return await visit.env.clients.page(offset=offset_of(page), limit=PER_PAGE)
+
+    page, found = await page_of(visit, on)
+    return visit.page(
+        "clients.html", "OAuth clients", clients=found.rows, **numbered(page, found.total)
+    )
 
 
 async def _client(visit: Visit, row_id: int) -> Client:
@@ -94,14 +103,16 @@ async def register(visit: Visit) -> Reply:
             lambda made: visit.go(f"/clients/{made.client.id}", done="client-registered"),
         )
     return await shown_once(
-        visit, make, lambda made: _made(visit, f"{made.client.name} is registered", made)
+        visit,
+        make,
+        lambda made: _made(visit, f"{named(made.client.name, made.client.id)} is registered", made),
     )
 
 
 async def show(visit: Visit) -> Reply:
     """GET /clients/{id}."""
     client = await _client(visit, visit.request.resource_id)
-    return _form(visit, client.name, client)
+    return _form(visit, named(client.name, client.id), client)
 
 
 async def change(visit: Visit) -> Reply:
@@ -116,7 +127,7 @@ async def change(visit: Visit) -> Reply:
     except PreconditionFailed:
         client = await _client(visit, row_id)
         mine = _told(wanted.name, wanted.redirect_uris, wanted.scopes.split())
-        return _form(visit, client.name, client, mine)
+        return _form(visit, named(client.name, client.id), client, mine)
     return visit.go(f"/clients/{row_id}", done="client-changed")
 
 
@@ -124,11 +135,11 @@ async def ask_secret(visit: Visit) -> Reply:
     """GET /clients/secret."""
     client = await _client(visit, visit.sent_id())
     return visit.asks(
-        f"A new secret for {client.name}?",
+        f"A new secret for {named(client.name, client.id)}?",
         "The old one fails at once: the client cannot get tokens until it has the new one.",
         words="Make a new secret",
         action="/clients/secret",
-        back=(f"/clients/{client.id}", client.name),
+        back=(f"/clients/{client.id}", named(client.name, client.id)),
         id=client.id,
         once=fresh_key(visit),
     )
@@ -139,7 +150,9 @@ async def new_secret(visit: Visit) -> Reply:
     return await shown_once(
         visit,
         lambda by: renew_secret(visit.env, visit.sent_id(), by=by),
-        lambda made: _made(visit, f"{made.client.name} has a new secret", made),
+        lambda made: _made(
+            visit, f"{named(made.client.name, made.client.id)} has a new secret", made
+        ),
     )
 
 
@@ -147,12 +160,12 @@ async def ask_delete(visit: Visit) -> Reply:
     """GET /clients/delete."""
     client = await _client(visit, visit.sent_id())
     return visit.asks(
-        f"Delete {client.name}?",
+        f"Delete {named(client.name, client.id)}?",
         "Its access to users' accounts ends at once. This cannot be undone.",
         words="Delete client",
         danger=True,
         action="/clients/delete",
-        back=(f"/clients/{client.id}", client.name),
+        back=(f"/clients/{client.id}", named(client.name, client.id)),
         id=client.id,
     )
 

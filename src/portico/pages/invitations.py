@@ -5,25 +5,43 @@ from collections.abc import Awaitable, Callable
 from portico.domain import users
 from portico.domain.audit import By
 from portico.domain.errors import NotFound
+from portico.domain.invitations import Invitation
 from portico.domain.rules import OneOf
 from portico.domain.users import ROLES
 from portico.http.messages import Reply
+from portico.pages.lists import back_to_list, list_of
+from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.invitations import Made, invite, renew, revoke
+from portico.storage.listing import Page
+
+_FILTERS = ("page",)
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /users/invitations."""
+    """GET /users/invitations: the newest first."""
+
+    async def on(page: int) -> Page[Invitation]:
+        return await visit.env.invitations.by_admins(offset=offset_of(page), limit=PER_PAGE)
+
+    page, found = await page_of(visit, on)
     return visit.page(
         "invitations.html",
         "Invitations",
-        invitations=await visit.env.invitations.by_admins(),
+        invitations=found.rows,
+        **numbered(page, found.total),
         roles=[(role, role.capitalize()) for role in ROLES],
         plans=[(plan, plan.capitalize()) for plan in visit.env.plans],
         once=fresh_key(visit),
     )
+
+
+def _list(visit: Visit) -> str:
+    """The path of the page of the list that somebody came from."""
+    query = list_of(visit, _FILTERS).get("list")
+    return f"/users/invitations?{query}" if query else "/users/invitations"
 
 
 async def make(visit: Visit) -> Reply:
@@ -53,7 +71,11 @@ async def _made(visit: Visit, make: Callable[[By], Awaitable[Made]]) -> Reply:
     """The link goes by mail; where there is no mail server, the admin hands it over."""
     if visit.env.has_mail_server:
         return await sent_once(
-            visit, make, lambda _: visit.go("/users/invitations", done="invited")
+            visit,
+            make,
+            lambda _: visit.go(
+                "/users/invitations", **back_to_list(visit, _FILTERS), done="invited"
+            ),
         )
     return await shown_once(
         visit,
@@ -63,7 +85,7 @@ async def _made(visit: Visit, make: Callable[[By], Awaitable[Made]]) -> Reply:
             f"An invitation for {made.invitation.email}",
             link=made.link,
             expires_at=made.invitation.expires_at,
-            back="/users/invitations",
+            back=_list(visit),
             back_to="Invitations",
         ),
     )
@@ -88,15 +110,17 @@ async def ask_revoke(visit: Visit) -> Reply:
         words="Revoke invitation",
         danger=True,
         action="/users/invitations/revoke",
-        back=("/users/invitations", "Invitations"),
+        back=(_list(visit), "Invitations"),
         id=found.id,
+        **list_of(visit, _FILTERS),
     )
 
 
 async def revoke_one(visit: Visit) -> Reply:
     """POST /users/invitations/revoke."""
     await revoke(visit.env, visit.sent_id(), visit.request.by)
-    return visit.go("/users/invitations", done="invitation-revoked")
+    back = back_to_list(visit, _FILTERS)
+    return visit.go("/users/invitations", **back, done="invitation-revoked")
 
 
 PAGES = (

@@ -2,6 +2,7 @@
 
 from portico.domain.oauth import Client
 from portico.storage.database import Database, Rank, Transaction
+from portico.storage.listing import Page, counted_page
 from portico.storage.table import SCOPES, Table, json_form
 
 CLIENTS = Table(
@@ -13,6 +14,9 @@ CLIENTS = Table(
 
 _BY_CLIENT_ID = f"SELECT {CLIENTS.columns} FROM oauth_clients WHERE client_id = :client_id"
 _ALL = f"SELECT {CLIENTS.columns} FROM oauth_clients ORDER BY id"
+_PAGE = f"""
+SELECT count(*) OVER () AS total, {CLIENTS.columns} FROM oauth_clients
+ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 _PUBLIC = f"SELECT {CLIENTS.columns} FROM oauth_clients WHERE secret_hash IS NULL"
 
 
@@ -37,6 +41,11 @@ class Clients:
     async def all(self) -> list[Client]:
         """Every client, oldest first."""
         return CLIENTS.read_all(await self._db.slow.all(_ALL))
+
+    async def page(self, *, offset: int, limit: int) -> Page[Client]:
+        """One page of the clients, the newest first; the total is 0 beyond the last page."""
+        rows = await self._db.slow.all(_PAGE, {"offset": offset, "limit": limit})
+        return counted_page(rows, CLIENTS.read)
 
     async def public(self) -> list[Client]:
         """The clients without a secret, in no order."""

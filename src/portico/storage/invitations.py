@@ -3,6 +3,7 @@
 from portico.domain.invitations import Invitation
 from portico.domain.users import email_key
 from portico.storage.database import Database, Rank, Transaction
+from portico.storage.listing import Page, counted_page
 from portico.storage.table import LOADED_BOOLEAN, Table
 
 INVITATIONS = Table(
@@ -14,7 +15,9 @@ INVITATIONS = Table(
 )
 
 _BY_HASH = f"SELECT {INVITATIONS.columns} FROM invitations WHERE token_hash = :hash"
-_BY_ADMINS = f"SELECT {INVITATIONS.columns} FROM invitations WHERE signed_up = 0 ORDER BY id DESC"
+_BY_ADMINS = f"""
+SELECT count(*) OVER () AS total, {INVITATIONS.columns} FROM invitations WHERE signed_up = 0
+ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 # Single use: of concurrent uses exactly one finds the row.
 _TAKE = f"""
 DELETE FROM invitations WHERE token_hash = :hash AND expires_at > :now
@@ -46,9 +49,11 @@ class Invitations:
         """The invitation whose link has this digest, expired or not; it stays usable."""
         return await INVITATIONS.one(self._db, _BY_HASH, {"hash": token_hash})
 
-    async def by_admins(self) -> list[Invitation]:
-        """Those that admins have made, the newest first, expired ones too."""
-        return INVITATIONS.read_all(await self._db.slow.all(_BY_ADMINS))
+    async def by_admins(self, *, offset: int, limit: int) -> Page[Invitation]:
+        """One page of those that admins have made, the newest first, expired ones too; the total is
+        0 beyond the last page."""
+        rows = await self._db.slow.all(_BY_ADMINS, {"offset": offset, "limit": limit})
+        return counted_page(rows, INVITATIONS.read)
 
     async def put(
         self, tx: Transaction, token_hash: bytes, invitation: Invitation

@@ -4,7 +4,7 @@ The total comes from `list_counts` in the same statement, hence the same snapsho
 Where a filter has no kept total, see `storage.filtered_totals`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -141,6 +141,11 @@ _FAR_LIMIT = """
 _FAR_OFFSET = """
 (SELECT CASE WHEN total - :offset < :limit THEN 0 ELSE total - :offset - :limit END
     FROM ({counts}) AS counts)"""
+
+
+def counted_page(rows: list[Row], read: Callable[[Row], T]) -> Page[T]:
+    """A page of rows that begin with the total of all; it is 0 beyond the last page."""
+    return Page([read(row[1:]) for row in rows], rows[0][0] if rows else 0)
 
 
 def followed(rows: list[R], total: int) -> Page[R]:

@@ -1,0 +1,85 @@
+"""Invitations and OAuth clients in pages, for admins."""
+
+import re
+from html import unescape
+from urllib.parse import parse_qsl
+
+import pytest
+
+from driving import Api
+from pages.visiting import Visitor, rows, signed_in
+from portico.domain.audit import OPERATOR
+from portico.services.clients import Registration, register_client
+from portico.services.invitations import invite
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    """Either engine."""
+    return each_database
+
+
+async def invited(api: Api, many: int) -> None:
+    """Invites so many people, one after the other."""
+    for number in range(many):
+        await invite(
+            api.live,
+            email=f"guest{number}@example.com",
+            role="viewer",
+            plan="free",
+            handed_over=True,
+            by=OPERATOR,
+        )
+
+
+async def test_invitations_come_in_pages_the_newest_first(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await invited(api, 27)
+    first = await admin.get("/users/invitations")
+    emails = [row.split()[0] for row in rows(first)]
+    assert emails == [f"guest{number}@example.com" for number in range(26, 1, -1)]
+    assert 'rel="next" href="/dashboard/users/invitations?page=2"' in first.text
+    second = await admin.get("/users/invitations?page=2")
+    assert [row.split()[0] for row in rows(second)] == ["guest1@example.com", "guest0@example.com"]
+    assert 'rel="next"' not in second.text
+    assert rows(await admin.get("/users/invitations?page=9")) == rows(second), "the last page"
+
+
+async def renewal(admin: Visitor) -> tuple[str, dict[str, str]]:
+    """The second page of the invitations, and the form that renews the first one of it."""
+    page = (await admin.get("/users/invitations?page=2")).text
+    form = page.partition('action="/dashboard/users/invitations/renew"')[2].partition("</form>")[0]
+    return page, dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+
+
+async def test_who_renews_or_revokes_an_invitation_is_back_on_its_page(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await invited(api, 27)
+    at = "/dashboard/users/invitations?page=2"
+    page, renews = await renewal(admin)
+    (asks, *_) = re.findall(r'href="/dashboard(/users/invitations/revoke[^"]*)"', page)
+    fields = dict(parse_qsl(unescape(asks).partition("?")[2]))
+    assert f'href="{at}" autofocus data-close>Cancel' in (await admin.get(unescape(asks))).text
+    handed = await admin.made("/users/invitations/renew", **renews)
+    assert f'href="{at}"' in handed.text
+    api.live.has_mail_server = True
+    _, renews = await renewal(admin)
+    renewed = await admin.post("/users/invitations/renew", **renews)
+    assert renewed.headers["location"] == f"{at}&done=invited"
+    revoked = await admin.post("/users/invitations/revoke", **fields)
+    assert revoked.headers["location"] == f"{at}&done=invitation-revoked"
+
+
+async def test_clients_come_in_pages_the_newest_first(api: Api) -> None:
+    _, somebody = await signed_in(api, "admin")
+    for number in range(27):
+        wanted = Registration(f"Shop {number}", ["https://shop.example/callback"], "")
+        await register_client(api.sandbox, None, wanted, public=True, by=OPERATOR)
+    first = await somebody.get("/sandbox/clients")
+    names = [row.partition(" client_")[0] for row in rows(first)]
+    assert names == [f"Shop {number}" for number in range(26, 1, -1)]
+    assert 'rel="next" href="/dashboard/sandbox/clients?page=2"' in first.text
+    second = await somebody.get("/sandbox/clients?page=2")
+    assert [row.partition(" client_")[0] for row in rows(second)] == ["Shop 1", "Shop 0"]
+    assert 'rel="next"' not in second.text
+    assert rows(await somebody.get("/clients")) == [], "the live ones are others"
