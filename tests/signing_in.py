@@ -8,8 +8,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import httpx
+import valkey
 
 from driving import BASE, Api, InProcess, json_bytes
+from operating import eventually
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.oauth import REFRESH_SECONDS, Client
 from portico.domain.proofs import BY_PASSWORD, Proof
@@ -22,6 +24,7 @@ from portico.services.change import Change
 from portico.services.clients import Registered, Registration, register_client
 from portico.services.environment import Environment
 from portico.services.tokens import Pair, issue, login_token
+from portico.state.callers import Kind
 
 AUTH = {"live": "https://localhost:8443/auth", "sandbox": "https://localhost:8443/sandbox/auth"}
 COOKIE = "__Host-session"
@@ -260,3 +263,18 @@ def read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and claims of a token, unverified."""
     header, claims, _ = token.split(".")
     return json.loads(decoded(header)), json.loads(decoded(claims))
+
+
+async def counted(api: Api, kind: Kind, count: int = 1) -> list[str]:
+    """The names under which the counters' store has those of one kind, once it has so many."""
+
+    async def found() -> list[str] | None:
+        if api.settings.valkey_url is None:
+            names = [row[0] for row in await api.live.rate_counters.since(0)]
+        else:
+            with valkey.Valkey.from_url(api.settings.valkey_url) as client:
+                names = [key.decode() for key in client.scan_iter()]
+        names = [name for name in names if f"{kind.spelling}:" in name]
+        return names if len(names) >= count else None
+
+    return list(await eventually(found, f"a count of {kind.spelling}"))

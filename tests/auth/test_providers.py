@@ -141,7 +141,7 @@ async def noted(api: Api) -> list[tuple[str, int | None, Any]]:
 def said(answer: httpx.Response) -> str:
     """Why a page says that nobody was signed in."""
     assert not session_in(answer)
-    found = re.search(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
+    found = re.search(r'role="alert"[^>]*>(.*?)</p>', answer.text, re.DOTALL)
     assert found, answer.text
     return unescape(found[1])
 

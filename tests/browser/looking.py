@@ -68,6 +68,17 @@ HTMX_THERE = """new Promise(there => {
     const look = () => window.htmx ? there() : requestAnimationFrame(look);
     look();
 })"""
+AT_REST = """document.dispatchEvent(
+    Object.defineProperty(new PointerEvent("pointermove"), "timeStamp", {value: -1000})
+)"""
+"""The mouse has come to the page long ago."""
+STAYS = f"""addEventListener("DOMContentLoaded", () => {{
+    const rest = () => {AT_REST};
+    rest();
+    for (const name of ["focus", "pageshow"]) addEventListener(name, rest);
+}})"""
+"""It is there on every page."""
+
 WIDTHS = (1280, 1920, 1024, 768, 390)
 WIDE = (1280, 900)
 PHONE = (390, 844)
@@ -165,9 +176,11 @@ class Desk:
         dark: bool = False,
         script: bool = True,
         anew: bool = False,
+        hasty: bool = False,
         expected: Sequence[str] = (),
     ) -> AsyncIterator[Page]:
-        """A page of a browser that knows nobody, signed in as somebody.
+        """A page of a browser that knows nobody, signed in as somebody. Its mouse has come to every
+        page long before it presses a button there, unless it is `hasty`.
 
         Fails for whatever the console complains of, unless it holds one of `expected`.
         """
@@ -188,6 +201,8 @@ class Desk:
             )
         complaints: list[str] = []
         page = await context.new_page()
+        if not hasty:
+            await page.add_init_script(STAYS)
         await page.set_viewport_size({"width": size[0], "height": size[1]})
         await page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
 

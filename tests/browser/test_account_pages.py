@@ -130,6 +130,21 @@ async def test_consent_names_the_client_and_leads_back_to_it(
         assert "kept=1" in url
 
 
+async def test_who_may_allow_nothing_of_what_is_asked_can_only_go_back(
+    desk: Desk, client: dict[str, str], newcomer: Person
+) -> None:
+    wanted = authorize(desk, client, "https://ledger.test/back?kept=1")
+    async with desk.looking(newcomer) as page:
+        await page.goto(wanted.replace("openid%20read:users", "write:products"))
+        await expect(page.get_by_role("heading")).to_have_text("Ledger for Teams gets no access")
+        await expect(page.get_by_role("listitem")).to_have_count(0)
+        assert await faults(page) == []
+        assert await cut_off(page) == []
+        async with page.expect_request("https://ledger.test/**") as asked:
+            await page.get_by_role("button", name="Go back to ledger.test").click()
+        assert "error=access_denied" in (await asked.value).url
+
+
 async def test_consent_lets_somebody_else_sign_in(
     desk: Desk, client: dict[str, str], newcomer: Person
 ) -> None:

@@ -1,7 +1,10 @@
 """API keys in the dashboard: created, shown once, rotated, revoked, in both environments."""
 
+import asyncio
+import re
+
 import pytest
-from playwright.async_api import Error, Page, expect
+from playwright.async_api import Error, Page, Route, expect
 
 from browser.looking import Desk, Person, htmx_there
 
@@ -115,6 +118,7 @@ async def test_a_key_is_revoked_after_one_more_question(
         assert status_of(desk, key) == 200
         await page.get_by_role("link", name="Cancel").click()
         await expect(page.get_by_role("heading", name=f"Revoke {name}?")).to_be_hidden()
+        await expect(page).to_have_title(re.compile("^API keys"))
         await page.get_by_role("row", name=name).get_by_role("link", name="Revoke").click()
         await page.get_by_role("button", name="Revoke key").click()
         await expect(page.get_by_role("status")).to_have_text(
@@ -124,6 +128,32 @@ async def test_a_key_is_revoked_after_one_more_question(
         await expect(row).to_contain_text("Revoked")
         assert await row.get_by_role("link").count() == 0
         assert status_of(desk, key) == 401
+
+
+async def test_of_two_questions_the_one_asked_last_stays_open(desk: Desk) -> None:
+    aborted = ("htmx:sendAbort", "htmx:afterRequest")
+    async with desk.looking(desk.person(name="Wrong Row"), expected=aborted) as page:
+        for name in ("In use", "Left over"):
+            await page.goto("keys")
+            await create(page, name)
+        await page.goto("keys")
+        await htmx_there(page)
+        held, links = asyncio.Event(), page.get_by_role("link")
+        wrong = await links.filter(has_text="Revoke In use").get_attribute("href")
+
+        async def late(route: Route) -> None:
+            await held.wait()
+            await route.continue_()
+
+        await page.route(f"**{wrong}", late)
+        await links.filter(has_text="Revoke In use").click()
+        async with page.expect_event("requestfailed", lambda it: it.url.endswith(wrong)):
+            await links.filter(has_text="Revoke Left over").click()
+        held.set()
+        await expect(page.get_by_role("heading", name="Revoke Left over?")).to_be_visible()
+        await page.get_by_role("button", name="Revoke key").click()
+        await expect(page.get_by_role("row", name="Left over")).to_contain_text("Revoked")
+        await expect(page.get_by_role("row", name="In use")).to_contain_text("Active")
 
 
 async def test_a_rotated_key_and_its_successor_both_work(desk: Desk, owner: Person) -> None:

@@ -1,9 +1,9 @@
-"""Buttons that are pressed twice send their form once."""
+"""Buttons that are pressed twice send their form once, and none that nobody can have read."""
 
 import pytest
 from playwright.async_api import Page, Route
 
-from browser.looking import Desk, Person
+from browser.looking import AT_REST, Desk, Person
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -65,3 +65,58 @@ async def test_another_button_sends_its_form_and_after_five_seconds_the_same_one
         await page.evaluate("due.forEach((work) => work())")
         await press(page, "Create product")
         assert len([text for text in sent if text != "then"]) == 3
+
+
+@pytest.mark.parametrize("path", ["devices/end-others", "sign-in"])
+async def test_a_click_as_the_mouse_comes_to_a_page_sends_nothing(
+    desk: Desk, hasty: Person, path: str
+) -> None:
+    """It may be the second of a double click, the first of which closed a window above."""
+    async with desk.looking(None if path == "sign-in" else hasty, hasty=True) as page:
+        await page.goto(path)
+        sent = await sent_from(page)
+        button = "Sign in" if path == "sign-in" else "Sign out everywhere else"
+        await press(page, button)
+        assert sent == ["then"]
+        for again in ("focus", "pageshow"):
+            await page.evaluate(AT_REST)
+            await page.evaluate(f"dispatchEvent(new Event('{again}'))")
+            await press(page, button)
+        assert sent == ["then"] * 3
+        await page.evaluate("dispatchEvent(new Event('focus'))")
+        await page.evaluate(AT_REST)
+        await press(page, button)
+        assert [text == "then" for text in sent] == [True, True, True, False, True]
+
+
+async def test_a_press_is_judged_by_when_it_began(desk: Desk, hasty: Person) -> None:
+    async with desk.looking(hasty, hasty=True) as page:
+        await page.goto("devices/end-others")
+        sent = await sent_from(page)
+        await page.get_by_role("button", name="Sign out everywhere else").hover()
+        await page.mouse.down()
+        await page.evaluate("dispatchEvent(new Event('focus'))")
+        await page.evaluate(AT_REST)
+        await page.mouse.up()
+        await page.evaluate("fetch(location.pathname, {method: 'POST', body: 'then'})")
+        assert sent == ["then"]
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+async def test_the_keyboard_sends_at_once(desk: Desk, hasty: Person, key: str) -> None:
+    async with desk.looking(hasty, hasty=True) as page:
+        await page.goto("devices/end-others")
+        sent = await sent_from(page)
+        await press(page, "Sign out everywhere else")
+        await page.get_by_role("button", name="Sign out everywhere else").press(key)
+        await page.evaluate("fetch(location.pathname, {method: 'POST', body: 'then'})")
+        assert [text == "then" for text in sent] == [True, False, True]
+
+
+async def test_a_finger_sends_at_once(desk: Desk) -> None:
+    context = await desk.browser.new_context(has_touch=True)
+    page = await context.new_page()
+    await page.goto(f"{desk.dashboard}/sign-in")
+    async with page.expect_request(lambda request: request.method == "POST"):
+        await page.get_by_role("button", name="Sign in", exact=True).tap()
+    await context.close()

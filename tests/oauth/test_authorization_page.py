@@ -47,7 +47,7 @@ def test_a_user_signs_in_consents_and_comes_back_with_code_state_and_issuer(
     assert token_of(authority, web_app, back)["scope"] == SCOPES
 
 
-def test_pages_are_not_framed_kept_or_run(
+def test_pages_are_not_framed_kept_run_or_held_by_who_opened_them(
     authority: Authority, web_app: Registered, browser: Browser
 ) -> None:
     first = browser.visit(authority.asking(web_app))
@@ -58,6 +58,7 @@ def test_pages_are_not_framed_kept_or_run(
         assert "default-src 'none'" in policy
         assert page.response.headers["cache-control"] == "no-store"
         assert page.response.headers["x-content-type-options"] == "nosniff"
+        assert page.response.headers["cross-origin-opener-policy"] == "same-origin"
     assert "form-action 'self' https://shop.example;" in policy
 
 
@@ -307,6 +308,7 @@ def test_who_was_signed_out_in_the_middle_signs_in_and_is_asked_the_same_again(
     codes = authority.counted("authorization_codes")
     stopped = browser.submit(consent, decision="allow")
     assert is_sign_in(stopped)
+    assert "You were signed out, so nothing was decided." in stopped.text
     assert authority.counted("authorization_codes") == codes
     again = browser.sign_in(stopped)
     assert is_consent(again)
@@ -353,6 +355,42 @@ def test_a_viewer_grants_what_a_viewer_has_and_the_client_is_told(
     with authority.client(token["access_token"]) as program:
         assert program.get(f"{authority.api}/products").status_code == 200
         assert program.post(f"{authority.api}/products", json={}).status_code == 403
+
+
+@pytest.mark.parametrize("decision", ["deny", "allow"])
+def test_whose_role_allows_nothing_of_what_is_asked_is_told_and_so_is_the_client(
+    authority: Authority, web_app: Registered, decision: str
+) -> None:
+    codes = authority.counted("authorization_codes")
+    with authority.browser("viewer") as browser:
+        consent = browser.arrive(authority.asking(web_app, scope="write:products"))
+        assert is_consent(consent)
+        assert "Your role (viewer) allows nothing of what it asks for." in consent.text
+        assert "It will be able to" not in consent.text
+        assert 'value="allow"' not in consent.text
+        told = browser.submit(consent, decision=decision).told
+    assert told["error"] == "access_denied"
+    assert told["state"] == STATE
+    assert authority.counted("authorization_codes") == codes
+
+
+def test_a_viewer_lets_a_client_know_who_they_are_that_asks_for_more(
+    authority: Authority, web_app: Registered
+) -> None:
+    with authority.browser("viewer") as browser:
+        consent = browser.arrive(authority.asking(web_app, scope="openid write:products"))
+        token = token_of(authority, web_app, browser.submit(consent, decision="allow"))
+    assert token["scope"] == "openid"
+
+
+def test_a_client_that_is_registered_for_nothing_still_signs_people_in(
+    authority: Authority, browser: Browser
+) -> None:
+    client = authority.register(scope="")
+    for scope in ("", "openid"):
+        consent = browser.arrive(authority.asking(client, scope=scope))
+        token = token_of(authority, client, browser.submit(consent, decision="allow"))
+        assert token["scope"] == scope
 
 
 @pytest.mark.parametrize(

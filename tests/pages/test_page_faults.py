@@ -1,11 +1,13 @@
 """What a page says where something is not as people expect."""
 
+import re
+from html import unescape
 from urllib.parse import quote
 
 import pytest
 
 from driving import Api
-from pages.visiting import DASHBOARD, ORIGIN, faults, said, signed_in, visitor
+from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.services.clients import Registration, register_client
@@ -99,6 +101,28 @@ async def test_what_is_refused_keeps_the_menu_the_theme_and_a_way_back(api: Api)
     assert 'aria-label="Dashboard"' not in (await stranger.get("/nowhere")).text
 
 
+@pytest.mark.parametrize("path", ["dashboard/sign-in", "auth/sign-in", "v1/sessions"])
+async def test_a_form_at_an_address_that_is_not_configured_is_led_to_the_one_that_is(
+    api: Api, path: str
+) -> None:
+    user = await api.account(password=PASSWORD)
+    here = "https://127.0.0.1:8443"
+    async with api.unchanged():
+        refused = await api.stranger().post(
+            f"{here}/{path}",
+            data={"email": user.email, "password": PASSWORD},
+            headers={"origin": here, "sec-fetch-site": "same-origin"},
+        )
+    assert refused.status_code == 403
+    assert "set-cookie" not in refused.headers
+    assert (
+        "address is none of Portico's own: begin at https://localhost:8443/dashboard."
+        in unescape(refused.text)
+    )
+    if not path.startswith("v1/"):
+        assert 'href="https://localhost:8443/dashboard">To the dashboard' in refused.text
+
+
 async def test_a_store_that_does_not_answer_is_told_without_it(api: Api) -> None:
     _, viewer = await signed_in(api)
 
@@ -111,3 +135,48 @@ async def test_a_store_that_does_not_answer_is_told_without_it(api: Api) -> None
     assert refused.status_code == 503
     assert "The database does not answer." in refused.text
     assert 'aria-label="Dashboard"' not in refused.text
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "focused"),
+    [
+        ("/webhooks/new", {"url": "ftp://x.test", "description": ""}, 'id="url"'),
+        ("/webhooks/new", {"url": "https://x.test/", "description": ""}, 'id="types-\\*"'),
+        ("/keys", {"name": "Nightly", "once": "x", "expiry": "never"}, 'id="type-1"'),
+        ("/verify", {"token": "none", "password": "A-1"}, 'role="alert"'),
+    ],
+    ids=str,
+)
+async def test_a_refused_form_has_the_focus_where_it_says_why(
+    api: Api, path: str, fields: dict[str, str], focused: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    answer = await admin.post(path, **fields)
+    assert 400 <= answer.status_code < 500
+    assert "<title>Error: " in answer.text
+    found = re.findall("<[^>]* autofocus>", answer.text)
+    assert len(found) == 1, found
+    assert re.search(focused, found[0]), found
+
+
+async def test_a_name_that_shows_nothing_leads_to_its_page_by_its_id(api: Api) -> None:
+    _, admin = await signed_in(api, "admin", name="\u200b\u200b")
+    product = await api.product(name="\u2800\u2800")
+    for path, row_id in (("/users", 1), ("/products", product.id)):
+        rows = (await admin.get(path)).text
+        assert f">Without a visible name (ID {row_id})</a>" in rows
+        page = await admin.get(f"{path}/{row_id}")
+        assert f"<h1>Without a visible name (ID {row_id})" in page.text
+
+
+async def test_a_name_turns_nothing_round_that_consent_is_given_by(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    wanted = Registration("Good\u202e", ["https://evil.test/cb"], "")
+    client, _ = await register_client(api.live, user, wanted, public=True, by=OPERATOR)
+    asked = f"response_type=code&client_id={client.client_id}&redirect_uri=https://evil.test/cb"
+    page = await somebody.client.get(
+        f"{ORIGIN}/auth/authorize?{asked}&code_challenge={'x' * 43}&code_challenge_method=S256"
+    )
+    assert page.status_code == 200, page.text
+    assert "<bdi>Good</bdi></strong> at <strong><bdi>evil.test</bdi>" in page.text
+    assert "\u202e" not in page.text

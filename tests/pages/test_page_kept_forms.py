@@ -180,7 +180,7 @@ async def test_what_waits_is_stored_so_that_the_database_alone_does_not_tell_it(
         ("/products/new", {**PRODUCT, "description": "x" * MAX_BYTES}),
         ("/products/new", {**PRODUCT, "csrf": "none"}),
         ("/products/new", {**PRODUCT, "csrf": f"{'0' * 32}_1_{'0' * 32}"}),
-        ("/sign-out", {}),
+        ("/users/invitations/renew", {}),
     ],
     ids=["too large", "of no page", "forged", "shown by no page"],
 )

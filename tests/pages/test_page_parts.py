@@ -21,6 +21,7 @@ from portico.pages.filters import (
     duration,
     facts,
     in_order,
+    named,
     number,
     scope_words,
     when,
@@ -135,6 +136,22 @@ def test_values_are_written_as_people_read_them() -> None:
     assert scope_words("read:users") == "See all users"
     told = facts('{"fields": ["role"], "role": {"from": "viewer", "to": "admin"}, "user_id": 7}')
     assert told == [("fields", "role"), ("role", "viewer → admin"), ("user id", "7")]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Ada", "Ada"),
+        ("مفتاح", "مفتاح"),
+        ("👩\u200d🔬", "👩\u200d🔬"),
+        ("Good\u202e", "Good"),
+        ("\u2069\u2066\u200fShop", "Shop"),
+        ("\u200b\u200b", "Without a visible name (ID 7)"),
+        ("\u2800\u3164 \U000e0041", "Without a visible name (ID 7)"),
+    ],
+)
+def test_a_name_turns_no_words_around_it_and_always_shows(name: str, shown: str) -> None:
+    assert named(name, 7) == shown
 
 
 def test_a_form_keeps_what_was_sent_and_says_what_is_wrong() -> None:

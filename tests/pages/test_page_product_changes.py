@@ -95,7 +95,7 @@ async def test_several_are_changed_at_once_each_told_by_itself(api: Api) -> None
     assert dict(parse_qsl(sent)) == {"status": "draft", "page": "2", **told}
     assert await statuses(api, *ids) == ["archived"] * 3
     entries = await api.live.audit.page(
-        AuditFilter(user_id=user.id, action="product.changed"), limit=9
+        AuditFilter(users=frozenset({user.id}), action="product.changed"), limit=9
     )
     assert sorted(int(entry.target_id or 0) for entry in entries) == ids
     events = await api.live.db.all("SELECT type FROM events WHERE type = 'product.updated'")

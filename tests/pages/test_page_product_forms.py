@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from driving import Api
-from pages.visiting import Visitor, faults, signed_in
+from pages.visiting import Visitor, faults, said, signed_in
 from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
 from portico.storage.audit import AuditFilter
 
@@ -84,7 +84,7 @@ async def test_an_editor_creates_a_product_as_people_write_it(api: Api) -> None:
     assert answer.headers["location"] == f"/dashboard/products/{product.id}?done=product-created"
     assert {name: getattr(product, name) for name in STORED} == STORED
     assert product.status == "active"
-    (entry, *_) = await api.live.audit.page(AuditFilter(user_id=user.id), limit=1)
+    (entry, *_) = await api.live.audit.page(AuditFilter(users=frozenset({user.id})), limit=1)
     assert (entry.action, entry.credential) == ("product.created", "session")
 
 
@@ -267,7 +267,8 @@ async def test_a_product_deleted_meanwhile_is_told_and_what_was_typed_can_be_mad
     await caller.delete(f"/products/{product.id}")
     answer = await editor.post(f"/products/{product.id}/edit", **form)
     assert answer.status_code == status
-    assert "deleted in the meantime" in answer.text
+    assert "deleted in the meantime" in said(answer)
+    assert "<title>Error: New product" in answer.text
     assert held(answer, "name") == "Floor lamp"
     assert 'action="/dashboard/products/new"' in answer.text
     anew = {**form, "price": "2", "status": "draft", "once": held(answer, "once"), "add": ""}

@@ -1,5 +1,6 @@
 """A form that was open while somebody else changed the same does not undo that untold."""
 
+import re
 from collections.abc import Awaitable, Callable
 from html import unescape
 from typing import Any
@@ -93,6 +94,10 @@ async def test_what_was_changed_meanwhile_is_shown_and_not_overwritten(
             assert answer.status_code == 412
     text = unescape(answer.text)
     assert "was changed in the meantime" in text
+    assert "<title>Error: " in text
+    assert re.findall("<[^>]* autofocus>", text) == [
+        '<section class="card" role="alert" tabindex="-1" autofocus>'
+    ]
     told = text.partition("was changed in the meantime")[2].partition("</section>")[0]
     for words in seen:
         assert words in told, told

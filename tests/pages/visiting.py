@@ -85,7 +85,7 @@ def faults(answer: httpx.Response) -> dict[str, str]:
 
 def said(answer: httpx.Response, role: str = "alert") -> str:
     """What a page says at its top."""
-    found = re.search(rf'<p class="notice \w+" role="{role}">(.*?)</p>', answer.text)
+    found = re.search(rf'<p class="notice \w+" role="{role}"[^>]*>(.*?)</p>', answer.text)
     return unescape(found[1]) if found else ""
 
 

@@ -77,7 +77,9 @@ Their way back begins on its site."""
 class Origins:
     """The origins of our own pages."""
 
-    def __init__(self, addresses: Iterable[str]) -> None:
+    def __init__(self, addresses: Iterable[str], home: str) -> None:
+        """`home` is the address that people open."""
+        self._home = home
         parts = (urlsplit(address) for address in addresses)
         self._own = frozenset(f"{part.scheme}://{part.netloc}" for part in parts)
 
@@ -90,6 +92,10 @@ class Origins:
         if origin == "null" and from_site == "same-origin":
             return  # a page of ours that tells nobody its address
         # The server gives no value that is not ASCII.
+        if "origin" in headers and from_site == "same-origin":
+            raise PermissionDenied(
+                f"This page's address is none of Portico's own: begin at {self._home}."
+            )
         if "origin" in headers or from_site in ("cross-site", "same-site"):
             raise PermissionDenied(
                 "This request comes from another site's page; send it from one of our own, or"

@@ -3,6 +3,7 @@
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
 from portico.http.messages import Reply
+from portico.pages.filters import named
 from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.environment import Environment
@@ -54,7 +55,7 @@ async def ask_revoke(visit: Visit) -> Reply:
         and (client := await _client_of(env, grant))
     ):
         return visit.asks(
-            f"Revoke the access of {client.name}?",
+            f"Revoke the access of {named(client.name, client.id)}?",
             "It can no longer act for you, until you allow it again.",
             words="Revoke access",
             danger=True,

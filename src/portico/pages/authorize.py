@@ -56,7 +56,14 @@ async def ask(visit: Visit) -> Reply:
 
 def _question(visit: Visit, wanted: ConsentRequest, *, meanwhile: bool = False) -> Reply:
     scopes = _grantable(visit, wanted)
-    return consent_page(visit, wanted.client, wanted.redirect_uri, scopes, meanwhile=meanwhile)
+    return consent_page(
+        visit,
+        wanted.client,
+        wanted.redirect_uri,
+        scopes,
+        nothing=bool(wanted.scopes) and not scopes,
+        meanwhile=meanwhile,
+    )
 
 
 def _grantable(visit: Visit, wanted: ConsentRequest) -> frozenset[str]:
@@ -80,6 +87,8 @@ async def decide(visit: Visit) -> Reply:
         if not await signed_in_for(visit.env, asked, parameters, session):
             return _sign_in(visit, asked, parameters, again="yes")
         scopes = _grantable(visit, asked.wanted)
+        if asked.wanted.scopes and not scopes:
+            raise _refusal(visit, asked, "access_denied", "The user may allow nothing of this.")
         shown = visit.form.text(SHOWN)  # every browser sends it
         if shown and not scopes <= implied(frozenset(shown.split())):
             return _question(visit, asked.wanted, meanwhile=True)

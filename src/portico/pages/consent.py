@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from portico.domain.oauth import Client
 from portico.http.messages import Reply
-from portico.pages.filters import in_order
+from portico.pages.filters import in_order, named
 from portico.pages.site import Visit
 
 _SPELLABLE = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?")
@@ -21,18 +21,22 @@ def consent_page(
     redirect_uri: str,
     scopes: frozenset[str],
     *,
+    nothing: bool,
     meanwhile: bool = False,
 ) -> Reply:
-    """Asks the user who is signed in whether a client may have these scopes; `meanwhile`, once more
-    (409), since it would get more than what they allowed.
+    """Asks the user who is signed in whether a client may have these scopes, or tells them
+    that their role allows `nothing` of what it asks for; `meanwhile`, once more (409), since it
+    would get more than what they allowed.
 
     The form goes to where it came from, with `csrf`, `SHOWN` and `decision`: `allow` or `deny`.
     Whoever wants another account signs out, and comes back there.
     """
+    name = named(client.name, client.id)
     return visit.page(
         "consent.html",
-        f"Allow {client.name}?",
+        f"{name} gets no access" if nothing else f"Allow {name}?",
         status=409 if meanwhile else 200,
+        nothing=nothing,
         meanwhile=meanwhile,
         shown=SHOWN,
         # Chromium holds the redirect that follows the form to the form's own policy.

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
+from unicodedata import category
 
 import msgspec
 from markupsafe import Markup, escape
@@ -18,6 +19,21 @@ _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")'
     r"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)"
 )
+
+
+_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What says in which direction the text around it runs."""
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and symbols that show nothing."""
+
+
+def named(name: str, row_id: int) -> str:
+    """A name that somebody chose, as it stands among other words: it turns none of them round, and
+    where nothing of it shows, its id does."""
+    shown = _TURNS.sub("", name)
+    if any(category(one)[0] in "LNPS" and one not in _BLANK for one in shown):
+        return shown
+    return f"Without a visible name (ID {row_id})"
 
 
 def prose(text: str) -> Markup:

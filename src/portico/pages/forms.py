@@ -141,10 +141,10 @@ class Form:
 
     @property
     def first(self) -> str:
-        """The first field with a fault, in the order of the form; else the first password that is
-        to be typed again."""
-        faulty = (name for name in self._sent or {} if name in self._faults)
-        return next(faulty, next((name for name in self._sent or {} if self.lost(name)), ""))
+        """The first field with a fault, in the order of the form, those last of which nothing was
+        sent; else the first password that is to be typed again."""
+        faulty = [name for name in self._sent or {} if name in self._faults] + [*self._faults]
+        return next(iter(faulty), next((name for name in self._sent or {} if self.lost(name)), ""))
 
     def shown(self, name: str, stored: Any) -> Any:
         """What a field shows."""

@@ -42,6 +42,7 @@ def _environment() -> Environment:
             "facts",
             "in_order",
             "inline",
+            "named",
             "number",
             "prose",
             "scope_words",

@@ -10,7 +10,7 @@ from portico.domain.rules import OneOf
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.domain.times import DAY
 from portico.http.messages import Reply
-from portico.pages.filters import in_order, scope_words
+from portico.pages.filters import in_order, named, scope_words
 from portico.pages.lists import back_to_list, list_of
 from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, shown_once
@@ -184,7 +184,7 @@ async def ask_rotate(visit: Visit) -> Reply:
     """GET /keys/rotate."""
     key = await _own(visit)
     return visit.asks(
-        f"Rotate {key.name}?",
+        f"Rotate {named(key.name, key.id)}?",
         "A new key replaces it. The old one works for 24 more hours, so that you have time to"
         " switch.",
         words="Rotate key",
@@ -212,7 +212,7 @@ def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
     came_from = list_of(visit, _FILTERS)
     query = came_from.get("list")
     return visit.asks(
-        f"Revoke {key.name}?",
+        f"Revoke {named(key.name, key.id)}?",
         f"Everything that uses {key.hint} fails from then on. This cannot be undone.",
         words="Revoke key",
         danger=True,

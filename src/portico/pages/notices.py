@@ -24,6 +24,7 @@ NOTICES = {
     "key-revoked": "The key was revoked and no longer works.",
     "link-written": "This server sends no e-mail. Ask whoever runs it for the link, which works for"
     " 24 hours.",
+    "not-decided": "You were signed out, so nothing was decided. Sign in again to decide.",
     "others-ended": "You are signed out everywhere else.",
     "password-changed": "Your password was changed. You are signed out everywhere else.",
     "password-reset": "Your password was changed. Sign in with the new one.",

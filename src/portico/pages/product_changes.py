@@ -13,6 +13,7 @@ from portico.domain.errors import (
 )
 from portico.domain.ids import parse_id
 from portico.http.messages import Reply
+from portico.pages.filters import named
 from portico.pages.lists import back_to_list, list_of
 from portico.pages.paging import PER_PAGE
 from portico.pages.product_verbs import VERBS, Verb, check_of
@@ -49,12 +50,15 @@ async def ask_delete(visit: Visit) -> Reply:
     """GET /products/delete."""
     product, back = await product_of(visit, visit.sent_id()), list_of(visit, FILTERS)
     return visit.asks(
-        f"Delete {product.name}?",
+        f"Delete {named(product.name, product.id)}?",
         "This also deletes its image addresses and metadata, and cannot be undone.",
         words="Delete product",
         danger=True,
         action="/products/delete",
-        back=(f"/products/{product.id}" + (f"?{urlencode(back)}" if back else ""), product.name),
+        back=(
+            f"/products/{product.id}" + (f"?{urlencode(back)}" if back else ""),
+            named(product.name, product.id),
+        ),
         id=product.id,
         **back,
     )

@@ -111,7 +111,6 @@ async def _page(
             "statuses": [(name, name.capitalize()) for name in ("draft", "active", "archived")],
             "hidden": {},
             "came_from": list_of(visit, FILTERS),
-            "told": "",
             "theirs": None,
             **context,
         },
@@ -212,8 +211,9 @@ async def _meanwhile(visit: Visit, product: Product, mine: dict[str, Any]) -> Re
 
 async def _gone(visit: Visit) -> Reply:
     """The form of a new product, with what was typed for one that is not there any more."""
+    visit.form.refused = _GONE
     hidden = {ONCE: fresh_key(visit)}
-    return await _page(visit, "New product", None, status=404, hidden=hidden, told=_GONE)
+    return await _page(visit, "New product", None, status=404, hidden=hidden)
 
 
 PAGES = (

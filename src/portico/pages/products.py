@@ -13,6 +13,7 @@ from portico.domain.products import STATUSES, Image, Product
 from portico.domain.search import query_words
 from portico.domain.words import FORMATS
 from portico.http.messages import Reply
+from portico.pages.filters import named
 from portico.pages.forms import Form
 from portico.pages.lists import list_of
 from portico.pages.paging import PER_PAGE, offset_of, pages_of
@@ -141,7 +142,7 @@ async def show(visit: Visit) -> Reply:
     product = await product_of(visit, visit.request.resource_id)
     return visit.page(
         "product.html",
-        product.name,
+        named(product.name, product.id),
         product=product,
         images=images_of(product),
         metadata=metadata_of(product),

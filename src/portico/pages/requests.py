@@ -6,10 +6,10 @@ from urllib.parse import urlencode
 
 from portico.domain.requests import EVERYBODY, NO_KEY, NOBODY, NOWHERE, Sums
 from portico.http.messages import Reply
-from portico.pages.audit import named_user
 from portico.pages.chart import chart
 from portico.pages.filters import status_words
 from portico.pages.site import PageRoute, Visit
+from portico.services.named_accounts import named_user
 from portico.storage.requests import DAYS, HOURS, NamedFailure, RequestFilter, Summary
 
 _SPANS = {"hours": HOURS, "days": DAYS}
@@ -74,7 +74,7 @@ async def _account(visit: Visit, asked: _Asked, *, is_admin: bool) -> int | None
         return owner.id if owner else None
     if not asked.account:
         return EVERYBODY
-    return NOBODY if asked.account == _NOWHERE else await named_user(visit, asked.account)
+    return NOBODY if asked.account == _NOWHERE else await named_user(visit.env, asked.account)
 
 
 def _routes(asked: _Asked, summary: Summary) -> list[_Line]:

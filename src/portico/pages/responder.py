@@ -5,7 +5,7 @@ Whoever is not signed in is sent to sign in; a refused form is shown again with 
 
 from collections.abc import Sequence
 from typing import cast
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 
 from portico.domain.caller import Principal, require
 from portico.domain.errors import (
@@ -165,6 +165,8 @@ class PageResponder:
             message=error.message,
             retry_after=getattr(error, "retry_after", 0),
             section=section if section != path else "",
+            # Whoever came by another address than the configured one cannot sign in there.
+            dashboard=urljoin(self._site.origin, self._site.home or "/"),
         )
         reply.headers += [field for field in shown.headers if field[0] in ("allow", "retry-after")]
         return reply
@@ -186,11 +188,12 @@ class PageResponder:
     ) -> None:
         if endpoint is not None and endpoint.route.on_address:
             await self._throttle.address(request)
-        elif caller is None:
-            await self._throttle.visitor(request, LOOKING)
+            return
+        never_refused = endpoint is not None and endpoint.never_refused
+        if caller is None:
+            await self._throttle.visitor(request, LOOKING, never_refused=never_refused)
         else:
             who = (ACCOUNT_PAGES, caller.user_id)
-            never_refused = endpoint is not None and endpoint.never_refused
             await self._throttle.caller(request, who, LOOKING, never_refused=never_refused)
 
     async def _sign_in_first(
@@ -206,7 +209,8 @@ class PageResponder:
             return self._to_sign_in(request, place, cookie)
         self._accounts.origins.check(request.headers)
         kept = await keep(self._site, request, place, endpoint, form)
-        told = "form-kept" if kept else "form-lost"
+        lost = "form-lost" if self._site.dashboards else "not-decided"
+        told = "form-kept" if kept else lost
         return self._to_sign_in(request, place, cookie, kept, told)
 
     def _to_sign_in(

@@ -11,7 +11,8 @@ from portico.http.cookies import DEVICE, PROVIDER, SECOND_STEP, are_unreadable
 from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
-from portico.pages.site import PageRoute, Site, Visit, see_other
+from portico.pages.filters import named
+from portico.pages.site import PageRoute, Site, Visit, check_token, see_other, sender_of
 from portico.services.passkeys import request_options
 from portico.services.providers import awaited_link, link_awaited
 from portico.services.second_factor import read_enrolment
@@ -78,7 +79,7 @@ async def _application(visit: Visit, target: str) -> str:
         return ""
     client_id = dict(parse_qsl(query)).get("client_id", "")
     client = await visit.env.clients.by_client_id(client_id)
-    return client.name if client else ""
+    return named(client.name, client.id) if client else ""
 
 
 async def sign_in(visit: Visit) -> Reply:
@@ -193,9 +194,13 @@ async def by_passkey(visit: Visit) -> Reply:
 
 
 async def sign_out(visit: Visit) -> Reply:
-    """POST /sign-out."""
+    """POST /sign-out: of the session that the browser has now, also where the page is from an
+    earlier one of the same account; where it has ended, there is nothing to do."""
     accounts = visit.site.accounts
-    await close_session(accounts.environment, visit.request.by)
+    if visit.signed_in:
+        if sender_of(visit.form, accounts) != visit.user.id:
+            check_token(visit.form, accounts.cookie.read(visit.request.headers))
+        await close_session(accounts.environment, visit.request.by)
     if again := visit.sent("next"):
         reply = visit.go("/sign-in", next=local(visit.site, again))
     else:
@@ -211,5 +216,5 @@ PAGES = (
     PageRoute("POST", "/sign-in/code", send_code, Access.ANYONE),
     PageRoute("GET", "/sign-in/passkey", show, Access.ANYONE),
     PageRoute("POST", "/sign-in/passkey", by_passkey, Access.ANYONE),
-    PageRoute("POST", "/sign-out", sign_out, never_refused=True),
+    PageRoute("POST", "/sign-out", sign_out, Access.ANYONE, never_refused=True),
 )

@@ -251,6 +251,7 @@ class Visit:
         cookie = site.accounts.cookie.read(self.request.headers)
         text = template(template_name).render(
             title=title,
+            status=status,
             base=site.base,
             home=site.home,
             forgot=site.forgot,

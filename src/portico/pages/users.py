@@ -10,6 +10,7 @@ from portico.domain.users import ROLES, User
 from portico.http.messages import Reply
 from portico.pages.applications import granted_by
 from portico.pages.devices import devices_of
+from portico.pages.filters import named
 from portico.pages.keys import shown
 from portico.pages.lists import back_to_list, list_of
 from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
@@ -105,7 +106,7 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
     keys = await env.api_keys.usable_first(person.id, now, offset=0, limit=PER_PAGE)
     return visit.page(
         "user.html",
-        person.name,
+        named(person.name, person.id),
         person=person,
         came_from=list_of(visit, _FILTERS),
         **beside(visit.form, stored, mine),
@@ -144,7 +145,7 @@ async def change(visit: Visit) -> Reply:
 def _back(visit: Visit, person: User) -> tuple[str, str]:
     """The way back to the page of a user, which knows the list that it was come to from."""
     query = urlencode(list_of(visit, _FILTERS))
-    return f"/users/{person.id}{'?' if query else ''}{query}", person.name
+    return f"/users/{person.id}{'?' if query else ''}{query}", named(person.name, person.id)
 
 
 def _shown(visit: Visit, user_id: int, done: str) -> Reply:
@@ -160,7 +161,7 @@ async def ask_sign_out(visit: Visit) -> Reply:
     """GET /users/sign-out."""
     person = await _asked(visit)
     return visit.asks(
-        f"Sign out {person.name} everywhere?",
+        f"Sign out {named(person.name, person.id)} everywhere?",
         "All sessions end, and so does the access of programs and applications. API keys stay.",
         words="Sign out everywhere",
         danger=True,
@@ -182,7 +183,7 @@ async def ask_end(visit: Visit) -> Reply:
     """GET /users/end."""
     person = await _asked(visit)
     return visit.asks(
-        f"End this access of {person.name}?",
+        f"End this access of {named(person.name, person.id)}?",
         "It is signed out at once. The account itself stays open.",
         words="End it",
         danger=True,
@@ -208,7 +209,7 @@ async def ask_reset(visit: Visit) -> Reply:
     """GET /users/reset-password."""
     person = await _asked(visit)
     return visit.asks(
-        f"A new password for {person.name}?",
+        f"A new password for {named(person.name, person.id)}?",
         f"You get a link to pass on, to choose one. It works once, for {HANDED_HOURS} hours. Until"
         " then the old password works.",
         words="Make the link",
@@ -227,11 +228,11 @@ async def reset_password(visit: Visit) -> Reply:
     def page(given: HandedOver) -> Reply:
         return visit.page(
             "link_made.html",
-            f"A new password for {given.user.name}",
+            f"A new password for {named(given.user.name, given.user.id)}",
             link=given.link,
             expires_at=given.expires_at,
             back=f"/users/{given.user.id}",
-            back_to=given.user.name,
+            back_to=named(given.user.name, given.user.id),
         )
 
     return await shown_once(visit, lambda by: give_reset(visit.env, visit.sent_id(), by), page)
@@ -241,7 +242,7 @@ async def ask_suspend(visit: Visit) -> Reply:
     """GET /users/suspend."""
     person = await _asked(visit)
     return visit.asks(
-        f"Suspend {person.name}?",
+        f"Suspend {named(person.name, person.id)}?",
         "They can no longer sign in or use the API, in the sandbox too. Sessions and the access of"
         " programs and applications end; API keys work again once resumed. Nothing is deleted.",
         words="Suspend user",
@@ -263,7 +264,7 @@ async def ask_resume(visit: Visit) -> Reply:
     """GET /users/resume."""
     person = await _asked(visit)
     return visit.asks(
-        f"Resume {person.name}?",
+        f"Resume {named(person.name, person.id)}?",
         "They may sign in again, and their API keys work again.",
         words="Resume user",
         danger=False,
@@ -284,7 +285,7 @@ async def ask_reset_factors(visit: Visit) -> Reply:
     """GET /users/reset-second-factor."""
     person = await _asked(visit)
     return visit.asks(
-        f"Reset the second factor of {person.name}?",
+        f"Reset the second factor of {named(person.name, person.id)}?",
         "For people who lost it. The app, passkeys and recovery codes stop working; the password"
         " alone is then enough to sign in.",
         words="Reset second factor",
@@ -306,7 +307,7 @@ async def ask_delete(visit: Visit) -> Reply:
     """GET /users/delete."""
     person = await _asked(visit)
     return visit.asks(
-        f"Delete {person.name}?",
+        f"Delete {named(person.name, person.id)}?",
         f"This deletes the account {person.email} with its keys, sessions and applications, in the"
         " sandbox too, and cannot be undone.",
         words="Delete user",

@@ -26,7 +26,6 @@ from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.secrets import ACCESS_TOKEN, AUTHORIZATION_CODE, digest, mint
 from portico.domain.times import SECOND
 from portico.services.change import Change
-from portico.services.credentials import living
 from portico.services.environment import Environment
 from portico.services.tokens import Pair, good_for_one_use, issue, refresh_end, refreshable
 from portico.storage.grants import Code, OwnedToken
@@ -204,7 +203,7 @@ async def introspect(env: Environment, client: Client, token: str) -> dict[str, 
     now = env.clock()
     token_hash = digest(token)
     owned = await env.grants.by_access(token_hash)
-    if owned is not None and owned.grant.client_row_id == client.id and living(owned, now):
+    if owned is not None and owned.grant.client_row_id == client.id and owned.holds(now):
         end, scopes = owned.token.access_expires_at, owned.token.scopes
         facts = _facts(env, client, owned, end, scopes)
         return {"active": True, "token_type": "Bearer", **facts}

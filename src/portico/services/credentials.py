@@ -20,7 +20,6 @@ from portico.domain.secrets import ACCESS_TOKEN, digest
 from portico.domain.sessions import idle_end
 from portico.services.environment import Environment
 from portico.services.signing import claimed_issuer
-from portico.storage.grants import OwnedToken
 from portico.storage.live_credentials import parts
 from portico.storage.parts import Part
 
@@ -234,7 +233,7 @@ class Credentials:
 
     async def _access_token(self, token: str, now: int, credential: Held) -> Principal:
         owned = await self._env.grants.by_access(digest(token))
-        if owned is None or not living(owned, now):
+        if owned is None or not owned.holds(now):
             raise AuthenticationRequired(_INVALID_TOKEN)
         granted = None if owned.grant.client_row_id is None else owned.token.scopes
         openid = owned.token.scopes.intersection(OPENID_SCOPES)
@@ -253,11 +252,3 @@ class Credentials:
             token_id=owned.token.id,
             narrow=granted is not None,
         )
-
-
-def living(owned: OwnedToken, now: int) -> bool:
-    """Whether an access token holds: it has not expired, its family was not revoked, and its user
-    is not suspended."""
-    if owned.suspended_at is not None:
-        return False
-    return owned.grant.revoked_at is None and now < owned.token.access_expires_at

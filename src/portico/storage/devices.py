@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from portico.storage.database import Database
-from portico.storage.listing import Page
+from portico.storage.listing import Page, counted_page
 from portico.storage.sessions import living
 
 
@@ -49,7 +49,7 @@ class Devices:
         is 0 beyond the last page."""
         values = {"session_id": session_id, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_PAGE, {**_of(user_id, now), **values})
-        return Page([Place(*row[1:]) for row in rows], rows[0][0] if rows else 0)
+        return counted_page(rows, lambda row: Place(*row))
 
     async def get(self, user_id: int, now: int, by: str, row_id: int) -> Place | None:
         """The place of an account that this session or this login is, if it lives."""

@@ -5,7 +5,7 @@ import msgspec
 from portico.domain.proofs import Methods, Proof
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Row, Transaction
-from portico.storage.listing import Page
+from portico.storage.listing import Page, counted_page
 from portico.storage.table import SCOPES, WORDS, Table, cuts
 from portico.storage.users import OWNERS
 
@@ -57,6 +57,13 @@ class OwnedToken(Owner, frozen=True, kw_only=True):
 
     token: Token
     grant: Grant
+
+    def holds(self, now: int) -> bool:
+        """Whether the access token does: it has not expired, its family was not revoked, and its
+        user is not suspended."""
+        if self.suspended_at is not None:
+            return False
+        return self.grant.revoked_at is None and now < self.token.access_expires_at
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -161,7 +168,7 @@ class Grants:
         0 beyond the last page."""
         values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_OF_CLIENTS, values)
-        return Page([GRANTS.read(row[1:]) for row in rows], rows[0][0] if rows else 0)
+        return counted_page(rows, GRANTS.read)
 
     async def logins(self, now: int) -> list[Grant]:
         """Every living grant that came of signing in, newest first."""

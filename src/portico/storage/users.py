@@ -14,7 +14,7 @@ from portico.storage.database import (
     alone,
     among,
 )
-from portico.storage.listing import Listing, Order, Page, Place
+from portico.storage.listing import Listing, Order, Page, Place, counted_page
 from portico.storage.table import BOOLEAN, Table
 
 USERS = Table(
@@ -148,7 +148,7 @@ class Users:
                 "offset": offset,
             },
         )
-        return Page(USERS.read_all(row[1:] for row in rows), rows[0][0] if rows else 0)
+        return counted_page(rows, USERS.read)
 
     async def all(self, role: str | None) -> list[User]:
         """Every user with this role, or every one, oldest first."""

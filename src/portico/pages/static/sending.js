@@ -14,3 +14,18 @@ document.addEventListener("submit", (event) => {
   setTimeout(() => pressed.delete(target), 5000);
 });
 addEventListener("pageshow", () => pressed.clear());
+
+/* Nor does it send where the mouse has come to the page less than half a second before it is pressed: the first click
+   of a double click may have closed another site's window above, and the second falls on what nobody has read. */
+let came, isEarly;
+const note = ({ timeStamp }) => (came ??= timeStamp);
+const press = ({ pointerType, timeStamp }) => (isEarly = pointerType === "mouse" && timeStamp - came < 500);
+for (const [name, does] of [["pointermove", note], ["pointerdown", note], ["pointerdown", press]]) {
+  document.addEventListener(name, does, true);
+}
+for (const name of ["focus", "pageshow"]) addEventListener(name, () => (came = undefined));
+document.addEventListener("click", (event) => {
+  const { target, detail } = event;
+  const isMouses = detail > 0; // the keyboard's clicks have no count
+  if (isEarly && isMouses && target.closest("button")?.form?.method === "post") event.preventDefault();
+});

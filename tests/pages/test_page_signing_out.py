@@ -1,0 +1,81 @@
+"""Signing out: whoever presses that button is signed out, whatever has become of the session."""
+
+import pytest
+
+from driving import Api
+from pages.visiting import ORIGIN, PASSWORD, Visitor, said, signed_in, visitor
+from portico.domain.audit import OPERATOR
+from portico.pages.responder import LOOKING
+from portico.services.sign_out import sign_out_everywhere
+from signing_in import COOKIE
+
+PLACES = ["https://localhost:8443/dashboard", "https://localhost:8443/auth"]
+
+
+async def is_signed_in(one: Visitor) -> bool:
+    """Whether a browser sees pages that strangers do not."""
+    return (await one.get("/profile")).status_code == 200
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_page_of_an_earlier_session_of_ones_own_signs_out(api: Api, place: str) -> None:
+    user, one = await signed_in(api)
+    old = one.csrf
+    await one.send("/sign-in", {"email": user.email, "password": PASSWORD})
+    assert await is_signed_in(one)
+    answer = await one.client.post(
+        f"{place}/sign-out", data={"csrf": old}, headers={"origin": ORIGIN}
+    )
+    assert answer.headers["location"].endswith("/sign-in?done=signed-out")
+    assert not await is_signed_in(one)
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_whose_session_has_ended_is_told_that_they_are_signed_out(
+    api: Api, place: str
+) -> None:
+    user, one = await signed_in(api)
+    await sign_out_everywhere(api.live, user.id, OPERATOR)
+    assert COOKIE in one.client.cookies
+    async with api.unchanged():
+        answer = await one.client.post(
+            f"{place}/sign-out", data={"csrf": one.csrf}, headers={"origin": ORIGIN}
+        )
+    page = await one.client.get(ORIGIN + answer.headers["location"])
+    assert said(page, "status") == "You are signed out."
+    assert COOKIE not in one.client.cookies
+
+
+async def test_who_may_look_no_more_is_signed_out_where_the_session_has_ended(api: Api) -> None:
+    user, one = await signed_in(api)
+    await sign_out_everywhere(api.live, user.id, OPERATOR)
+    stranger = await visitor(api)
+    for _ in range(LOOKING.per_minute):
+        await stranger.get("/sign-in")
+    assert (await stranger.get("/sign-in")).status_code == 429
+    answer = await one.send("/sign-out", {"csrf": one.csrf})
+    assert answer.headers["location"].endswith("/sign-in?done=signed-out")
+    assert COOKIE not in one.client.cookies
+
+
+async def test_nobody_elses_page_signs_anybody_out(api: Api) -> None:
+    _, one = await signed_in(api)
+    _, other = await signed_in(api)
+    async with api.unchanged():
+        for token in ("", other.csrf, "é"):
+            assert (await one.send("/sign-out", {"csrf": token})).status_code == 403
+    assert await is_signed_in(one)
+
+
+@pytest.mark.parametrize("signed_in_there", [True, False])
+@pytest.mark.parametrize("origin", ["https://evil.test", "null"])
+async def test_no_other_site_signs_anybody_out(
+    api: Api, origin: str, *, signed_in_there: bool
+) -> None:
+    _, one = await signed_in(api)
+    sender = one if signed_in_there else await visitor(api)  # without a strict cookie
+    async with api.unchanged():
+        answer = await sender.send("/sign-out", {"csrf": one.csrf}, origin=origin)
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+    assert await is_signed_in(one)
