@@ -2,9 +2,9 @@
 
 import asyncio
 import hashlib
-import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from valkey.exceptions import (
@@ -48,19 +48,29 @@ log = logging.getLogger(__name__)
 
 # Every window has a key of its own, so that hosts whose clocks differ never empty each other's. A
 # key outlives its window by at least the window's own length, for a clock that is set back.
+#
+# One call counts the requests of many, one after the other: the first argument says how many keys
+# each has, and one text answers all. A call and a list for each would take the client longer than
+# all else that it does for them.
 TAKE = """
-local answer = {1}
-for i, key in ipairs(KEYS) do
-    answer[i + 1] = tonumber(redis.call('GET', key) or 0)
-    if answer[i + 1] >= tonumber(ARGV[i]) then answer[1] = 0 end
-end
-if answer[1] == 1 then
-    for i, key in ipairs(KEYS) do
-        answer[i + 1] = redis.call('INCR', key)
-        if answer[i + 1] == 1 then redis.call('EXPIRE', key, i % 2 == 1 and 120 or 172800) end
+local answer, last = {}, 0
+for count in string.gmatch(ARGV[1], '%d+') do
+    local first, admitted, used = last + 1, 1, {}
+    last = last + tonumber(count)
+    for i = first, last do
+        used[i] = tonumber(redis.call('GET', KEYS[i]) or 0)
+        if used[i] >= tonumber(ARGV[i + 1]) then admitted = 0 end
+    end
+    answer[#answer + 1] = admitted
+    for i = first, last do
+        if admitted == 1 then
+            used[i] = redis.call('INCR', KEYS[i])
+            if used[i] == 1 then redis.call('EXPIRE', KEYS[i], i % 2 == 1 and 120 or 172800) end
+        end
+        answer[#answer + 1] = used[i]
     end
 end
-return answer
+return table.concat(answer, ' ')
 """
 TAKE_SHA = hashlib.sha1(TAKE.encode(), usedforsecurity=False).hexdigest()
 
@@ -73,8 +83,13 @@ return 0
 
 ABOUT = "return {redis.call('INFO', 'server'), redis.call('TIME')}"
 
-Arguments = tuple[int | str, ...]
-"""What `TAKE` gets: how many keys, the keys, and the limit of each."""
+
+class Question(NamedTuple):
+    """What `TAKE` is asked for one request: its keys, by turns a minute's and a day's, and the
+    limit of each."""
+
+    keys: Sequence[str]
+    limits: Sequence[int]
 
 
 class About(NamedTuple):
@@ -89,7 +104,7 @@ class _Line:
     """Those who wait for one server, and the task that asks it."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[asyncio.Future[Any], Arguments]] = []
+        self.asked: list[tuple[asyncio.Future[Any], Question]] = []
         self.sender: asyncio.Task[None] | None = None
         self._reason = ""
 
@@ -120,14 +135,15 @@ class ValkeyLimiter:
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """See `protocol.Limiter`."""
         keys = self._keys(caller, now_ms)
-        admitted, minute_used, day_used = await self._ask(2, *keys, plan.per_minute, plan.per_day)
+        limits = (plan.per_minute, plan.per_day)
+        admitted, minute_used, day_used = await self._ask(Question(keys, limits))
         return judge(plan, minute_used, day_used, now_ms, bool(admitted))
 
     async def take_all(self, claims: Claims, now_ms: int) -> Verdict:
         """See `protocol.Limiter`."""
         keys = [key for caller, _ in claims for key in self._keys(caller, now_ms)]
         limits = [limit for _, plan in claims for limit in (plan.per_minute, plan.per_day)]
-        admitted, *used = await self._ask(len(keys), *keys, *limits)
+        admitted, *used = await self._ask(Question(keys, limits))
         plans = [plan for _, plan in claims]
         uses = list(zip(plans, used[::2], used[1::2], strict=True))
         return judge_all(uses, now_ms, admitted=bool(admitted))
@@ -173,7 +189,7 @@ class ValkeyLimiter:
         except (ValkeyError, OSError) as error:
             raise _unavailable(error) from error
         for keys in samples:
-            await self._ask(len(keys), *keys, *itertools.repeat(UNLIMITED, len(keys)))
+            await self._ask(Question(keys, [UNLIMITED] * len(keys)))
 
     async def about(self) -> About:
         """Which server it is. Raises `errors.Unavailable` when it does not answer."""
@@ -223,16 +239,16 @@ class ValkeyLimiter:
         owner = f"{slot}:{own}" if network else slot
         return f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
 
-    async def _ask(self, *arguments: int | str) -> list[int]:
-        """What the server answers to `TAKE`. What is asked while it answers others is sent
-        together, over one connection: under load that halves the time that a request takes."""
-        name = self._store.line(str(arguments[1]))
+    async def _ask(self, question: Question) -> Sequence[int]:
+        """What the server answers: 1 for an admission or 0, and the use by each key. What is asked
+        while it answers others is sent together: under load that halves a request's time."""
+        name = self._store.line(question.keys[0])
         line = self._lines.get(name) or self._lines.setdefault(name, _Line())
         told = asyncio.get_running_loop().create_future()
-        line.asked.append((told, arguments))
+        line.asked.append((told, question))
         if line.sender is None or line.sender.done():
             line.sender = asyncio.create_task(self._send(line))
-        answer: list[int] | Exception = await told
+        answer: Sequence[int] | Exception = await told
         if isinstance(answer, Exception):
             unavailable = _unavailable(answer)
             line.tell(_reason(unavailable, answer))
@@ -244,10 +260,10 @@ class ValkeyLimiter:
         """Asks the server until nobody waits, and tells those who do: an answer, or why none."""
         while line.asked:
             asked, line.asked = line.asked[:SENT_AT_ONCE], line.asked[SENT_AT_ONCE:]
-            answers: list[list[int] | Exception]
+            answers: list[Sequence[int] | Exception]
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    answers = await self._exchange([arguments for _, arguments in asked])
+                    answers = await self._exchange([question for _, question in asked])
             except Exception as error:  # noqa: BLE001 — whatever it is, those who wait must be told
                 # Who came in the meantime has no better prospects, and has waited as well.
                 asked, line.asked = asked + line.asked, []
@@ -258,20 +274,41 @@ class ValkeyLimiter:
             if any(isinstance(answer, Exception) for answer in answers):
                 await recover(self._store)
 
-    async def _exchange(
-        self, asked: Sequence[Arguments], how: tuple[str, str] = ("EVALSHA", TAKE_SHA)
-    ) -> list[list[int] | Exception]:
-        """The server's answers to the script's arguments, each an answer or an error."""
-        _, key, *_ = asked[0]
-        answers: list[list[int] | Exception] = await self._store.send(
-            str(key), [(*how, *arguments) for arguments in asked]
-        )
+    async def _exchange(self, asked: Sequence[Question]) -> list[Sequence[int] | Exception]:
+        """The server's answers, each an answer or an error."""
+        calls = [asked] if self._store.takes_any_keys else [[question] for question in asked]
+        answers: list[Sequence[int] | Exception] = []
+        for call, answer in zip(calls, await self._calls(calls), strict=True):
+            if isinstance(answer, Exception):
+                answers.extend([answer] * len(call))
+            else:
+                numbers = iter([*map(int, answer.split())])
+                answers.extend([*islice(numbers, 1 + len(one.keys))] for one in call)
+        return answers
+
+    async def _calls(
+        self, calls: Sequence[Sequence[Question]], how: tuple[str, str] = ("EVALSHA", TAKE_SHA)
+    ) -> list[bytes | Exception]:
+        """What the server answers to calls of `TAKE`."""
+        key = calls[0][0].keys[0]
+        answers = await self._store.send(key, [(*how, *_arguments(call)) for call in calls])
         unknown = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:  # to a server that has just started, or has just become the primary
-            again = await self._exchange([asked[i] for i in unknown], ("EVAL", TAKE))
+            again = await self._calls([calls[i] for i in unknown], ("EVAL", TAKE))
             for i, answer in zip(unknown, again, strict=True):
                 answers[i] = answer
         return answers
+
+
+def _arguments(call: Sequence[Question]) -> Iterator[int | str]:
+    """Those of `TAKE`, with the number of keys before them."""
+    counts = [len(one.keys) for one in call]
+    yield sum(counts)
+    for one in call:
+        yield from one.keys
+    yield " ".join(map(str, counts))
+    for one in call:
+        yield from one.limits
 
 
 def _unavailable(error: Exception) -> Unavailable:

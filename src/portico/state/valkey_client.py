@@ -37,6 +37,9 @@ Command = tuple[int | str, ...]
 class OneServer:
     """One server by its address."""
 
+    takes_any_keys = True
+    """Whether one script may have keys of several slots."""
+
     def __init__(self, options: Options) -> None:
         """`options` are those of valkey-py's connections."""
         secure = options.get("ssl", False)
@@ -104,6 +107,9 @@ class BySentinel(OneServer):
 class InCluster:
     """The nodes of a cluster, each asked for its own slots in a line of its own, so that one that
     is away holds up nobody else. `ValkeyCluster` closes the connections to all where one fails."""
+
+    takes_any_keys = False
+    """See `OneServer`."""
 
     def __init__(self, nodes: list[Place], options: Options) -> None:
         self._options = {**options, "socket_timeout": NODE_SECONDS}
