@@ -18,6 +18,8 @@ BUSY = 0.6
 """How much of a core may be used: above it requests queue for one another."""
 CONNECTIONS = 32
 """Of each worker to PostgreSQL (docs/operations.md)."""
+LIST = "list made anew"
+"""One that is kept costs less than a GET."""
 DAY = 86_400
 GB = 1e9
 
@@ -104,7 +106,7 @@ def needs(plan: Plan, figures: Figures) -> list[Need]:
         ),
         Need(
             "the balancer's network",
-            sum(_rates(plan)[kind] * figures[f"{kind}: answer"] for kind in ("GET", "list")) * 8e-6,
+            sum(_rates(plan)[kind] * figures[f"{kind}: answer"] for kind in ("GET", LIST)) * 8e-6,
             "Mbit/s",
             plan.network,
             "two balancers by DNS or anycast, then regions",
@@ -116,7 +118,7 @@ def _rates(plan: Plan) -> dict[str, float]:
     """Requests a second, by kind."""
     return {
         "GET": plan.requests * (1 - plan.writes - plan.lists),
-        "list": plan.requests * plan.lists,
+        LIST: plan.requests * plan.lists,
         "POST": plan.requests * plan.writes,
     }
 

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,8 +59,10 @@ def stores(shop: Workshop) -> None:
             shop.say("stores: accounts, keys, writes")
             _fill(server)
             _note_rows(shop, url)
-            _note_requests(shop, server, url, counters)
+            _note_requests(shop, server, url, counters, REQUESTS)
             _note_callers(shop, server, counters)
+        with portico.serving(data, shop.log, tls_on=False, kept=False) as server:
+            _note_requests(shop, server, url, counters, {"list made anew": REQUESTS["list"]})
 
 
 def _beside_fastify(shop: Workshop, server: Running, url: str, redis_url: str) -> None:
@@ -78,14 +80,16 @@ def _beside_fastify(shop: Workshop, server: Running, url: str, redis_url: str) -
     shop.ratio("stores", "list: Portico ÷ Fastify, both on stores, plain", list_, list_theirs)
 
 
-def _note_requests(shop: Workshop, server: Running, url: str, counters: Any) -> None:
+def _note_requests(
+    shop: Workshop, server: Running, url: str, counters: Any, requests: Mapping[str, Request]
+) -> None:
     postmaster, redis = asyncio.run(_postmaster(url)), int(counters.info("server")["process_id"])
     parties: dict[str, Callable[[], float]] = {
         "Portico": server.cpu_seconds,
         "PostgreSQL": partial(cpu_seconds, postmaster),
         "Redis": partial(cpu_seconds, redis),
     }
-    for name, request in REQUESTS.items():
+    for name, request in requests.items():
         wrk(server.address, request, 1, seed=0)
         log = asyncio.run(_written(url))
         used = {party: -told() for party, told in parties.items()}

@@ -6,7 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench.capacity import BUSY, CONNECTIONS, FIGURES, Plan, figures_of, main, needs, report
+from bench.capacity import (
+    BUSY,
+    CONNECTIONS,
+    FIGURES,
+    LIST,
+    Plan,
+    figures_of,
+    main,
+    needs,
+    report,
+)
 
 from documents import document
 
@@ -39,7 +49,7 @@ def test_twice_the_requests_are_twice_the_cores_and_rows_alone_are_none() -> Non
 @pytest.mark.parametrize(("cores", "hosts", "each"), [(8, 2, 8), (3, 4, 3), (5, 3, 4), (1, 9, 1)])
 def test_the_host_more_than_needed_has_connections_too(cores: int, hosts: int, each: int) -> None:
     busy = 7.5 * BUSY * 1e6 / PLAN.requests
-    eight = {f"{kind}: Portico": busy for kind in ("GET", "list", "POST")}
+    eight = {f"{kind}: Portico": busy for kind in ("GET", LIST, "POST")}
     found = amounts(replace(PLAN, cores=cores), {**MEASURED, **eight})
     assert found["Portico"] == 8
     assert found["Portico, one host more than needed"] == hosts

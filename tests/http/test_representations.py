@@ -1,5 +1,6 @@
 """How much is kept of what is sent, and what goes first."""
 
+import asyncio
 import gc
 import tracemalloc
 from types import SimpleNamespace
@@ -14,7 +15,13 @@ from portico.http.routing import Access, Endpoint, Route
 from portico.storage.parts import Part
 
 TYPE = ("content-type", JSON)
-UNCHANGED: Any = SimpleNamespace(db=SimpleNamespace(version_of=lambda _part: 1))
+
+
+async def unchanged(_part: Part) -> int:
+    return 1
+
+
+UNCHANGED: Any = SimpleNamespace(db=SimpleNamespace(version_of=unchanged))
 
 
 def part(request: Request) -> Part:
@@ -53,9 +60,9 @@ async def test_the_least_recently_used_go_first() -> None:
     for number in range(100):
         for _ in range(2):
             await kept.read(request(number), one, part)
-        assert kept.find(request(0), one) is not None
+        assert await kept.find(request(0), one) is not None
         assert kept.size <= 20_000
-    found = [number for number in range(100) if kept.find(request(number), one)]
+    found = [number for number in range(100) if await kept.find(request(number), one)]
     assert len(found) >= 10
     assert found == [0, *range(101 - len(found), 100)]
 
@@ -67,20 +74,20 @@ async def test_what_is_asked_for_once_drives_nothing_out(size: int, coding: str)
     asked = [request(number, **{"accept-encoding": coding}) for number in range(1_000)]
     for each in asked:
         await kept.read(each, one, part)
-    found = [number for number, each in enumerate(asked) if kept.find(each, one)]
+    found = [number for number, each in enumerate(asked) if await kept.find(each, one)]
     assert len(found) >= 10
     assert found == [*range(len(found))]
     await kept.read(asked[-1], one, part)
-    assert kept.find(asked[-1], one) is not None
-    assert kept.find(asked[0], one) is None
-    assert kept.find(asked[1], one) is not None
+    assert await kept.find(asked[-1], one) is not None
+    assert await kept.find(asked[0], one) is None
+    assert await kept.find(asked[1], one) is not None
 
 
 async def test_nothing_is_kept_without_room() -> None:
     kept, one = Representations(0), endpoint(300)
     for _ in range(3):
         await kept.read(request(1), one, part)
-        assert (kept.size, kept.find(request(1), one)) == (0, None)
+        assert (kept.size, await kept.find(request(1), one)) == (0, None)
 
 
 async def test_what_is_larger_than_all_the_room_is_not_kept() -> None:
@@ -89,8 +96,8 @@ async def test_what_is_larger_than_all_the_room_is_not_kept() -> None:
     for _ in range(3):
         reply = await kept.read(request(1), large, part)
         assert len(reply.body) == 20_000
-        assert kept.find(request(1), large) is None
-        assert kept.find(request(1), small) is not None
+        assert await kept.find(request(1), large) is None
+        assert await kept.find(request(1), small) is not None
 
 
 async def test_the_bytes_of_both_codings_count() -> None:
@@ -100,7 +107,7 @@ async def test_the_bytes_of_both_codings_count() -> None:
         await kept.read(request(1), one, part)
     plain = kept.size
     for _ in range(3):
-        reply = kept.find(request(1, **gzip), one)
+        reply = await kept.find(request(1, **gzip), one)
         assert reply is not None
         assert kept.size == plain + len(reply.body)
 
@@ -135,5 +142,31 @@ async def test_where_a_query_ends_and_a_path_begins_is_told_apart() -> None:
     first.query_string, first.path = "a", "/b"
     second.query_string, second.path = "a/", "b"
     await kept.read(first, one, part)
-    assert kept.find(first, one) is not None
-    assert kept.find(second, one) is None
+    assert await kept.find(first, one) is not None
+    assert await kept.find(second, one) is None
+
+
+async def test_one_that_goes_while_it_is_looked_at_is_sent_all_the_same() -> None:
+    asked, told = asyncio.Event(), asyncio.Event()
+
+    async def late(_part: Part) -> int:
+        asked.set()
+        await told.wait()
+        return 1
+
+    kept, one = Representations(2_000), endpoint(300)
+    await kept.read(request(0), one, part)
+    found = request(0, **{"accept-encoding": "gzip"})
+    found.environment = SimpleNamespace(db=SimpleNamespace(version_of=late))  # type: ignore[assignment]
+    finding = asyncio.create_task(kept.find(found, one))
+    await asked.wait()
+    for number in range(1, 9):
+        for _ in range(2):
+            await kept.read(request(number), one, part)
+    assert await kept.find(request(0), one) is None
+    size = kept.size
+    told.set()
+    reply = await finding
+    assert reply is not None
+    assert reply.status == 200
+    assert kept.size == size

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import shutil
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -31,6 +32,7 @@ from portico.services import products, sandbox
 from portico.services.environment import Environment
 from portico.services.imports import store_in_batches
 from portico.storage.sqlite_files import copy
+from servers import PostgresServer
 
 CATEGORIES = ("chairs", "light")
 STATUSES = ("active", "archived")
@@ -105,14 +107,18 @@ WRITES = st.tuples(
     st.integers(0, MOST - 1),
     st.booleans(),
 )
-STEPS = st.lists(
-    st.one_of(
-        st.lists(WRITES, min_size=1, max_size=5),
-        st.lists(WRITES, min_size=1, max_size=5),
-        st.sampled_from(["import", "reset", "restart", "restore"]),
-    ),
-    min_size=1,
-    max_size=6,
+
+
+def steps(*whole: str) -> st.SearchStrategy[list[list[Write] | str]]:
+    """Writes at once, and what concerns all products."""
+    at_once = st.lists(WRITES, min_size=1, max_size=5)
+    return st.lists(st.one_of(at_once, at_once, st.sampled_from(whole)), min_size=1, max_size=6)
+
+
+examples = partial(
+    settings,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
@@ -323,12 +329,12 @@ def _state(item: dict[str, Any]) -> State:
     return msgspec.convert(item, State)
 
 
-@pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+@asynccontextmanager
+async def opened(tmp_path: Path, environ: dict[str, str]) -> AsyncIterator[Shop]:
     """One that is open, with nothing in it."""
     data = tmp_path / "data"
     data.mkdir()
-    shop = Shop(Api(settings_for(data, {})))
+    shop = Shop(Api(settings_for(data, environ)))
     await shop.open()
     shop.caller = await shop.api.caller("admin", "test")
     yield shop
@@ -336,25 +342,42 @@ async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
     await shop.close()
 
 
-@given(steps=STEPS)
-@settings(
-    max_examples=15,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-async def test_no_answer_is_older_than_what_was_acknowledged(
-    shop: Shop, steps: list[list[Write] | str]
-) -> None:
-    named = {
-        "import": shop.import_,
-        "reset": shop.reset,
-        "restart": shop.restart,
-        "restore": shop.restore,
-    }
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    """One on SQLite."""
+    async with opened(tmp_path, {}) as shop:
+        yield shop
+
+
+@pytest.fixture
+async def shop_on_postgres(tmp_path: Path, postgres: PostgresServer) -> AsyncIterator[Shop]:
+    """One on PostgreSQL, as two hosts have it."""
+    async with opened(tmp_path, {"PORTICO_DATABASE_URL": postgres.fresh_database()}) as shop:
+        yield shop
+
+
+async def go_through(shop: Shop, steps: list[list[Write] | str]) -> None:
+    """Takes the steps, and sees after each what is told."""
     for step in steps:
         if isinstance(step, str):
-            await named[step]()
+            await getattr(shop, step)()
             await shop.read_all()
         else:
             await shop.concurrently(step)
     shop.known = {key: told for key, told in shop.known.items() if told.last is not None}
+
+
+@given(steps=steps("import_", "reset", "restart", "restore"))
+@examples(max_examples=15)
+async def test_no_answer_is_older_than_what_was_acknowledged(
+    shop: Shop, steps: list[list[Write] | str]
+) -> None:
+    await go_through(shop, steps)
+
+
+@given(steps=steps("import_", "reset", "restart"))
+@examples(max_examples=10)
+async def test_no_list_is_older_than_what_another_host_has_acknowledged(
+    shop_on_postgres: Shop, steps: list[list[Write] | str]
+) -> None:
+    await go_through(shop_on_postgres, steps)

@@ -20,7 +20,7 @@ from portico.storage.database import ReplicaState, acting_for
 from portico.storage.migrate import migrate
 from portico.storage.positions import MemoryPositions
 from portico.storage.postgres import PostgresDatabase
-from portico.storage.products import ProductFilter, Products
+from portico.storage.products import ProductFilter, Products, list_part
 from reliability.boundless import boundless
 from servers import PostgresServer, RedisServer, postgres_server
 from storage.lamp import LAMP
@@ -260,6 +260,7 @@ async def test_totals_are_those_of_the_rows_whichever_server_is_asked(
         for caller, total in ((1, 2), (2, 1), (1, 2), (2, 1)):
             acting_for.set(caller)
             assert await pages() == [total] * 3
+            assert await database.version_of(list_part("active", None)) is None  # none is kept
 
 
 @asynccontextmanager

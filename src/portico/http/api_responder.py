@@ -74,7 +74,7 @@ class ApiResponder:
             if endpoint.whole:
                 require_all(request.caller)
         shows = endpoint.shows
-        if shows is not None and (kept := self._kept.find(request, endpoint)) is not None:
+        if shows is not None and (kept := await self._kept.find(request, endpoint)) is not None:
             return kept
         if id_texts:
             request.identify(id_texts)

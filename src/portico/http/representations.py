@@ -16,7 +16,7 @@ from portico.http.conditions import coded_tag, entity_tag, matches
 from portico.http.content import BY_CODING, GZIP, LEAST, check_accept, gzipped, takes_gzip
 from portico.http.messages import Reply, Request
 from portico.http.routing import Endpoint
-from portico.storage.parts import Part
+from portico.storage.parts import Part, Version
 
 CACHE = ("cache-control", "private, no-cache")
 """A caller's answers are theirs alone, and fresh: caches ask with the entity tag."""
@@ -75,7 +75,7 @@ class _Kept(Representation, gc=False):
     """One that is true for as long as that part of the data has this version."""
 
     part: Part = ()
-    version: int = 0
+    version: Version = 0
     counted: int = 0
     """The size that it was last counted with."""
 
@@ -98,18 +98,19 @@ class Representations:
         self.hits = 0
         self.misses = 0
 
-    def find(self, request: Request, endpoint: Endpoint) -> Reply | None:
+    async def find(self, request: Request, endpoint: Endpoint) -> Reply | None:
         """The answer to a request, where it is kept and true. Raises `NotAcceptable`."""
         key = _key(request, endpoint)
         kept = self._kept.get(key)
-        if kept is None or kept.version != request.environment.db.version_of(kept.part):
+        if kept is None or kept.version != await request.environment.db.version_of(kept.part):
             return None
         check_accept(request, endpoint.media)
         self.hits += 1
-        self._kept.move_to_end(key)
         reply = kept.reply(request)
-        if kept.size != kept.counted:
-            self._count(kept)
+        if self._kept.get(key) is kept:  # it may have gone for others meanwhile
+            self._kept.move_to_end(key)
+            if kept.size != kept.counted:
+                self._count(kept)
         return reply
 
     async def read(
@@ -118,7 +119,7 @@ class Representations:
         """The handler's answer, which is kept from now on, where it is worth the room."""
         part = shows(request)
         # Before anything is read: what changes while the handler reads has then another version.
-        version = request.environment.db.version_of(part)
+        version = await request.environment.db.version_of(part)
         reply = await endpoint.handler(request)
         self.misses += 1
         key = _key(request, endpoint)

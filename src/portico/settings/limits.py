@@ -33,7 +33,8 @@ class Limits(Group):
             "33554432",
             whole(0, 2**36),
             "memory of each worker, in bytes, for products and pages of products that are kept as"
-            " they were sent, for as long as they are true; `0`: none are; on SQLite alone",
+            " they were sent, for as long as they are true; `0`: none are; on PostgreSQL pages"
+            " alone, without `database_read_url`",
             kind=int,
         ),
     ]

@@ -14,7 +14,7 @@ import msgspec
 
 from portico.domain.health import OK
 from portico.storage.bell import Bell
-from portico.storage.parts import Part
+from portico.storage.parts import Part, Version
 
 Params = Mapping[str, object]
 Row = Sequence[Any]
@@ -170,6 +170,20 @@ class Transaction(Reader, Protocol):
         ...
 
 
+class Identified(Protocol):
+    """SELECTs of rows whose first column is the id."""
+
+    @property
+    def by_id(self) -> str:
+        """By `:id`."""
+        ...
+
+    @property
+    def by_ids(self) -> str:
+        """By an array of ids, in PostgreSQL's own form."""
+        ...
+
+
 class Reads(Reader, Protocol):
     """Reads, short ones and slow ones."""
 
@@ -207,7 +221,11 @@ class Database(Reads, Protocol):
         are made of, clients and signing keys."""
         ...
 
-    def version_of(self, part: Part) -> int | None:
+    async def row(self, rows: Identified, row_id: int) -> Row | None:
+        """As `one`, the row with this id: for what many callers ask for at one time."""
+        ...
+
+    async def version_of(self, part: Part) -> Version | None:
         """Changes whenever committed data may have changed that belongs to this part: what is read
         after the version was told holds for as long as the version stays.
 

@@ -4,7 +4,7 @@ Each is told in the same statement as a page, hence of the same snapshot.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -41,6 +41,11 @@ FROM ({counts}) AS kept LIMIT 1"""
 # The server that answers, until it starts anew: while it runs, each of its snapshots shows what the
 # ones before it showed, unless it has crashed. Another one, a replica, may be behind.
 _SERVER = "extract(epoch FROM pg_postmaster_start_time())::text"
+
+# Rows of a list that was emptied with its database, or restored, are in another table.
+_LIST_VERSIONS = f"""
+SELECT key, concat_ws(' ', {_SERVER}, max(CAST(tableoid AS BIGINT)), sum(version))
+FROM list_counts WHERE list = '{{table}}' AND key = ANY($1) GROUP BY key"""
 
 # What a snapshot does not show is of transactions from this one on.
 _SINCE = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
@@ -131,6 +136,13 @@ class Totals(Protocol):
 def kept_total(table: str, kept: str, engine: Engine) -> str:
     """Total and version of a list, as a SELECT: `kept` is a condition on the keys."""
     return _COUNTS.format(kept=kept, table=table, version=VERSION[engine])
+
+
+@cache
+def list_versions(table: str) -> str:
+    """The versions of a list by its keys, on PostgreSQL's primary, as `Batches` reads them: one
+    that comes again is of the same rows."""
+    return _LIST_VERSIONS.format(table=table)
 
 
 def counting(matching: str, count_limit: int | None) -> str:

@@ -1,9 +1,22 @@
 """Versions of parts of the data: of one row, or of the lists of a kind."""
 
 from array import array
+from typing import NamedTuple
 
 Part = tuple[object, ...]
 """A part of the data that changes apart from the rest, by whatever names it."""
+
+Version = int | str
+"""What a part is at: another one where it may have changed, whatever it is then."""
+
+
+class ListPart(NamedTuple):
+    """The pages of a list that show rows of one `list_counts.key`, and of one category if any."""
+
+    table: str
+    key: str
+    category: str | None
+
 
 _PLACES = 1 << 16
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from sys import intern
 from typing import Any
 
 import asyncpg
@@ -14,15 +15,19 @@ from portico.storage.database import (
     AdvisoryLock,
     Contended,
     Engine,
+    Identified,
     PoolUse,
     Reader,
     Reads,
     ReplicaState,
+    Row,
     Transaction,
 )
+from portico.storage.filtered_totals import list_versions
 from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notices
-from portico.storage.parts import Part
+from portico.storage.parts import ListPart, Part, Version
 from portico.storage.positions import MemoryPositions, Positions
+from portico.storage.postgres_batches import Batches
 from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts, each_host
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_replicas import POSITION, Replicas, ReplicatedReads
@@ -125,6 +130,7 @@ class PostgresDatabase:
         check = Pool(self._hosts, settings, 1, CONNECT_SECONDS)
         self._pools = {"point": point, "write": self._writes, "slow": slow, "check": check}
         self._point, self._checks = PoolReads(point), PoolReads(check)
+        self._batches = Batches(point)
         self.one, self.all = self._point.one, self._point.all
         slow_reads = PoolReads(slow)
         self.slow = slow_reads
@@ -215,9 +221,16 @@ class PostgresDatabase:
     def version(self, *parts: Part) -> int:
         return self._notices.version(parts)
 
-    def version_of(self, _part: Part) -> None:
-        # A notice of another host's commit may come after whoever committed was answered.
-        return None
+    async def row(self, rows: Identified, row_id: int) -> Row | None:
+        return await self._batches.one(rows.by_ids, row_id)
+
+    async def version_of(self, part: Part) -> Version | None:
+        # Of the database: a notice of another host's commit may come after its writer was answered.
+        # A row takes as long as its version, and a replica may show a list as it was before.
+        if not isinstance(part, ListPart) or self._replicas is not None:
+            return None
+        row = await self._batches.one(list_versions(part.table), part.key)
+        return None if row is None else intern(row[1])  # once, however many answers bear it
 
     def pools(self) -> Mapping[str, PoolUse]:
         here = {name: pool.use() for name, pool in self._pools.items()}

@@ -25,7 +25,7 @@ from portico.storage.database import (
     among,
 )
 from portico.storage.listing import Beginning, Listing, Order, Page, Place
-from portico.storage.parts import Part
+from portico.storage.parts import ListPart, Part
 from portico.storage.product_search import ProductSearch
 from portico.storage.table import Table
 
@@ -41,7 +41,6 @@ DELETE_BATCH = 20_000
 
 _NEWEST_FIRST = Order("id", descending=True)
 
-_BY_ID = PRODUCTS.by_id
 # Without another index than that of ids: each batch would have to sort what all of them have.
 _PLAIN = {"sqlite": " NOT INDEXED", "postgres": ""}
 _OVERRIDING = {"sqlite": "", "postgres": " OVERRIDING SYSTEM VALUE"}
@@ -151,7 +150,7 @@ def product_part(product_id: int) -> Part:
 def list_part(status: str, category: str | None) -> Part:
     """The lists and searches of products of this status, and of this category if any: by whatever
     else they choose."""
-    return "products", status, category
+    return ListPart("products", status, category)
 
 
 def _touch_lists(tx: Transaction, products: Iterable[Product]) -> None:
@@ -174,9 +173,9 @@ class Products:
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
         """The product with this id, if any; with `tx`, nobody else changes it until that ends."""
         if tx is None:
-            row = await self._db.one(_BY_ID, {"id": product_id})
+            row = await self._db.row(PRODUCTS, product_id)
         else:
-            row = await tx.one(_BY_ID + LOCKED[self._db.engine], {"id": product_id})
+            row = await tx.one(PRODUCTS.by_id + LOCKED[self._db.engine], {"id": product_id})
         return Product(*row) if row else None
 
     async def several(

@@ -21,6 +21,7 @@ from portico.storage.bell import Bell
 from portico.storage.database import (
     NOTHING,
     Engine,
+    Identified,
     Params,
     PoolUse,
     Reader,
@@ -31,7 +32,7 @@ from portico.storage.database import (
     Transaction,
     UniqueViolation,
 )
-from portico.storage.parts import Part, PartVersions
+from portico.storage.parts import Part, PartVersions, Version
 from portico.storage.sqlite_connection import (
     BUSY_SECONDS,
     OLDEST_SAFE,
@@ -180,6 +181,9 @@ class SqliteDatabase:
         except OUTAGES as error:
             raise translated(error) from error
 
+    async def row(self, rows: Identified, row_id: int) -> Row | None:
+        return await self.one(rows.by_id, {"id": row_id})
+
     def version(self, *_parts: Part) -> int:
         # Whatever the event loop runs before `_expire` was queued before this is read, so one look
         # serves a whole batch of requests and yet every one of them sees what was committed before
@@ -196,7 +200,7 @@ class SqliteDatabase:
                 raise translated(error) from error
         return self._version
 
-    def version_of(self, part: Part) -> int | None:
+    async def version_of(self, part: Part) -> Version | None:
         # The reader's version moves as a commit comes to be seen, whoever made it. The writer's own
         # moves by those of others alone; while it is in a thread that commits, nothing can tell
         # whether another's commit has followed its own.

@@ -80,6 +80,8 @@ class Table(Generic[R]):
         self.update = f"UPDATE {name} SET {', '.join(changing)} WHERE id = :id"
         """Stores the `values` of a record again, but for what is fixed."""
         self.by_id = f"SELECT {self.columns} FROM {name} WHERE id = :id"
+        self.by_ids = f"SELECT {self.columns} FROM {name} WHERE id = ANY($1)"
+        """For `Database.row`."""
         self.delete = f"DELETE FROM {name} WHERE id = :id"
         loads = [
             (self.names.index(column), form.load)

@@ -1,0 +1,89 @@
+"""Lists that are kept on PostgreSQL, where other hosts write too (decision 0040)."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from contract.test_kept_representations import LISTS, counted, shown
+from driving import Api
+from portico.app import Portico
+from portico.domain.audit import OPERATOR
+from portico.services import products
+from portico.services.environment import Environment
+
+
+@pytest.fixture(params=["postgres+redis"])
+def environ(environ: dict[str, str]) -> dict[str, str]:
+    """The engine on which it is so."""
+    return environ
+
+
+@pytest.fixture
+async def elsewhere(api: Api) -> AsyncIterator[Environment]:
+    """The live environment as another host has it."""
+    mine = api.portico
+    other = Portico(
+        mine.settings,
+        clock=api.clock,
+        passwords=mine.passwords,
+        sender=mine.sender,
+        fetcher=mine.fetcher,
+    )
+    await other.connect()
+    yield other.live
+    for environment in other.environments:
+        await environment.db.close()
+
+
+@pytest.mark.parametrize("path", [*LISTS, "/products?page=2&limit=1"])
+async def test_a_list_is_kept_until_anybody_changes_a_product(
+    api: Api, elsewhere: Environment, path: str
+) -> None:
+    reader, other = await api.caller("viewer"), await api.caller("admin")
+    for _ in range(2):
+        lamp = await api.product()
+    async with counted(api, misses=1):
+        first = await reader.get(path)
+    async with counted(api, hits=2):
+        answers = [await reader.get(path), await other.get(path)]
+    assert {answer.content for answer in answers} == {first.content}
+    tag = first.headers["etag"]
+    async with counted(api, hits=1):
+        assert (await reader.get(path, headers={"if-none-match": tag})).status_code == 304
+    await products.delete_product(elsewhere, lamp.id, lambda _: None, OPERATOR)
+    async with counted(api, misses=1):
+        after = await reader.get(path, headers={"if-none-match": tag})
+    assert after.status_code == 200
+    assert after.json()["pagination"]["total_items"] == 1
+
+
+async def test_what_concerns_another_status_or_no_product_drops_no_list(
+    api: Api, elsewhere: Environment
+) -> None:
+    reader = await api.caller("viewer")
+    await api.product()
+    await shown(reader, "/products")
+    await api.account()
+    values = {
+        "name": "Draft",
+        "category": "light",
+        "price": 1,
+        "status": "draft",
+        "currency": "USD",
+        "description": "",
+        "stock_quantity": 0,
+        "images": [],
+        "metadata": {},
+    }
+    await products.create_product(elsewhere, values, OPERATOR)
+    async with counted(api, hits=1):
+        await shown(reader, "/products")
+
+
+async def test_a_product_is_read_as_it_is(api: Api) -> None:
+    """Its row takes no longer than to see whether it has changed."""
+    reader = await api.caller("viewer")
+    await api.product()
+    async with counted(api, misses=2):
+        for _ in range(2):
+            await shown(reader, "/products/1")
