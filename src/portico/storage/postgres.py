@@ -196,7 +196,8 @@ class PostgresDatabase:
         try:
             with faults():
                 async with self._writes.connection() as connection:
-                    tx = Writes(connection, begun=not self._hosts.keeps_sessions)
+                    next_ids = self._batches.next_ids
+                    tx = Writes(connection, next_ids, begun=not self._hosts.keeps_sessions)
                     try:
                         yield tx
                         await tx.commit()
