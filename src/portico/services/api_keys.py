@@ -129,7 +129,7 @@ async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
     try:
         return await renew_key(env, caller.credential_id, by)
     except NotFound:
-        raise AuthenticationRequired(_INVALID) from None
+        raise AuthenticationRequired(_INVALID, error="invalid_token") from None
 
 
 async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:

@@ -19,6 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from portico.domain.audit import By
+from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Unavailable, Unknown
 from portico.domain.events.base import Event
 from portico.domain.idempotency import Answer
@@ -107,7 +108,7 @@ class Change:
         """
         principal, credentials = self.by.principal, self._stores.live_credentials
         if principal is not None and not await credentials.holds(principal, self.now, self.tx):
-            raise AuthenticationRequired(_ENDED)
+            raise _ended(principal)
         self.checked = True
 
     async def finish(self, result: object) -> None:
@@ -117,7 +118,7 @@ class Change:
                 acting_for.set(by.actor.user_id)
             # The last line is written only where the credential holds: one statement for both.
             still = None if self.checked or number < len(self.notes) else self.by.principal
-            ended = AuthenticationRequired(_ENDED)
+            ended = _ended(still) if still is not None else None
             await self._stores.audit.record(
                 self.tx, by.actor, self.now, event, still=still, ended=ended
             )
@@ -137,6 +138,12 @@ class Change:
             if (published := self._tell(event, self.now)) is not None:
                 told.setdefault((published.type, published.data), published)
         return told.values()
+
+
+def _ended(principal: Principal) -> AuthenticationRequired:
+    """Why nobody may change anything by a credential that has ended."""
+    is_token = principal.credential != "session"
+    return AuthenticationRequired(_ENDED, error="invalid_token" if is_token else None)
 
 
 class Changes:
