@@ -110,8 +110,20 @@ async def test_what_is_not_listed_learns_nothing_of_a_preflight(listed: Api) -> 
     for origin in ("https://evil.example", "null", f"{APP}.evil.example", f"{APP}:8443", ""):
         answer = await preflight(listed, "/products", origin)
         assert (answer.status_code, cors_headers(answer)) == (403, set()), origin
-    nowhere = await preflight(listed, "/nowhere")
-    assert (nowhere.status_code, cors_headers(nowhere)) == (404, set())
+        nowhere = await preflight(listed, "/nowhere", origin)
+        assert (nowhere.status_code, cors_headers(nowhere)) == (403, set()), origin
+
+
+async def test_a_listed_page_that_is_wrong_about_a_path_can_read_so(listed: Api) -> None:
+    caller = await listed.caller()
+    caller.headers["origin"] = APP
+    for url in ("/nowhere", f"{AUTH}/nowhere", "https://localhost:8443/sandbox/v1/nowhere"):
+        answer = await preflight(listed, url)
+        assert answer.status_code == 204
+        assert answer.headers["access-control-allow-origin"] == APP
+        assert "POST" in answer.headers["access-control-allow-methods"]
+        assert "Authorization" in answer.headers["access-control-allow-headers"]
+    readable(await caller.post("/nowhere", json=LAMP), 404)
 
 
 async def test_options_that_is_no_preflight_is_no_method_here(listed: Api) -> None:

@@ -3,10 +3,10 @@
 Never with credentials: a page of another origin makes no use of anybody's cookie.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 
-from portico.domain.errors import NotFound, PermissionDenied
+from portico.domain.errors import PermissionDenied
 from portico.domain.origins import ANY
 from portico.http.messages import Reply, Request
 from portico.services.clients import PageOrigins
@@ -26,6 +26,10 @@ EXPOSED = (
     "Idempotent-Replayed",
 )
 """The headers that pages may read, beside those that they may anyway."""
+
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match")
+"""What a page may send to a path where there is nothing."""
 
 _EXPOSED = ("access-control-expose-headers", ", ".join(EXPOSED))
 _ASKED = "access-control-request-method"
@@ -65,21 +69,19 @@ class Cors:
         return (("access-control-allow-origin", origin), _EXPOSED, _VARY)
 
     async def preflight(
-        self, request: Request, methods: Iterable[str], headers: Iterable[str]
+        self, request: Request, methods: Collection[str], headers: Collection[str]
     ) -> Reply:
-        """What a path takes of a page (Fetch §4.8). Raises `NotFound` where there are no `methods`,
-        and `PermissionDenied`."""
+        """What a path takes of a page (Fetch §4.8). Raises `PermissionDenied`."""
         origin = request.header("origin") or ""
-        if not methods:
-            raise NotFound("There is nothing at this path.")
         if not self._any and not await self._admits(origin):
             raise PermissionDenied(
                 "Pages of this origin may not call this; an operator can list it in cors_origins."
             )
         fields = [
             ("access-control-allow-origin", ANY if self._any else origin),
-            ("access-control-allow-methods", ", ".join(sorted(methods))),
-            ("access-control-allow-headers", ", ".join(sorted(headers))),
+            # Where there is nothing, the page reads so of the answer to its request.
+            ("access-control-allow-methods", ", ".join(sorted(methods or METHODS))),
+            ("access-control-allow-headers", ", ".join(sorted(headers or HEADERS))),
             ("access-control-max-age", str(PREFLIGHT_SECONDS)),
         ]
         return Reply(204, b"", fields if self._any else [*fields, _VARY])
