@@ -55,6 +55,19 @@ async def test_whoever_is_deleted_is_not_let_in_again_by_what_once_invited_them(
     await useless(api, token_of(made))
 
 
+@pytest.mark.parametrize("first", ["Ada@example.com", "before@example.com"])
+async def test_nor_is_whoever_has_another_e_mail_when_they_are_deleted(
+    api: Api, first: str
+) -> None:
+    made = await invited(api, "ada@example.com", role="admin")
+    admin, user = await api.caller("admin"), await api.account(email=first)
+    for email in ("ada@example.com", "other@example.com"):
+        changed = await admin.patch(f"/users/{user.id}", json={"email": email})
+        assert changed.status_code == 200
+    assert (await admin.delete(f"/users/{user.id}")).status_code == 204
+    await useless(api, token_of(made))
+
+
 async def test_whoever_is_invited_has_the_account_that_they_were_invited_to(api: Api) -> None:
     made = await invited(api)
     assert made.link.startswith("https://localhost:8443/dashboard/invitation?token=")
