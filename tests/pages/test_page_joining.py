@@ -45,6 +45,29 @@ async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) 
     assert "Nobody is invited" in (await admin.get("/users/invitations")).text
 
 
+async def test_who_has_an_account_by_now_is_led_to_it_by_the_link_to_another(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.made("/users/invitations", **FORM)
+    _, somebody = await signed_in(api)
+    await somebody.get("/email")
+    await somebody.post("/email", email=FORM["email"], current_password=PASSWORD)
+    await api.mailed()
+    (mail,) = (api.settings.data / "log").glob("*.eml")
+    tokens = {
+        "/invitation": page.text.partition("/invitation?token=")[2][:43],
+        "/new-email": mail.read_text().partition("/new-email?token=")[2][:43],
+    }
+    await api.account(email=FORM["email"])
+    guest = await visitor(api)
+    for path, token in tokens.items():
+        fields = {"token": token, "name": "Grace Hopper", "password": "Hell0-World"}
+        async with api.unchanged():
+            refused = await guest.send(path, fields)
+        assert refused.status_code == 409
+        assert said(refused).startswith("There is an account with this e-mail: sign in to it")
+        assert "<form" not in refused.text
+
+
 @pytest.mark.parametrize("languages", ["", "*", "de_DE", "x" * 99])
 async def test_a_browser_that_names_no_language_makes_an_account_in_english(
     api: Api, languages: str

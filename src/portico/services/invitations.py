@@ -25,7 +25,7 @@ from portico.services.chosen_passwords import require_chosen
 from portico.services.environment import Environment
 from portico.services.letters import Reader, letter
 from portico.services.post import Waiting, post
-from portico.services.users import admins_only, taken
+from portico.services.users import admins_only, taken, taken_meanwhile
 from portico.storage.database import UniqueViolation
 from portico.storage.mails import Mail
 
@@ -166,7 +166,7 @@ async def accept(
     try:
         return await env.change(by.alone, work)
     except UniqueViolation as error:
-        raise taken() from error
+        raise taken_meanwhile() from error
 
 
 async def put(

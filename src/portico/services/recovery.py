@@ -29,7 +29,7 @@ from portico.services.users import (
     locked_user,
     prove_password,
     store_change,
-    taken,
+    taken_meanwhile,
     tell_changed,
 )
 from portico.storage.database import UniqueViolation
@@ -139,7 +139,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> None:
     try:
         await env.change(by.alone, work)
     except UniqueViolation as error:
-        raise taken() from error
+        raise taken_meanwhile() from error
     await follow(env, found.user_id)
 
 

@@ -36,6 +36,9 @@ Check = Callable[[User], None]
 """Raises `PreconditionFailed` where the caller expected the user to be another."""
 
 _TAKEN = "A user with this e-mail exists already."
+_TAKEN_MEANWHILE = (
+    "There is an account with this e-mail: sign in to it, or ask for a new password for it."
+)
 
 
 def _missing(user_id: int) -> NotFound:
@@ -46,6 +49,11 @@ def _missing(user_id: int) -> NotFound:
 def taken() -> Duplicate:
     """For an e-mail that another user has."""
     return Duplicate(_TAKEN, [Fault("email", _TAKEN)])
+
+
+def taken_meanwhile() -> Duplicate:
+    """For a link to an e-mail that another user has by now: its page has no field for that."""
+    return Duplicate(_TAKEN_MEANWHILE, [Fault("token", _TAKEN_MEANWHILE)])
 
 
 async def locked_user(env: Environment, change: Change, user_id: int) -> User:
