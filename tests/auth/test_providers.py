@@ -22,6 +22,7 @@ from auth.test_second_factor import (
     session_in,
 )
 from driving import Api, settings_for
+from mail.conftest import Post
 from openid_provider import (
     CLIENT,
     FIRST_KEY,
@@ -33,14 +34,16 @@ from openid_provider import (
     providing,
 )
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import Conflict
+from portico.domain.errors import Conflict, Invalid
 from portico.domain.factors import step_of
 from portico.domain.providers import Person as Told
 from portico.domain.users import User
 from portico.services import openid
+from portico.services.invitations import find, invite
 from portico.services.openid import SKEW, Trip
 from portico.services.providers import link, unlink
 from portico.services.second_factor import Enrolment, enrol
+from portico.services.sign_up import ask_sign_up
 from portico.services.suspension import suspend
 from signing_in import AUTH, PASSWORD
 
@@ -250,6 +253,44 @@ async def test_new_people_get_an_account_where_their_e_mail_is_verified(
     provider.claims = {"sub": "bob", "email": "BOB@example.com", "email_verified": True}
     async with api.unchanged(but="provider_visits"):
         assert not session_in(await Traveller(api, provider).arrive()), "an account has it"
+
+
+@pytest.mark.parametrize("table", ["create_users = true"])
+async def test_whoever_is_invited_gets_what_they_were_invited_to(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    facts: dict[str, Any] = {"plan": "pro", "handed_over": True, "by": OPERATOR}
+    made = await invite(api.live, email="ada@example.com", role="editor", **facts)
+    provider.claims = dict(ADA, email="Ada@Example.com")
+    assert session_in(await Traveller(api, provider).arrive())
+    user = await api.live.users.by_email(ADA["email"])
+    assert user is not None
+    assert (user.name, user.role, user.plan) == ("Ada", "editor", "pro")
+    told = {"email": "ada@example.com", "role": "editor", "plan": "pro"}
+    assert ("invitation.accepted", None, told) in await noted(api)
+    with pytest.raises(Invalid):
+        await find(api.live, made.link.partition("?token=")[2])
+
+
+@pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
+async def test_only_an_admins_invitation_of_that_very_e_mail_counts_while_it_holds(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    facts: dict[str, Any] = {"role": "admin", "plan": "pro", "handed_over": True, "by": OPERATOR}
+    api.live.sign_up = True
+    api.clock.advance(days=-7)
+    await invite(api.live, email="old@example.com", **facts)
+    api.clock.advance(days=7)
+    await invite(api.live, email="ada@straße.example", **facts)
+    await ask_sign_up(api.live, "new@example.com", OPERATOR)
+    assert len(await Post(api).new()) == 1
+    for email in ("old@example.com", "ada@strasse.example", "new@example.com"):
+        provider.claims = dict(ADA, sub=email, email=email)
+        assert session_in(await Traveller(api, provider).arrive())
+        user = await api.live.users.by_email(email)
+        assert user is not None
+        assert (user.email, user.role, user.plan) == (email, "editor", "free")
+    assert "invitation.accepted" not in {action for action, *_ in await noted(api)}
 
 
 @pytest.mark.parametrize("table", ['create_users = true\ndomains = ["example.com"]'])

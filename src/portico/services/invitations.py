@@ -18,7 +18,7 @@ from portico.domain.events.invitations import (
 from portico.domain.events.users import UserCreated
 from portico.domain.invitations import HOLDS, Invitation
 from portico.domain.secrets import digest, mint
-from portico.domain.users import User, mail_domain, new_user
+from portico.domain.users import User, mail_domain, new_user, same_mailbox
 from portico.mail.protocol import Letter
 from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
@@ -167,6 +167,18 @@ async def accept(
         return await env.change(by.alone, work)
     except UniqueViolation as error:
         raise taken_meanwhile() from error
+
+
+async def accept_by_email(env: Environment, change: Change, email: str) -> Invitation | None:
+    """Uses up what an admin has invited this e-mail to, for whoever has shown that it is theirs;
+    None where there is no such invitation, or it has expired."""
+    found = await env.invitations.take_of_email(change.tx, email)
+    if found is None or found.signed_up or found.expires_at <= change.now:
+        return None
+    if not same_mailbox(found.email, email):
+        return None
+    change.note(InvitationAccepted(found))
+    return found
 
 
 async def put(

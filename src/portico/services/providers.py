@@ -27,6 +27,7 @@ from portico.domain.users import name as user_name
 from portico.services.change import Change
 from portico.services.credentials import SUSPENDED
 from portico.services.environment import Environment
+from portico.services.invitations import accept_by_email
 from portico.services.openid import Answer, NotAccepted, Trip
 from portico.services.sign_in import note_refusal
 from portico.services.users import locked_user
@@ -204,19 +205,20 @@ async def _user(env: Environment, provider: Provider, person: Person) -> User | 
 
 
 async def _create(env: Environment, provider: Provider, person: Person, by: By) -> User | None:
-    """A new account for somebody whose e-mail the provider has verified; None where it has not, or
-    where an account has it."""
+    """A new account for somebody whose e-mail the provider has verified, as an admin has invited
+    it, if one has; None where it is not verified, or where an account has it."""
     if not (person.email and person.email_verified):
         return None
 
     async def work(change: Change) -> User | None:
         if await env.users.by_email(person.email, change.tx):
             return None
+        invited = await accept_by_email(env, change, person.email)
         user = new_user(
             name=_name(person),
             email=person.email,
-            role=provider.role,
-            plan="free",
+            role=invited.role if invited else provider.role,
+            plan=invited.plan if invited else "free",
             password_hash=None,
             now=change.now,
             email_verified_at=change.now,

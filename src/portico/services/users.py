@@ -198,7 +198,7 @@ async def store_change(
         after = msgspec.structs.replace(after, email_verified_at=email_verified_at)
         await env.email_tokens.delete_of_user(change.tx, after.id)
         # Else it lets them in again who are deleted under the new one.
-        await env.invitations.delete_of_email(change.tx, before.email)
+        await env.invitations.take_of_email(change.tx, before.email)
     await env.users.update(change.tx, after)
     changed = UserChanged(after, before)
     if changed.fields:
@@ -224,7 +224,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
             await keep_an_admin(env, change, user_id)
         await change.check()  # whoever deletes themselves has no credential afterwards
         await env.users.delete(change.tx, user_id)
-        await env.invitations.delete_of_email(change.tx, user.email)  # else it lets them in again
+        await env.invitations.take_of_email(change.tx, user.email)  # else it lets them in again
         change.note(UserDeleted(user))
 
     await env.change(by, work)

@@ -30,7 +30,8 @@ ON CONFLICT (email_key) DO UPDATE
 SET {", ".join(f"{column} = excluded.{column}" for column in INVITATIONS.written)}
 WHERE invitations.signed_up >= excluded.signed_up OR invitations.expires_at <= excluded.created_at
 RETURNING {INVITATIONS.columns}"""
-_DELETE_OF_EMAIL = "DELETE FROM invitations WHERE email_key = :email_key"
+_TAKE_OF_EMAIL = f"""
+DELETE FROM invitations WHERE email_key = :email_key RETURNING {INVITATIONS.columns}"""
 
 
 class Invitations:
@@ -74,6 +75,7 @@ class Invitations:
         """Removes an invitation; its link opens nothing."""
         await tx.run(INVITATIONS.delete, {"id": invitation_id})
 
-    async def delete_of_email(self, tx: Transaction, email: str) -> None:
-        """Removes the invitation for an e-mail, where there is one."""
-        await tx.run(_DELETE_OF_EMAIL, {"email_key": email_key(email)})
+    async def take_of_email(self, tx: Transaction, email: str) -> Invitation | None:
+        """Removes the invitation for an e-mail, expired or not; returns it, if there was one."""
+        row = await tx.one(_TAKE_OF_EMAIL, {"email_key": email_key(email)})
+        return INVITATIONS.read(row) if row else None
