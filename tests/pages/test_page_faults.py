@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from driving import Api
+from mail.conftest import Post
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
@@ -59,7 +60,7 @@ async def test_a_link_that_is_of_no_use_offers_another_instead_of_its_form(api: 
         sent = await guest.send(path, {"token": "none", "password": "Analytical-1844"})
         assert (asked.status_code, sent.status_code) == (410, 422)
         for answer in (asked, sent):
-            assert said(answer).startswith("This link has expired or was used before")
+            assert said(answer).startswith("This link has expired, was used before")
             assert "<form" not in answer.text
             assert f'href="/dashboard{again}">Ask for another link' in answer.text
     given = await give_reset(api.live, user.id, OPERATOR)
@@ -69,6 +70,24 @@ async def test_a_link_that_is_of_no_use_offers_another_instead_of_its_form(api: 
     weak = await guest.send("/reset", {"token": token, "password": "weak"})
     assert faults(weak).keys() == {"password"}
     assert "<form" in weak.text
+
+
+async def test_a_link_that_a_newer_one_has_replaced_leads_to_that(api: Api) -> None:
+    post = Post(api)
+    user, somebody = await signed_in(api)
+    await post.new()
+    await somebody.get("/email")
+    new_email = {"email": "new@example.com", "current_password": PASSWORD}
+    for path, fields in (
+        ("/forgot", {"email": user.email}), ("/profile/verification", {}), ("/email", new_email),
+    ):  # fmt: skip
+        links = []
+        for _ in range(2):
+            assert (await somebody.post(path, **fields)).status_code == 303
+            links.append((await post.link()).removeprefix(DASHBOARD))
+        older, latest = [await somebody.get(link) for link in links]
+        assert (older.status_code, latest.status_code) == (410, 200)
+        assert "a newer one was made since: open the latest one" in said(older)
 
 
 async def test_signing_in_for_an_application_names_it(api: Api) -> None:

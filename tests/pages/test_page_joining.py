@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from driving import Api
-from pages.visiting import PASSWORD, faults, said, signed_in, visitor
+from mail.conftest import Post
+from pages.visiting import DASHBOARD, PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.invitations import Invitation
@@ -171,6 +172,24 @@ async def test_signing_up_stands_beside_signing_in_where_it_is_open(api: Api, pl
     assert "/sign-up" not in page.text
     assert (await guest.get("/sign-up")).status_code == 404
     assert (await guest.send("/sign-up", {"email": "new@example.com"})).status_code == 404
+
+
+@pytest.mark.parametrize("environ", [{"PORTICO_SIGN_UP": "on"}], ids=["on"])
+async def test_a_link_for_signing_up_that_is_not_the_latest_leads_to_that_or_another(
+    api: Api,
+) -> None:
+    post, guest = Post(api), await visitor(api)
+    pages = []
+    for _ in range(2):
+        await guest.send("/sign-up", {"email": "new@example.com"})
+        pages.append((await post.link()).removeprefix(DASHBOARD))
+    older, latest = [await guest.get(link) for link in pages]
+    assert (older.status_code, latest.status_code) == (410, 200)
+    assert "a newer one was made since: open the latest one" in said(older)
+    assert "invitation" not in said(older)
+    another = 'href="/dashboard/sign-up">Create an account'
+    assert another in older.text
+    assert another not in latest.text
 
 
 async def test_the_answer_is_the_same_for_known_and_unknown_e_mails(api: Api) -> None:

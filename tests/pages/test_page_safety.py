@@ -138,7 +138,7 @@ async def test_a_page_that_hides_its_address_can_still_send_its_form(api: Api) -
         sec_fetch_site="same-origin",
     )
     assert answer.status_code == 422
-    assert "expired or was used before" in said(answer)
+    assert "has expired, was used before" in said(answer)
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])

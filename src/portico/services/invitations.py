@@ -29,7 +29,10 @@ from portico.services.users import admins_only, taken, taken_meanwhile
 from portico.storage.database import UniqueViolation
 from portico.storage.mails import Mail
 
-_USELESS = "This invitation has expired, was used or was taken back: ask for a new one."
+_USELESS = (
+    "This link has expired, was used or taken back, or a newer one was made since: open the latest"
+    " one, or ask for a new one."
+)
 
 
 class Made(NamedTuple):

@@ -39,7 +39,10 @@ from portico.storage.mails import Mail
 HANDED_HOURS = 24
 """How long a link holds that an admin hands over."""
 
-_USELESS = "This link has expired or was used before: ask for a new one."
+_USELESS = (
+    "This link has expired, was used before, or a newer one was made since: open the latest one, or"
+    " ask for a new one."
+)
 
 
 class Link(NamedTuple):
