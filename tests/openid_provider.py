@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote_plus, urlencode, urlsplit
+from warnings import catch_warnings
 
 from aiohttp import web
 from joserfc import jws, jwt
-from joserfc.jwk import OctKey, RSAKey
+from joserfc.errors import SecurityWarning
+from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from driving import NOON
 from portico.domain.oauth import challenge_of
@@ -20,7 +22,14 @@ SECRET = "a:secret/with+all of it"
 FIRST_KEY = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"}, private=True)
 OTHER_KEY = RSAKey.generate_key(2048, {"kid": "other", "use": "sig"}, private=True)
 
-_REGISTRY = jws.JWSRegistry(strict_check_header=False)
+KEYS = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), FIRST_KEY),
+    "ES256": ECKey.generate_key("P-256"),
+    "ES384": ECKey.generate_key("P-384"),
+    "ES512": ECKey.generate_key("P-521"),
+    **dict.fromkeys(("Ed25519", "EdDSA"), OKPKey.generate_key("Ed25519")),
+}
+"""What signs by each algorithm."""
 
 
 class OpenIdProvider:
@@ -106,7 +115,9 @@ class OpenIdProvider:
             **self.claims,
         }
         claims = {name: value for name, value in claims.items() if value is not None}
-        token = jwt.encode(self.header, claims, self.key, [self.header["alg"]], registry=_REGISTRY)
+        registry = jws.JWSRegistry(algorithms=[self.header["alg"]], strict_check_header=False)
+        with catch_warnings(action="ignore", category=SecurityWarning):  # of the name EdDSA
+            token = jwt.encode(self.header, claims, self.key, registry=registry)
         answer = {"id_token": token, "access_token": "opaque", "token_type": "Bearer"}
         return web.json_response(answer)
 

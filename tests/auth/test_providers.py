@@ -26,6 +26,7 @@ from mail.conftest import Post
 from openid_provider import (
     CLIENT,
     FIRST_KEY,
+    KEYS,
     OTHER_KEY,
     SECRET,
     OpenIdProvider,
@@ -521,6 +522,17 @@ async def test_good_answers_of_other_kinds_are_taken(api: Api, provider: OpenIdP
     provider.header = {"alg": "RS256", "x-ours": "unknown"}
     provider.claims |= {"aud": [CLIENT, "other"], "azp": CLIENT, "exp": 1_773_576_000 - 59}
     provider.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    assert session_in(await Traveller(api, provider).arrive())
+
+
+@ON_ONE
+@pytest.mark.parametrize("algorithm", openid.ALGORITHMS)
+async def test_an_id_token_may_be_signed_by_every_algorithm_that_is_listed(
+    api: Api, provider: OpenIdProvider, algorithm: str
+) -> None:
+    await linked(api)
+    provider.key, provider.header = KEYS[algorithm], {"alg": algorithm}
+    provider.keys = [KEYS[algorithm]]
     assert session_in(await Traveller(api, provider).arrive())
 
 

@@ -13,10 +13,11 @@ from hmac import digest as mac
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote_plus, urlencode
+from warnings import catch_warnings
 
 import msgspec
 from joserfc import jws
-from joserfc.errors import JoseError
+from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import import_key
 
 from portico.domain.base64url import base64url
@@ -30,9 +31,10 @@ from portico.outbound.fetching import Fetched, Fetcher, Unfetched
 
 ALGORITHMS = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "Ed25519"),
+    *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
 ]
-"""How an ID token may be signed: by a key that is published, never by none or a secret."""
+"""How an ID token may be signed: by a key that is published, never by none or a secret. Most that
+sign by Ed25519 call it EdDSA, as RFC 8037 does."""
 
 KEPT = 10 * MINUTE
 """How long what a provider has told of itself is kept, in milliseconds. Its keys are asked for with
@@ -41,7 +43,7 @@ each sign-in, so that one that was rotated or withdrawn is."""
 SKEW = 60
 """Seconds that the two clocks may differ."""
 
-_REGISTRY = jws.JWSRegistry(strict_check_header=False)
+_REGISTRY = jws.JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
 
 MOST_KEYS = 10
 """How many keys are tried that may have signed an ID token."""
@@ -343,9 +345,8 @@ def _verified(token: str, key: dict[str, Any]) -> bytes | None:
     with it is left out: to check that takes a second."""
     public = {name: key[name] for name in _PUBLIC if name in key}
     try:
-        return jws.deserialize_compact(
-            token, import_key(public), algorithms=ALGORITHMS, registry=_REGISTRY
-        ).payload
+        with catch_warnings(action="ignore", category=SecurityWarning):  # of the name EdDSA
+            return jws.deserialize_compact(token, import_key(public), registry=_REGISTRY).payload
     except (JoseError, ValueError, TypeError):
         return None
 
