@@ -25,7 +25,7 @@ from mail_server import (
 )
 from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
-from portico.mail.smtp import SmtpOutlet
+from portico.mail.smtp import SECONDS, TAKING_SECONDS, SmtpOutlet
 
 SENDER = "portico@example.org"
 
@@ -178,6 +178,52 @@ async def test_a_server_that_takes_its_time_at_every_step_is_given_up() -> None:
         await ended.wait()
     assert "in time" in refused.reason
     assert steps == 2
+
+
+class Ahead(asyncio.SelectorEventLoop):
+    """A loop whose time may be moved."""
+
+    seconds = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.seconds
+
+
+class Thorough(MailServer):
+    """Looks a letter through for a while before it says that it has it."""
+
+    seconds = 0.0
+
+    async def handle_DATA(self, *about: Any) -> str:  # noqa: N802 - the library's name
+        said = await super().handle_DATA(*about)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Ahead)
+        loop.seconds += self.seconds
+        await asyncio.sleep(0.01)  # who has waited for long enough by now has ended
+        return said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "waits"),
+    [(SECONDS * 2, True), (TAKING_SECONDS - 60, True), (TAKING_SECONDS, False)],
+)
+def test_a_server_may_take_ten_minutes_to_say_that_it_has_a_letter(
+    seconds: float,
+    waits: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    async def sent() -> None:
+        server = Thorough()
+        server.seconds = seconds
+        async with serving(server, timeout=2 * TAKING_SECONDS):
+            url = f"smtp://127.0.0.1:{server.port}"
+            if waits:
+                await SmtpOutlet(url, SENDER).send(LETTER)
+            else:
+                assert "in time" in (await refusal(url, seconds=SECONDS)).reason
+        assert arrived(server).recipients == ["ada@example.com"]
+
+    with asyncio.Runner(loop_factory=Ahead) as runner:
+        runner.run(sent())
 
 
 async def test_a_letter_that_was_taken_counts_however_they_part() -> None:

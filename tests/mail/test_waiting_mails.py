@@ -246,6 +246,42 @@ async def test_a_mail_whose_sender_died_comes_back(quiet: Api) -> None:
     assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
+class Held(Outbox):
+    """Takes a letter only when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = asyncio.Event()
+
+    async def send(self, letter: Letter) -> None:
+        await super().send(letter)
+        await self.told.wait()
+
+
+async def test_nobody_takes_a_mail_from_a_process_whose_mail_server_takes_its_time(
+    quiet: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.jobs.mails.KEEP_SECONDS", 0.01)
+    quiet.live.outlet = outbox = Held()
+    await somebody(quiet)
+    slow = SendMails(quiet.live)
+    await slow.run()
+    for _ in range(10):
+        quiet.clock.advance(seconds=CLAIM_SECONDS - 1)
+        until = quiet.clock() + CLAIM_SECONDS * 1000
+
+        async def is_kept(until: int = until) -> bool:
+            return (await quiet.live.mails.queue()).next_attempt_at == until
+
+        await eventually(is_kept, "another claim")
+        await sent(quiet)
+    assert len(outbox.tried) == 1
+    outbox.told.set()
+    await slow.close()
+    await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
+
+
 async def test_what_a_process_was_taking_as_it_stopped_does_not_wait_for_another(
     quiet: Api,
 ) -> None:

@@ -7,6 +7,7 @@ else does, and comes back when that process dies. So a mail may come twice, and 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from traceback import format_tb
 
 from portico.domain.errors import RateLimited, Unavailable
@@ -33,7 +34,10 @@ KEPT = DAY
 """How long a mail is tried at most, in milliseconds."""
 
 CLAIM_SECONDS = 60
-"""When a mail comes back whose process has died: an attempt takes less."""
+"""When a mail comes back whose process has died."""
+
+KEEP_SECONDS = 20.0
+"""How often a mail is claimed anew that a mail server takes its time for."""
 
 LOOK_SECONDS = 5.0
 """How often is looked for what nobody rang for: what a killed process left, and what is due."""
@@ -129,7 +133,10 @@ class SendMails:
 
     async def _send(self, mail: Mail) -> None:
         """Makes one attempt, and stores what came of it."""
-        again = await self._attempt(mail)
+        async with asyncio.TaskGroup() as meanwhile:
+            keeping = meanwhile.create_task(self._keep(mail))
+            again = await self._attempt(mail)
+            keeping.cancel()
         while True:
             try:
                 if again is None:
@@ -140,6 +147,13 @@ class SendMails:
                 await asyncio.sleep(AGAIN_SECONDS)
             else:
                 return
+
+    async def _keep(self, mail: Mail) -> None:
+        """Sees to it that nobody else takes a mail, however long its attempt takes."""
+        while True:
+            await asyncio.sleep(KEEP_SECONDS)
+            with suppress(Unavailable, Contended):
+                await self._env.mails.later(mail, self._env.clock() + CLAIM_SECONDS * SECOND)
 
     async def _attempt(self, mail: Mail) -> int | None:
         """Writes or sends it; returns when the next attempt is due, None where there is none."""

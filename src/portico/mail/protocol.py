@@ -38,5 +38,5 @@ class Outlet(Protocol):
 
     async def send(self, letter: Letter) -> None:
         """Hands a letter over; the next one who is responsible for it has it then. Raises
-        `Undelivered`, within seconds."""
+        `Undelivered`, within minutes."""
         ...

@@ -15,6 +15,7 @@ from aiosmtplib import (
     SMTPNotSupported,
     SMTPRecipientRefused,
     SMTPRecipientsRefused,
+    SMTPResponse,
     SMTPResponseException,
 )
 
@@ -24,12 +25,27 @@ from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
 
 SECONDS = 20.0
-"""How long it may take to hand a letter over, from connecting on."""
+"""How long it may take until a letter is handed over, from connecting on."""
+
+TAKING_SECONDS = 600.0
+"""How long the server may take to say that it has a letter, which it may be looking through for
+viruses (RFC 5321 §4.5.3.2.6): whoever hangs up earlier sends it again, and it comes twice."""
 
 GOODBYE_SECONDS = 1.0
 
 _OF_THE_LETTER = (SMTPRecipientRefused, SMTPDataError)
 """What a server says of a letter; all else, as of a password, it says of how it is asked."""
+
+
+class _Session(SMTP):
+    """A connection, with a limit to all that is said over it."""
+
+    limit: asyncio.Timeout
+
+    async def data(self, message: str | bytes, /, **_: object) -> SMTPResponse:
+        """See `SMTP`."""
+        self.limit.reschedule(asyncio.get_running_loop().time() + TAKING_SECONDS)
+        return await super().data(message, timeout=TAKING_SECONDS)
 
 
 class SmtpOutlet:
@@ -46,7 +62,7 @@ class SmtpOutlet:
         self._sender = sender
         self._seconds = seconds
         self._server = partial(
-            SMTP,
+            _Session,
             hostname=host,
             port=parts.port,
             username=unquote(parts.username or "") or None,
@@ -77,7 +93,7 @@ class SmtpOutlet:
         server = self._server()
         try:
             # The library's timeout is for each step, and a slow server could make many of one.
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._seconds) as server.limit:
                 await server.connect()
                 yield server
             # What was handed over stays so, however they part.
