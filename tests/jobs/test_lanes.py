@@ -17,7 +17,7 @@ from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.published import Published
-from portico.domain.webhooks import DROPPED, RECEIVER_GONE, Webhook
+from portico.domain.webhooks import DROPPED, RECEIVER_GONE, RETRY_SECONDS, Webhook
 from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.services.webhooks import create_webhook
 from portico.storage.expiry import BATCH
@@ -119,7 +119,9 @@ async def test_a_secret_that_cannot_be_read_loses_no_delivery(api: Api, column: 
             await receiver.got(1)
 
 
-async def test_410_of_an_address_that_was_left_disables_nothing(api: Api) -> None:
+async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothing(
+    api: Api,
+) -> None:
     admin = await api.caller("admin")
     moved = asyncio.Event()
 
@@ -135,10 +137,16 @@ async def test_410_of_an_address_that_was_left_disables_nothing(api: Api) -> Non
         path = f"/webhooks/{made['id']}"
         await admin.patch(path, json={"url": url})
         moved.set()
-        await deliveries(admin, made, "failed")
+        (waiting,) = await deliveries(admin, made, "it answered 410")
+        assert (waiting["status"], waiting["attempts"]) == ("pending", 1)
+        assert (await admin.get(path)).json()["data"]["status"] == "enabled"
         await admin.post("/products", json=LAMP)
         await new.got(1)
         await deliveries(admin, made, "delivered")
+        api.clock.advance(seconds=RETRY_SECONDS[0] * 2)
+        api.live.db.bell.ring()
+        _, late = await new.got(2)
+        assert late.headers["webhook-id"] == old.requests[0].headers["webhook-id"]
         assert (await admin.get(path)).json()["data"]["status"] == "enabled"
 
 

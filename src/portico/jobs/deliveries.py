@@ -7,7 +7,6 @@ one that is slow or dead holds up no other.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -29,6 +28,7 @@ from portico.domain.webhooks import (
     retry_at,
 )
 from portico.jobs.fan_out import fan_out
+from portico.jobs.lanes import Claimed, Lane
 from portico.jobs.sending import Sends
 from portico.outbound.sender import Outcome
 from portico.services.environment import Environment
@@ -51,9 +51,6 @@ FRESH_SECONDS = 10
 
 AT_ONCE = 16
 """Deliveries to one webhook that are sent at the same time, by one process, at most."""
-
-CLAIMED = 64
-"""With those that wait for a place, where the receiver is quick."""
 
 QUICK_MILLISECONDS, QUICK_BYTES = 500, 1 << 16
 """How long a quick one takes at most, and for how much: larger ones wait in the database."""
@@ -85,44 +82,6 @@ _UNSIGNED = Outcome(None, "The webhook's secret cannot be read here.", "", 0, No
 log = logging.getLogger(__name__)
 
 
-class _Claimed(msgspec.Struct, frozen=True):
-    """A delivery that this process sends; `body` is None where the event is no longer kept.
-    `traceparent` is the span of its change, if that was traced."""
-
-    delivery: Delivery
-    body: bytes | None
-    traceparent: str | None
-    at: int
-
-
-class _Lane:
-    """One webhook's deliveries in this process."""
-
-    def __init__(self, webhook: Webhook, places: int) -> None:
-        self.webhook = webhook
-        self.places = places
-        self.waiting: deque[_Claimed] = deque()
-        self.sending: dict[asyncio.Task[None], _Claimed] = {}
-        self.quick = False
-        self.failing = False
-
-    @property
-    def room(self) -> int:
-        """How many more may be claimed."""
-        most = CLAIMED if self.quick else 1 if self.failing else self.places
-        return max(most - len(self.waiting) - len(self.sending), 0)
-
-    @property
-    def low(self) -> bool:
-        """Whether it is time to claim more: some may be sent at once, however long others hang."""
-        return len(self.waiting) + len(self.sending) < (1 if self.failing else self.places)
-
-    def end(self) -> list[_Claimed]:
-        """Begins to send nothing more; returns what waited."""
-        waiting, self.waiting = [*self.waiting], deque()
-        return waiting
-
-
 class _Ended(msgspec.Struct, frozen=True):
     """What came of an attempt for a webhook; `delivery` is as it was before."""
 
@@ -152,7 +111,7 @@ class Deliver:
         self._requests = requests
         self._at_once = at_once
         self._bell = env.db.bell.listener()
-        self._lanes: dict[int, _Lane] = {}
+        self._lanes: dict[int, Lane] = {}
         self._done: list[_Ended] = []
         self._claiming: asyncio.Task[float] | None = None
         self._recorder: asyncio.Task[None] | None = None
@@ -218,7 +177,7 @@ class Deliver:
     def _follow(self, enabled: list[Webhook]) -> None:
         """Keeps a lane for each enabled webhook as it is now; ends what goes to others."""
         for webhook in enabled:
-            lane = self._lanes.setdefault(webhook.id, _Lane(webhook, self._at_once))
+            lane = self._lanes.setdefault(webhook.id, Lane(webhook, self._at_once))
             lane.webhook = webhook
         for gone in self._lanes.keys() - {webhook.id for webhook in enabled}:
             lane = self._lanes.pop(gone)
@@ -264,13 +223,13 @@ class Deliver:
         for delivery in sorted(claimed, key=lambda one: one.id):
             if lane := self._lanes.get(delivery.webhook_id):
                 body, traceparent = told.get(delivery.event_id, (None, None))
-                lane.waiting.append(_Claimed(delivery, body, traceparent, now))
+                lane.waiting.append(Claimed(delivery, body, traceparent, now))
         for lane in self._lanes.values():
             self._fill(lane)
         # What is due and cannot be had is another host's, which may hold it for long.
         return 0.0 if claimed else AGAIN_SECONDS
 
-    def _fill(self, lane: _Lane) -> None:
+    def _fill(self, lane: Lane) -> None:
         """Begins to send what waits, as far as there are places."""
         oldest = self._env.clock() - FRESH_SECONDS * SECOND
         places = 1 if self._pause(lane) else lane.places
@@ -281,7 +240,7 @@ class Deliver:
                 lane.sending[task] = claimed
                 task.add_done_callback(partial(self._sent, lane))
 
-    def _sent(self, lane: _Lane, task: asyncio.Task[None]) -> None:
+    def _sent(self, lane: Lane, task: asyncio.Task[None]) -> None:
         """Goes on with what waits behind a delivery that was sent."""
         lane.sending.pop(task, None)
         if task.cancelled():
@@ -293,7 +252,7 @@ class Deliver:
         else:
             self._go_on(lane)
 
-    def _pause(self, lane: _Lane) -> float:
+    def _pause(self, lane: Lane) -> float:
         """How many seconds lie between two deliveries of a lane, which then go one by one; 0 where
         as many as there are places go at once."""
         now = asyncio.get_running_loop().time()
@@ -303,12 +262,12 @@ class Deliver:
             return FAILING_PAUSE_SECONDS
         return BUSY_PAUSE_SECONDS if now < self._busy_until else 0.0
 
-    def _go_on(self, lane: _Lane) -> None:
+    def _go_on(self, lane: Lane) -> None:
         self._fill(lane)
         if lane.low:
             self._bell.hear()
 
-    async def _send(self, lane: _Lane, claimed: _Claimed) -> None:
+    async def _send(self, lane: Lane, claimed: Claimed) -> None:
         env, webhook, delivery = self._env, lane.webhook, claimed.delivery
         now = env.clock()
         secret, *former = (opened(env, sealed) for sealed in webhook.secrets(now))
@@ -339,10 +298,8 @@ class Deliver:
         status = outcome.status
         delivered = status is not None and 200 <= status < 300
         again = None
-        if not delivered and delivery.type != PING and status != GONE:
-            chance = int.from_bytes(self._env.random(4)) / 2**32
-            tries = delivery.attempts + 1
-            again = retry_at(self._env.clock(), tries, chance, outcome.retry_after)
+        if not delivered and status != GONE:
+            again = self._again(delivery, outcome.retry_after)
         return Attempt(
             id=delivery.id,
             status="delivered" if delivered else "failed" if again is None else "pending",
@@ -352,6 +309,13 @@ class Deliver:
             last_milliseconds=outcome.milliseconds,
             answer=outcome.answer,
         )
+
+    def _again(self, delivery: Delivery, retry_after: int | None = None) -> int | None:
+        """When a delivery is tried again after one more failed attempt; None: never."""
+        if delivery.type == PING:
+            return None
+        chance = int.from_bytes(self._env.random(4)) / 2**32
+        return retry_at(self._env.clock(), delivery.attempts + 1, chance, retry_after)
 
     def _note(self, ended: _Ended) -> None:
         """Has it stored what came of an attempt, with others that end meanwhile."""
@@ -375,9 +339,9 @@ class Deliver:
                     await self._judge(ended)
 
     async def _store(self, done: list[_Ended]) -> None:
-        for gone in done:
-            if gone.attempt.last_status == GONE:  # no other attempt tells it again
-                await self._disable(gone.webhook, RECEIVER_GONE, gone.attempt)
+        for place, ended in enumerate(done):
+            if ended.attempt.last_status == GONE:  # no other attempt tells it again
+                done[place] = await self._gone(ended)
         works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
         fails = {one.webhook.id for one in done if one.delivery.type != PING} - works
         async with self._env.db.transaction() as tx:
@@ -388,6 +352,18 @@ class Deliver:
                     await self._env.webhooks.fails(tx, webhook_id, self._env.clock())
             await self._env.deliveries.done(tx, [one.attempt for one in done])
 
+    async def _gone(self, ended: _Ended) -> _Ended:
+        """Disables the webhook of a receiver that wants no more. Where it leads elsewhere by now,
+        the delivery goes there."""
+        webhook, attempt = ended.webhook, ended.attempt
+        if await self._disable(webhook, RECEIVER_GONE, attempt):
+            return ended
+        now, again = await self._env.webhooks.get(webhook.id), self._again(ended.delivery)
+        if now is None or not now.enabled or now.url == webhook.url or again is None:
+            return ended
+        attempt = msgspec.structs.replace(attempt, status="pending", next_attempt_at=again)
+        return _Ended(webhook, ended.delivery, attempt)
+
     async def _judge(self, ended: _Ended) -> None:
         """Disables a webhook that nothing has reached for days."""
         since = ended.webhook.failing_since
@@ -395,6 +371,8 @@ class Deliver:
         if long and ended.delivery.attempts and ended.attempt.status != "delivered":
             await self._disable(ended.webhook, FAILING)
 
-    async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> None:
-        if await disable_webhook(self._env, webhook, reason, SYSTEM, attempt):
+    async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> bool:
+        disabled = await disable_webhook(self._env, webhook, reason, SYSTEM, attempt)
+        if disabled:
             self._bell.hear()
+        return disabled
