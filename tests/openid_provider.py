@@ -22,7 +22,7 @@ SECRET = "a:secret/with+all of it"
 FIRST_KEY = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"}, private=True)
 OTHER_KEY = RSAKey.generate_key(2048, {"kid": "other", "use": "sig"}, private=True)
 
-KEYS = {
+KEYS: dict[str, Any] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), FIRST_KEY),
     "ES256": ECKey.generate_key("P-256"),
     "ES384": ECKey.generate_key("P-384"),

@@ -537,6 +537,23 @@ async def test_an_id_token_may_be_signed_by_every_algorithm_that_is_listed(
 
 
 @ON_ONE
+@pytest.mark.parametrize("algorithm", ["ES256", "EdDSA"])
+@pytest.mark.parametrize("curve", ["P-384", "Ed448", "X25519", "BP-256", ""])
+async def test_a_key_of_a_curve_that_does_not_fit_is_passed_over(
+    api: Api, provider: OpenIdProvider, algorithm: str, curve: str
+) -> None:
+    await linked(api)
+    good = KEYS[algorithm].as_dict(private=False)
+    provider.key, provider.header = KEYS[algorithm], {"alg": algorithm}
+    for keys, signed_in in (
+        ([{**good, "crv": curve}], False),
+        ([{**good, "crv": curve}, good], True),
+    ):
+        provider.bodies["/keys"] = json.dumps({"keys": keys}).encode()
+        assert bool(session_in(await Traveller(api, provider).arrive())) == signed_in
+
+
+@ON_ONE
 async def test_keys_may_be_rotated_at_any_time(api: Api, provider: OpenIdProvider) -> None:
     await linked(api)
     assert session_in(await Traveller(api, provider).arrive())

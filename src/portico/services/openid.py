@@ -347,7 +347,7 @@ def _verified(token: str, key: dict[str, Any]) -> bytes | None:
     try:
         with catch_warnings(action="ignore", category=SecurityWarning):  # of the name EdDSA
             return jws.deserialize_compact(token, import_key(public), registry=_REGISTRY).payload
-    except (JoseError, ValueError, TypeError):
+    except (JoseError, ValueError, TypeError, LookupError):  # the last of a curve of another type
         return None
 
 
