@@ -15,11 +15,13 @@ from typing import Any
 
 from aiohttp import (
     AddrInfoType,
+    ClientConnectionError,
     ClientConnectorCertificateError,
     ClientConnectorDNSError,
     ClientConnectorError,
     ClientError,
     ClientOSError,
+    ClientPayloadError,
     ClientResponse,
     ClientResponseError,
     ClientSession,
@@ -141,9 +143,33 @@ class Client:
         return socket.socket(family, kind, protocol)
 
 
-def plain_session(tls: ssl.SSLContext) -> ClientSession:
-    """A session of requests for JSON, to wherever they are sent."""
-    return _session(TCPConnector(ssl=tls), accept="application/json")
+class PlainClient:
+    """The same for requests for JSON, to wherever they are sent."""
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        """`tls` is whom to believe."""
+        self._session = _session(TCPConnector(ssl=tls), accept="application/json")
+
+    async def fetch(
+        self, method: str, url: str, headers: Mapping[str, str], *, longest: int, **more: Any
+    ) -> tuple[int, bytes]:
+        """The status and the body of an answer; of one that is longer than `longest`, a longer part
+        than that. Raises `Unsent`."""
+        body = b""
+        try:
+            async with self._session.request(
+                method, url, headers=headers, allow_redirects=False, **more
+            ) as response:
+                while len(body) <= longest and (part := await response.content.read(longest)):
+                    body += part
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's answer has led to
+            # The library's own texts quote the answer, and with it tokens.
+            raise Unsent(_reason(error)) from None
+        return response.status, body
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._session.close()
 
 
 def _session(connector: TCPConnector, **headers: str) -> ClientSession:
@@ -225,7 +251,7 @@ def _settle(found: Future[Sequence[str]], look_up: LookUp, host: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Why there was no answer, in words for people."""
+    """Why there was no answer, in words for people, with nothing of what came."""
     if isinstance(error, ClientConnectorCertificateError):
         cause = error.certificate_error
         why = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else cause
@@ -239,6 +265,10 @@ def _reason(error: Exception) -> str:
         return f"it cannot be connected to: {why}"
     if isinstance(error, ClientResponseError):
         return "it answered with something else than HTTP"
+    if isinstance(error, ClientPayloadError):
+        return "its answer is not whole"
     if isinstance(error, TimeoutError):
         return "no answer came in time"
-    return "it ended the connection without an answer"
+    if isinstance(error, ClientConnectionError | OSError):
+        return "it ended the connection without an answer"
+    return type(error).__name__

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from portico.outbound.exchange import Unsent
 from portico.outbound.loading import load
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from portico.outbound.client import PlainClient
 
 SECONDS = 10.0
 """How long an answer may take, its body included."""
@@ -39,7 +40,7 @@ class Fetcher:
         self._tls = tls
         self._seconds = seconds
         self._loading = asyncio.Lock()
-        self._session: ClientSession | None = None
+        self._plain: PlainClient | None = None
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Fetched:
         """The answer to a GET. Raises `Unfetched`."""
@@ -51,34 +52,27 @@ class Fetcher:
 
     async def close(self) -> None:
         """Ends the connections that were kept."""
-        if self._session is not None:
-            await self._session.close()
+        if self._plain is not None:
+            await self._plain.close()
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], **more: Any
     ) -> Fetched:
-        session = self._session or await self._loaded()
+        client = self._plain or await self._loaded()
         try:
-            async with (
-                asyncio.timeout(self._seconds),
-                session.request(
-                    method, url, headers=headers, allow_redirects=False, **more
-                ) as response,
-            ):
-                body = b""
-                while len(body) <= LONGEST and (part := await response.content.read(LONGEST)):
-                    body += part
+            async with asyncio.timeout(self._seconds):
+                status, body = await client.fetch(method, url, headers, longest=LONGEST, **more)
         except TimeoutError:
-            raise Unfetched("no answer came in time") from None
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's answer has led to
-            raise Unfetched(f"{type(error).__name__}: {error}") from None
+            raise Unfetched(f"no answer came in time, at {url!r:.200}") from None
+        except Unsent as error:
+            raise Unfetched(f"{error.reason}, at {url!r:.200}") from None
         if len(body) > LONGEST:
             raise Unfetched("the answer is too long")
-        return Fetched(response.status, body)
+        return Fetched(status, body)
 
-    async def _loaded(self) -> "ClientSession":
+    async def _loaded(self) -> "PlainClient":
         async with self._loading:
-            if self._session is None:
+            if self._plain is None:
                 _, make, tls = await load(self._tls)
-                self._session = make(tls)
-        return self._session
+                self._plain = make(tls)
+        return self._plain

@@ -5,17 +5,13 @@ import ssl
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from aiohttp import ClientSession
-
-    from portico.outbound.client import Client
+    from portico.outbound.client import Client, PlainClient
 
 
 async def load(
     tls: ssl.SSLContext | None,
-) -> "tuple[type[Client], Callable[[ssl.SSLContext], ClientSession], ssl.SSLContext]":
-    """The client of deliveries, what makes a session of plain requests, and whom to believe:
+) -> "tuple[type[Client], type[PlainClient], ssl.SSLContext]":
+    """The client of deliveries, that of plain requests, and whom to believe:
     `tls`, or the system's authorities."""
     # In a thread, since this takes longer than a request may wait for the event loop.
     return await asyncio.to_thread(_load, tls)
@@ -23,7 +19,7 @@ async def load(
 
 def _load(
     tls: ssl.SSLContext | None,
-) -> "tuple[type[Client], Callable[[ssl.SSLContext], ClientSession], ssl.SSLContext]":
-    from portico.outbound.client import Client, plain_session
+) -> "tuple[type[Client], type[PlainClient], ssl.SSLContext]":
+    from portico.outbound.client import Client, PlainClient
 
-    return Client, plain_session, tls or ssl.create_default_context()
+    return Client, PlainClient, tls or ssl.create_default_context()
