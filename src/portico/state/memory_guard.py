@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from portico.domain.guard import Entry, Failures, Patience, failed, places, remembered
+from portico.domain.guard import Entry, Failures, Patience, failed, places, remembered, under_way
 from portico.domain.times import DAY
 from portico.state.callers import Caller, spelled
 
@@ -15,13 +15,13 @@ form in which all counters are stored."""
 
 
 class _Guarded:
-    """One caller's failures, and how many of its attempts are under way."""
+    """One caller's failures, and when its attempts under way began."""
 
-    __slots__ = ("failures", "under_way")
+    __slots__ = ("begun", "failures")
 
     def __init__(self, failures: Failures) -> None:
         self.failures = failures
-        self.under_way = 0
+        self.begun: list[int] = []
 
 
 _NOBODY = _Guarded(Failures(0, 0))
@@ -41,13 +41,13 @@ class FailedAttempts:
             guarded = self._kept.get(caller, _NOBODY)
             free, later = places(patience, remembered(patience, guarded.failures, now), now)
             wait = wait or later
-            busy = busy or guarded.under_way >= free
+            busy = busy or len(under_way(guarded.begun, now)) >= free
         if wait or busy:
             return Entry(admitted=False, wait=wait)
         for caller, patience in guards:
             guarded = self._keep(caller, now)
             guarded.failures = remembered(patience, guarded.failures, now)
-            guarded.under_way += 1
+            guarded.begun = [*under_way(guarded.begun, now), now]
         return Entry(admitted=True, wait=0)
 
     def leave(
@@ -56,13 +56,13 @@ class FailedAttempts:
         """See `protocol.Limiter.leave`."""
         for caller, patience in guards:
             guarded = self._keep(caller, now)
-            guarded.under_way = max(0, guarded.under_way - 1)
+            guarded.begun = under_way(guarded.begun, now)[:-1]  # as in `valkey_guard`
             if has_failed:
                 known = remembered(patience, guarded.failures, now)
                 guarded.failures = failed(patience, known, now)
                 self._changed[caller] = None
                 self._kept[caller] = self._kept.pop(caller)  # the last to be forgotten
-            elif not guarded.under_way and not guarded.failures.count:
+            elif not guarded.begun and not guarded.failures.count:
                 del self._kept[caller]
 
     def forget(self, callers: Iterable[Caller]) -> None:
@@ -102,7 +102,7 @@ class FailedAttempts:
         case where there are too many."""
         for caller in list(islice(self._kept, 2)):
             oldest = self._kept[caller]
-            is_over = oldest.failures.until <= now and not oldest.under_way
+            is_over = oldest.failures.until <= now and not under_way(oldest.begun, now)
             if is_over or len(self._kept) >= KEPT:
                 del self._kept[caller]
                 self._changed.pop(caller, None)
