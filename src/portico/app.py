@@ -243,7 +243,7 @@ class Server:
             settings,
             portico.environments,
             credentials,
-            Throttle(measure),
+            Throttle(),
             kept,
             inside,
             open_responder,

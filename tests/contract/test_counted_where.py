@@ -8,7 +8,7 @@ from driving import BASE, TINY, Api, InProcess, refused
 from portico.http.routing import PUBLIC_BODY_LIMIT
 from portico.pages.responder import LOOKING
 from portico.pages.site import csrf_token
-from portico.state.callers import ACCOUNT, ACCOUNT_PAGES, ADDRESS
+from portico.state.callers import ACCOUNT, ACCOUNT_PAGES, ADDRESS, VISITOR
 from signing_in import (
     AUTH,
     FORM,
@@ -25,6 +25,8 @@ pytestmark = pytest.mark.one_engine
 
 DASHBOARD = "https://localhost:8443/dashboard"
 HERE = "192.0.2.1"
+COUNTED = (ADDRESS, VISITOR)
+"""A stranger's requests of the API, and for pages."""
 
 
 async def exhaust(api: Api) -> Visitor:
@@ -34,6 +36,13 @@ async def exhaust(api: Api) -> Visitor:
         refused(await visitor.me(), 401)
     refused(await visitor.me(), 429)
     return visitor
+
+
+async def refusals(api: Api) -> float:
+    """What the metrics tell of requests over a limit."""
+    metrics = await Visitor(api, "127.0.0.1").send("GET", "https://localhost:8443/metrics")
+    name = 'portico_limiter_refusals_total{environment="live"} '
+    return float(metrics.text.partition(name)[2].partition("\n")[0])
 
 
 async def test_signing_out_works_when_the_quota_is_spent(api: Api) -> None:
@@ -46,7 +55,7 @@ async def test_signing_out_works_when_the_quota_is_spent(api: Api) -> None:
     answer = await visitor.send("DELETE", f"{BASE['live']}/sessions", cookie=secret)
     assert answer.status_code == 204
     assert answer.headers["x-ratelimit-remaining"] == "0"
-    assert await api.live.limiter.used((ACCOUNT, user.id), api.clock.now) == (4, 4)  # counted
+    assert await api.live.limiter.used((ACCOUNT, user.id), api.clock.now) == (3, 3)
     refused(await visitor.me(cookie=secret), 401)
     refused(await visitor.me(cookie=other), 429)
 
@@ -55,13 +64,11 @@ async def test_a_login_can_be_ended_when_the_address_has_nothing_left(api: Api) 
     user = await api.account()
     ended, left, refreshed = [await login_of(api.live, user) for _ in range(3)]
     visitor, url = await exhaust(api), f"{AUTH['live']}/logout"
-    before, _ = await api.live.limiter.used((ADDRESS, HERE), api.clock.now)
     answer = await visitor.send("POST", url, bearer=ended.access_token)
     assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (204, "0")
     answer = await visitor.send("POST", url, {"refresh_token": refreshed.refresh_token})
     assert answer.status_code == 204
-    used, _ = await api.live.limiter.used((ADDRESS, HERE), api.clock.now)
-    assert used == before + 2, "each is counted"
+    assert await api.live.limiter.used((ADDRESS, HERE), api.clock.now) == (30, 30)
     elsewhere = Visitor(api)
     refused(await elsewhere.me(ended.access_token), 401)
     refused(await elsewhere.refresh(refreshed.refresh_token), 401)
@@ -74,7 +81,7 @@ async def test_nobody_guesses_logins_to_end_when_the_address_has_nothing_left(ap
     consent, ended = await tokens_of(api.live, shop.client, user), await login_of(api.live, user)
     visitor, url = await exhaust(api), f"{AUTH['live']}/logout"
     await visitor.send("POST", url, bearer=ended.access_token)
-    before, _ = await api.live.limiter.used((ADDRESS, HERE), api.clock.now)
+    before = await refusals(api)
     tries: list[dict[str, Any]] = [
         {"body": {"refresh_token": "ort_guessed"}},
         {"bearer": "guessed"},
@@ -86,8 +93,8 @@ async def test_nobody_guesses_logins_to_end_when_the_address_has_nothing_left(ap
             answer = await visitor.send("POST", url, **sent)
             refused(answer, 429, "RATE_LIMITED")
             assert int(answer.headers["retry-after"]) > 0
-    used, _ = await api.live.limiter.used((ADDRESS, HERE), api.clock.now)
-    assert used == before + len(tries), "each is counted"
+    assert await api.live.limiter.used((ADDRESS, HERE), api.clock.now) == (30, 30)
+    assert await refusals(api) == before + len(tries)
 
 
 @pytest.mark.parametrize("kind", ["key", "login", "consent"])
@@ -116,8 +123,22 @@ async def test_signing_out_on_pages_works_when_looking_is_spent(api: Api) -> Non
     form = f"csrf={csrf_token(secret)}".encode()
     answer = await InProcess(api).exchange("POST", "/dashboard/sign-out", headers, form)
     assert answer.status_code == 303
-    assert await api.live.limiter.used((ACCOUNT_PAGES, user.id), api.clock.now) == (301, 301)
+    assert await api.live.limiter.used((ACCOUNT_PAGES, user.id), api.clock.now) == (300, 300)
     refused(await visitor.me(cookie=secret), 401)
+
+
+async def test_who_signs_nobody_out_has_the_next_minute_as_any_other(api: Api) -> None:
+    url, stranger = f"{AUTH['live']}/logout", InProcess(api, f"{HERE}:1000")
+    visitor = Visitor(api, HERE)
+    for _ in range(1_001):
+        await visitor.send("POST", url, {"refresh_token": "ort_guessed"})
+        headers = [("content-type", FORM), ("origin", "https://localhost:8443")]
+        answer = await stranger.exchange("POST", "/dashboard/sign-out", headers, b"csrf=x")
+        assert answer.status_code == 303
+    counts = [(await api.live.limiter.used((kind, HERE), api.clock.now)) for kind in COUNTED]
+    assert counts == [(30, 30), (300, 300)]
+    api.clock.advance(seconds=60)
+    refused(await visitor.me("dead"), 401)
 
 
 async def test_authorizing_counts_against_the_address_on_free(api: Api) -> None:

@@ -78,7 +78,7 @@ async def caller(api: Api, measure: Measure) -> Caller:
     responder = ApiResponder(
         Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins((), "")),
         Origins((), ""),
-        Throttle(measure),
+        Throttle(),
         Representations(0),
         body_limit=api.settings.body_limit,
     )

@@ -59,7 +59,7 @@ class BothVersions:
         way = ApiResponder(
             Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins((), "")),
             Origins((), ""),
-            Throttle(measure),
+            Throttle(),
             Representations(0),
             body_limit=api.settings.body_limit,
         )

@@ -9,7 +9,6 @@ import pytest
 from driving import Headers
 from portico.api import oauth, products
 from portico.domain.errors import Unreadable
-from portico.http.measure import Measure
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.router import Router
 from portico.http.routing import AnyRoute, Mount
@@ -26,7 +25,7 @@ def asked(*hosts: str, authority: str | None = None) -> Any:
 
 def mounted(*routes: AnyRoute) -> Router:
     """AnyRoutes on the way of clients."""
-    way = OAuthResponder(Throttle(Measure(None)))
+    way = OAuthResponder(Throttle())
     return Router([Mount("localhost", "/auth", LIVE, routes, "auth", way)])
 
 
@@ -38,7 +37,7 @@ def test_routes_are_mounted_on_a_responder_that_can_tell_who_calls() -> None:
 
 
 def test_a_request_to_two_hosts_is_refused_where_they_matter() -> None:
-    responder = OAuthResponder(Throttle(Measure(None)))
+    responder = OAuthResponder(Throttle())
     router = Router(
         [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
     )
@@ -51,7 +50,7 @@ def test_a_request_to_two_hosts_is_refused_where_they_matter() -> None:
 @pytest.mark.parametrize("host", ["a.example", ""])
 def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None:
     """RFC 9112 §3.2.2 of an absolute form, RFC 9113 §8.3.1 of HTTP/2."""
-    responder = OAuthResponder(Throttle(Measure(None)))
+    responder = OAuthResponder(Throttle())
     router = Router(
         [
             Mount(f"{name}.example", f"/{name}", LIVE, oauth.ROUTES, "auth", responder)
@@ -66,7 +65,7 @@ def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None
 
 
 def test_what_is_too_long_to_be_a_host_is_none_and_is_not_remembered() -> None:
-    responder = OAuthResponder(Throttle(Measure(None)))
+    responder = OAuthResponder(Throttle())
     router = Router(
         [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
     )

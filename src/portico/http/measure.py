@@ -140,6 +140,7 @@ class Measure:
         self._spans = spans
         self.series: dict[tuple[Endpoint | None, int], Series] = {}
         self.refusals: dict[str, int] = {}
+        """Of each environment's limits."""
 
     def record(
         self, request: Request, endpoint: Endpoint | None, status: int, seconds: float
@@ -151,6 +152,9 @@ class Measure:
             series = self.series[key] = Series()
         series.buckets[bisect_left(BUCKETS, seconds)] += 1
         series.seconds += seconds
+        if status == 429 and request.verdict is not None and not request.verdict.admitted:
+            name = request.environment.name
+            self.refusals[name] = self.refusals.get(name, 0) + 1
         spans = self._spans
         trace_id = "" if spans is None else spans.answered(request, endpoint, status)
         if self._log is not None:
@@ -174,7 +178,3 @@ class Measure:
                         request.id,
                     )
                 )
-
-    def refused(self, environment: str) -> None:
-        """Counts one refusal of the rate limiter."""
-        self.refusals[environment] = self.refusals.get(environment, 0) + 1

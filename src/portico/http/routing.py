@@ -89,7 +89,7 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     public_seconds: int = 0
     """How long anyone, a page of another site too, may keep a success; 0: not at all."""
     never_refused: bool = False
-    """Whether it is counted, and not refused, when the quota is spent: because it ends the very
+    """Whether it is not refused, and not counted, when the quota is spent: because it ends the very
     credential that it is called with. With an API key, which it does not end, it is refused; where
     anyone may call it, it refuses by itself whoever has brought nothing that it ends."""
     sharing: Sharing = Sharing.LISTED

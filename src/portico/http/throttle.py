@@ -2,12 +2,9 @@
 
 from msgspec.structs import replace
 
-from portico.domain.errors import RateLimited
-from portico.domain.limits import Plan, Verdict, is_full, judge_all, network_plan, over_limit
+from portico.domain.limits import Plan, is_full, judge_all, network_plan, over_limit
 from portico.domain.requests import NOBODY
-from portico.http.measure import Measure
 from portico.http.messages import Request
-from portico.services.environment import Environment
 from portico.state.callers import (
     ACCOUNT,
     ADDRESS,
@@ -21,14 +18,10 @@ from portico.state.callers import (
 )
 from portico.state.protocol import Claims
 
-_BOUNDLESS = Plan("counted and not refused", 2**53, 2**53)
-
 
 class Throttle:
-    """Counts each request once, before any work is done for it."""
-
-    def __init__(self, measure: Measure) -> None:
-        self._measure = measure
+    """Counts each request once, before any work is done for it. One that is over the limit, and is
+    not refused, counts as little as one that is."""
 
     async def account(
         self, request: Request, user_id: int, plan: str, *, never_refused: bool = False
@@ -40,10 +33,8 @@ class Throttle:
         request.account_id = user_id
         verdict = await environment.limiter.take((ACCOUNT, user_id), environment.plan(plan), now)
         request.verdict = verdict
-        if not verdict.admitted:
-            if not never_refused:
-                raise self._refusal(environment, verdict)
-            await environment.limiter.take((ACCOUNT, user_id), _BOUNDLESS, now)
+        if not (verdict.admitted or never_refused):
+            raise over_limit(verdict)
 
     async def address(self, request: Request, *, never_refused: bool = False) -> None:
         """Counts a request against its address, on the plan Free, and the network around it. Raises
@@ -62,7 +53,7 @@ class Throttle:
         if any(map(is_full, uses)):
             request.account_id = NOBODY
             request.verdict = judge_all(uses, now, admitted=False)
-            raise self._refusal(environment, request.verdict)
+            raise over_limit(request.verdict)
 
     async def client(self, request: Request, client_id: int) -> None:
         """Counts a request against an OAuth client without an owner, on the plan Free. Raises
@@ -83,19 +74,10 @@ class Throttle:
         await self._take(request, [(caller, plan)], never_refused=never_refused)
 
     async def _take(self, request: Request, claims: Claims, *, never_refused: bool = False) -> None:
-        environment = request.environment
-        verdict = await environment.limiter.take_all(claims, request.now)
+        verdict = await request.environment.limiter.take_all(claims, request.now)
         request.verdict = verdict
-        if verdict.admitted:
-            return
-        if not never_refused:
-            raise self._refusal(environment, verdict)
-        boundless = [(caller, _BOUNDLESS) for caller, _ in claims]
-        await environment.limiter.take_all(boundless, request.now)
-
-    def _refusal(self, environment: Environment, verdict: Verdict) -> RateLimited:
-        self._measure.refused(environment.name)
-        return over_limit(verdict)
+        if not (verdict.admitted or never_refused):
+            raise over_limit(verdict)
 
 
 async def give_back(request: Request) -> None:
