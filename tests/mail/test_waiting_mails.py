@@ -24,6 +24,7 @@ from portico.services.letters import tell
 from portico.services.post import opened
 from portico.services.recovery import ask_reset, ask_verification
 from portico.services.sign_up import ask_sign_up
+from portico.services.users import delete_user
 from portico.storage.users import Users
 from signing_in import waits
 
@@ -131,6 +132,19 @@ async def test_a_mail_that_waited_for_a_day_is_not_sent_any_more(
     await sent(quiet)
     assert (outbox.tried, await waiting(quiet)) == ([], 0)
     assert "was not sent: it has waited too long" in caplog.text
+
+
+async def test_a_mail_whose_user_is_deleted_meanwhile_is_not_tried_again(
+    quiet: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    quiet.live.outlet = outbox = Outbox(AWAY)
+    user = await somebody(quiet)
+    await sent(quiet)
+    await delete_user(quiet.live, user.id, lambda _: None, OPERATOR)
+    quiet.clock.advance(seconds=2)
+    await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
+    assert caplog.records == []
 
 
 async def test_what_was_queued_while_the_clock_was_ahead_is_sent_soon(quiet: Api) -> None:

@@ -170,7 +170,7 @@ class SendMails:
                 reason, again = "it cannot be read here", self._next(mail, end)
             elif waiting.ask is not None:
                 await _WRITERS[waiting.ask.purpose](self._env, waiting.ask, mail)
-            elif waiting.letter is not None:
+            elif waiting.letter is not None and await self._is_there(waiting.letter.user_id):
                 await self._env.outlet.send(waiting.letter)
         except Undelivered as error:
             reason = error.reason
@@ -191,6 +191,10 @@ class SendMails:
             else:
                 log.warning("the mail %r to user %s waits: %s", purpose, user, reason)
         return again
+
+    async def _is_there(self, user_id: int) -> bool:
+        """Whether a letter's user was not deleted meanwhile; 0 is whoever has no account yet."""
+        return not user_id or await self._env.users.get(user_id) is not None
 
     def _next(self, mail: Mail, end: int) -> int | None:
         pause = PAUSES[min(mail.attempts, len(PAUSES)) - 1]
