@@ -68,6 +68,16 @@ async def test_the_link_changes_the_e_mail_and_both_addresses_are_told(
         await take_new_email(api.live, token, HERE)
 
 
+async def test_another_spelling_of_the_own_e_mail_is_verified_by_the_link_too(
+    api: Api, post: Post
+) -> None:
+    user = await api.account(email="ada@example.com", password=PASSWORD)
+    await take_new_email(api.live, await asked(api, post, user, "Ada@example.com"), HERE)
+    now = await read_user(api.live, user.id)
+    assert (now.email, now.email_verified_at) == ("Ada@example.com", api.clock())
+    assert await post.new() == []
+
+
 async def test_without_the_password_nothing_is_sent(api: Api, post: Post) -> None:
     user = await api.account(password=PASSWORD)
     with pytest.raises(Invalid) as caught:

@@ -50,6 +50,19 @@ async def test_no_page_promises_mail_that_is_never_sent(api: Api) -> None:
     assert asked.headers["location"] == "/dashboard/profile?done=verification-sent"
 
 
+async def test_whoever_is_verified_by_now_is_told_so_and_sent_no_link(api: Api) -> None:
+    post = Post(api)
+    _, somebody = await signed_in(api)
+    await post.new()
+    await somebody.get("/profile")
+    assert (await somebody.post("/profile/verification")).status_code == 303
+    assert (await somebody.post("/verify", token=await post.token())).status_code == 303
+    asked = await somebody.post("/profile/verification")
+    shown = await somebody.client.get(ORIGIN + asked.headers["location"])
+    assert said(shown, "status") == "Your address is verified already."
+    assert await post.new() == []
+
+
 async def test_a_link_that_is_of_no_use_offers_another_instead_of_its_form(api: Api) -> None:
     user = await api.account()
     guest = await visitor(api)

@@ -49,6 +49,7 @@ NOTICES = {
     "user-resumed": "The user is no longer suspended. Their API keys work again.",
     "user-signed-out": "The user is signed out everywhere.",
     "user-suspended": "The user is suspended and cannot sign in or use the API.",
+    "verified-before": "Your address is verified already.",
     "verification-sent": "We sent you a link. It works for 24 hours.",
     "webhook-changed": "The webhook was changed.",
     "webhook-deleted": "The webhook was deleted. Nothing more is sent to it.",

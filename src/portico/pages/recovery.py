@@ -98,8 +98,9 @@ def _link_made(visit: Visit, sent: str) -> str:
 
 async def send_verification(visit: Visit) -> Reply:
     """POST /profile/verification."""
-    if visit.user.email_verified_at is None:
-        await ask_verification(visit.env, visit.user, visit.request.by)
+    if visit.user.email_verified_at is not None:  # in another window
+        return visit.go("/profile", done="verified-before")
+    await ask_verification(visit.env, visit.user, visit.request.by)
     return visit.go("/profile", done=_link_made(visit, "verification-sent"))
 
 

@@ -190,15 +190,17 @@ async def store_change(
 
     A new password ends every session of the user but `but_session`, and all that signing in and
     consenting have issued. A new e-mail is not verified, unless `email_verified_at` says when it
-    was, and what was sent to the old one, or had invited it, opens nothing. Raises
-    `UniqueViolation` when the e-mail is taken.
+    was. What was sent to the old one, or had invited it, opens nothing. Raises `UniqueViolation`
+    when the e-mail is taken.
     """
     after = msgspec.structs.replace(after, updated_at=change.now)
     if not same_mailbox(after.email, before.email):
-        after = msgspec.structs.replace(after, email_verified_at=email_verified_at)
+        after = msgspec.structs.replace(after, email_verified_at=None)
         await env.email_tokens.delete_of_user(change.tx, after.id)
         # Else it lets them in again who are deleted under the new one.
         await env.invitations.take_of_email(change.tx, before.email)
+    if email_verified_at is not None:
+        after = msgspec.structs.replace(after, email_verified_at=email_verified_at)
     await env.users.update(change.tx, after)
     changed = UserChanged(after, before)
     if changed.fields:
