@@ -369,6 +369,18 @@ async def test_a_passkey_that_is_the_last_way_in_stays(api: Api) -> None:
             await remove_passkey(api.live, user.id, passkey.id, OPERATOR)
 
 
+async def test_an_app_beside_a_passkey_leaves_the_saved_recovery_codes_alone(api: Api) -> None:
+    user, person, codes = await owner(api, Authenticator())
+    made = await enrolled(api, person, "/security/app")
+    assert made.status_code == 303, made.text
+    shown = (await person.browser.get(HERE + made.headers["location"])).text
+    assert "Your app is set up" in shown
+    assert not re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}", shown)
+    login = Way(api, "/auth/login")
+    for code in codes:
+        assert (await login.send(user, code)).is_success
+
+
 async def test_an_admins_reset_takes_passkeys_too(api: Api) -> None:
     device = Authenticator()
     user, _, _ = await owner(api, device)

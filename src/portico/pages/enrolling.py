@@ -28,10 +28,11 @@ def enrolment_page(visit: Visit, user: User, template_name: str, **context: Any)
 
 
 def recovery_codes_page(visit: Visit, user: User, codes: tuple[str, ...], target: str) -> Reply:
-    """Recovery codes, for the user who has just got them; from there it goes on to `target`."""
+    """Recovery codes, for the user who has just got them; from there it goes on to `target`.
+    Without codes it says that those before stay."""
     return visit.page(
         "recovery_codes.html",
-        "Your recovery codes",
+        "Your recovery codes" if codes else "Your app is set up",
         email=user.email,
         host=urlsplit(visit.site.origin).netloc,
         codes=codes,

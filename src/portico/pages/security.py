@@ -49,7 +49,7 @@ async def add_app(visit: Visit) -> Reply:
     return await shown_once(
         visit,
         lambda by: enrol(visit.env, user_id, enrolment, visit.session_id, by),
-        lambda _: _codes(visit, enrolment.recovery_codes),
+        lambda codes: _codes(visit, codes),
     )
 
 

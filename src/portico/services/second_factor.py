@@ -148,9 +148,9 @@ def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Off
 
 async def add_authenticator(
     env: Environment, change: Change, user: User, enrolment: Enrolment
-) -> None:
-    """Gives a locked user an authenticator and recovery codes. Raises `Conflict` where there is
-    one."""
+) -> tuple[str, ...]:
+    """Gives a locked user an authenticator, and recovery codes where it is the first factor: those
+    are returned, else none. Raises `Conflict` where there is one."""
     factors = await env.factors.of_user(user.id, change.tx)
     if factors.authenticator is not None:
         raise Conflict("This account has an authenticator app already: remove that one first.")
@@ -165,26 +165,29 @@ async def add_authenticator(
     )
     await env.factors.add_authenticator(change.tx, new)
     change.note(FactorAdded(user, KIND, enrolment.name))
-    await store_recovery_codes(env, change, user, enrolment.recovery_codes)
     await tell_of_ways_in(env, change, user, "app-added", change.by, name=enrolment.name)
+    if factors:
+        return ()  # whoever saved those of the first factor would find them dead
+    await store_recovery_codes(env, change, user, enrolment.recovery_codes)
+    return enrolment.recovery_codes
 
 
 async def enrol(
     env: Environment, user_id: int, enrolment: Enrolment, session_id: int, by: By
-) -> None:
+) -> tuple[str, ...]:
     """Sets up an app for a user who is signed in, whose session is then one of two factors, if it
-    was not before. Raises
-    `NotFound`, and as `add_authenticator` does."""
+    was not before. Returns, and raises, as `add_authenticator` does, and `NotFound`."""
 
-    async def work(change: Change) -> None:
+    async def work(change: Change) -> tuple[str, ...]:
         user = await locked_user(env, change, user_id)
-        await add_authenticator(env, change, user, enrolment)
+        codes = await add_authenticator(env, change, user, enrolment)
         session = await change.lock(env.sessions, session_id)
         if session is not None and level(session.amr) < level(BY_CODE):
             proven = BY_CODE if session.amr == BY_PASSWORD else BY_PROVIDER_AND_CODE
             await env.sessions.prove(change.tx, session_id, user_id, proven, change.now)
+        return codes
 
-    await env.change(by, work)
+    return await env.change(by, work)
 
 
 def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name: str) -> Enrolment:
