@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from audit.conftest import Noted
-from auth.test_second_factor import CODES, Way, factored
+from auth.test_passkeys import Authenticator, owner, register, sign_in_by
+from auth.test_second_factor import CODES, Way, code_of, factored, session_in
 from driving import Api, Caller
 from operating import bytes_in
 from portico.domain.api_keys import KEY_TYPES
@@ -17,7 +18,9 @@ from portico.domain.imports import FileRow
 from portico.services.accounts import give_key, set_plan
 from portico.services.api_keys import revoke_key
 from portico.services.imports import Spool, store_at_once, store_in_batches
+from portico.services.passkeys import remove_passkey, rename_passkey
 from portico.services.sandbox import reset
+from portico.services.second_factor import rename_authenticator
 
 PERSON = {
     "name": "Grace Hopper",
@@ -236,9 +239,52 @@ async def test_a_recovery_code_that_signs_in_is_noted_with_the_sign_in(
     user = await factored(api)
     await noted()
     assert (await Way(api, "/auth/login").send(user, CODES[0])).is_success
-    about = [(action, target_id) for action, _, target_id, _ in await noted()]
-    assert ("recovery_code.used", str(user.id)) in about
-    assert about[-1][0] == "sign_in"
+    about = await noted()
+    assert ("recovery_code.used", "user", str(user.id), {}) in about
+    how = {"second_factor": "recovery code"}
+    assert about[-1] == ("sign_in", "user", str(user.id), how)
+    assert (await Way(api, "/auth/login").send(user, code_of(api))).is_success
+    how = {"second_factor": "authenticator"}
+    assert (await noted())[-1] == ("sign_in", "user", str(user.id), how)
+
+
+async def test_the_log_tells_passkeys_of_one_name_apart(api: Api, noted: Noted) -> None:
+    first, second = Authenticator("ES256"), Authenticator("EdDSA")
+    user, person, _ = await owner(api, first)
+    await register(person, second)
+    one, two = [key.id for key in (await api.live.factors.of_user(user.id)).passkeys]
+    added = [details for action, *_, details in await noted() if action == "factor.added"]
+    assert added == [{"kind": "passkey", "name": "Laptop", "id": row_id} for row_id in (one, two)]
+
+    assert session_in(await sign_in_by(api, second))
+    first.count = 0
+    await sign_in_by(api, first)
+    await rename_passkey(api.live, user.id, two, "Key", OPERATOR)
+    await remove_passkey(api.live, user.id, two, OPERATOR)
+
+    target = ("user", str(user.id))
+    assert await noted() == [
+        ("sign_in", *target, {"passkey": "Laptop", "passkey_id": two}),
+        ("passkey.refused", *target, {"name": "Laptop", "id": one}),
+        (
+            "factor.renamed",
+            *target,
+            {"kind": "passkey", "name": {"from": "Laptop", "to": "Key"}, "id": two},
+        ),
+        ("factor.removed", *target, {"kind": "passkey", "name": "Key", "id": two}),
+    ]
+
+
+async def test_a_renamed_app_is_noted_with_both_names(api: Api, noted: Noted) -> None:
+    user = await factored(api)
+    app = (await api.live.factors.of_user(user.id)).authenticator
+    assert app
+    await noted()
+    await rename_authenticator(api.live, user.id, app.id, "Pixel", OPERATOR)
+    ((action, *_, details),) = await noted()
+    assert action == "factor.renamed"
+    wanted = {"kind": "authenticator", "name": {"from": "Phone", "to": "Pixel"}, "id": app.id}
+    assert details == wanted
 
 
 async def test_a_reset_of_the_sandbox_is_noted_there(api: Api, noted: Noted) -> None:

@@ -345,7 +345,8 @@ async def test_it_is_a_first_factor_like_the_password(api: Api, provider: OpenId
     assert session_in(await ada.post("/sign-in/code", otp=code_of(api)))
     (session,) = await api.live.sessions.of_user(user.id, api.clock())
     assert session.amr == ("otp", "mfa")
-    assert ("sign_in", user.id, {"provider": "corp"}) in await noted(api)
+    how = {"provider": "corp", "second_factor": "authenticator"}
+    assert ("sign_in", user.id, how) in await noted(api)
 
 
 async def test_a_sign_in_that_waits_for_its_code_ends_when_its_provider_is_unlinked(

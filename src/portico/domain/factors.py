@@ -65,6 +65,10 @@ class Factors(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return self.authenticator is not None or bool(self.passkeys)
 
+    def passkey(self, row_id: int) -> Passkey | None:
+        """The passkey with this id."""
+        return next((one for one in self.passkeys if one.id == row_id), None)
+
 
 def new_secret(random: Random) -> str:
     """A secret to share with an authenticator, in base32 as apps take it."""

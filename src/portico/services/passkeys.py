@@ -161,8 +161,7 @@ async def add_passkey(
             created_at=change.now,
             last_used_at=None,
         )
-        await env.factors.add_passkey(change.tx, new)
-        change.note(FactorAdded(user, KIND, name))
+        change.note(FactorAdded(user, KIND, await env.factors.add_passkey(change.tx, new)))
         await env.sessions.prove(change.tx, session_id, user_id, BY_PASSKEY, change.now)
         await tell_of_ways_in(env, change, user, "passkey-added", by, name=name)
         if factors:
@@ -210,9 +209,11 @@ async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str,
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        if not await env.factors.rename_passkey(change.tx, user_id, row_id, name):
+        found = (await env.factors.of_user(user_id, change.tx)).passkey(row_id)
+        if found is None:
             raise _gone()
-        change.note(FactorRenamed(user, KIND, name))
+        await env.factors.rename_passkey(change.tx, user_id, row_id, name)
+        change.note(FactorRenamed(user, KIND, found, name))
 
     await env.change(by, work)
 
@@ -223,15 +224,14 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        factors = await env.factors.of_user(user_id, change.tx)
-        found = next((one for one in factors.passkeys if one.id == row_id), None)
+        found = (await env.factors.of_user(user_id, change.tx)).passkey(row_id)
         if found is None:
             raise _gone()
         await env.factors.remove_passkey(change.tx, user_id, row_id)
         await keep_a_way_in(env, change, user)
         if not await env.factors.of_user(user_id, change.tx):
             await env.factors.set_recovery_codes(change.tx, user_id, ())
-        change.note(FactorRemoved(user, KIND, found.name))
+        change.note(FactorRemoved(user, KIND, found))
         await tell_of_ways_in(env, change, user, "passkey-removed", by, name=found.name)
 
     await env.change(by, work)
@@ -239,7 +239,7 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
 
 async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: By) -> None:
     async def work(change: Change) -> None:
-        change.note(PasskeyRefused(user, passkey.name))
+        change.note(PasskeyRefused(user, passkey))
 
     await env.change(by.alone.named(credential=KIND), work)
 

@@ -163,8 +163,8 @@ async def add_authenticator(
         created_at=change.now,
         last_used_at=None,
     )
-    await env.factors.add_authenticator(change.tx, new)
-    change.note(FactorAdded(user, KIND, enrolment.name))
+    added = await env.factors.add_authenticator(change.tx, new)
+    change.note(FactorAdded(user, KIND, added))
     await tell_of_ways_in(env, change, user, "app-added", change.by, name=enrolment.name)
     if factors:
         return ()  # whoever saved those of the first factor would find them dead
@@ -218,9 +218,11 @@ async def rename_authenticator(
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        if not await env.factors.rename(change.tx, user_id, row_id, name):
+        authenticator = (await env.factors.of_user(user_id, change.tx)).authenticator
+        if authenticator is None or authenticator.id != row_id:
             raise _gone()
-        change.note(FactorRenamed(user, KIND, name))
+        await env.factors.rename(change.tx, user_id, row_id, name)
+        change.note(FactorRenamed(user, KIND, authenticator, name))
 
     await env.change(by, work)
 
@@ -236,7 +238,7 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
         await env.factors.remove(change.tx, user_id, row_id)
         if not await env.factors.of_user(user_id, change.tx):
             await env.factors.set_recovery_codes(change.tx, user_id, ())
-        change.note(FactorRemoved(user, KIND, authenticator.name))
+        change.note(FactorRemoved(user, KIND, authenticator))
         name = authenticator.name
         await tell_of_ways_in(env, change, user, "app-removed", by, name=name)
 

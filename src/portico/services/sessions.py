@@ -68,9 +68,9 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
             env,
             change,
             current,
+            proven,
             "session",
             session.id,
-            provider=proven.provider,
             device=browser.device,
         )
         if is_new_device:

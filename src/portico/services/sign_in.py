@@ -19,6 +19,7 @@ from portico.services.devices import meet_device
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 from portico.services.passkeys import Assertion, use_assertion
+from portico.services.second_factor import KIND as AUTHENTICATOR
 from portico.services.second_factor import (
     Code,
     Enrolment,
@@ -189,21 +190,30 @@ async def note_sign_in(
     env: Environment,
     change: Change,
     user: User,
+    proven: Proven,
     credential: str,
     row_id: int,
-    provider: str | None = None,
     device: str | None = None,
 ) -> Entered:
-    """Moves `last_login_at`, remembers the address and the `device`'s cookie, and notes it, in the
-    change that stores the credential (its kind and id)."""
+    """Moves `last_login_at`, remembers the address and the `device`'s cookie, and notes it and how
+    the user has `proven` who they are, in the change that stores the credential (its kind and
+    id)."""
     is_new_device = await meet_device(env, change, user, device)
     user = msgspec.structs.replace(user, last_login_at=change.now)
     await env.users.update(change.tx, user)
     by = change.by.named(
         user_id=user.id, email=user.email, credential=credential, credential_id=row_id
     )
-    change.note(SignedIn(user, provider), by)
+    passkey = proven.shown.passkey if isinstance(proven.shown, Assertion) else None
+    change.note(SignedIn(user, proven.provider, passkey, _second_factor(proven)), by)
     return Entered(user, is_new_device)
+
+
+def _second_factor(proven: Proven) -> str | None:
+    """What came after the first step, in the audit log's words."""
+    if isinstance(proven.shown, Code):
+        return AUTHENTICATOR if proven.shown.step is not None else "recovery code"
+    return AUTHENTICATOR if isinstance(proven.shown, Enrolment) else None
 
 
 async def note_refusal(env: Environment, user: User | None, credential: str, by: By) -> None:

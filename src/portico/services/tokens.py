@@ -70,7 +70,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
             now=change.now,
             expires_at=change.now + REFRESH_SECONDS * SECOND,
         )
-        entered = await note_sign_in(env, change, current, "jwt", grant.id)
+        entered = await note_sign_in(env, change, current, proven, "jwt", grant.id)
         access_token = login_token(env, user.id, current.name, current.role, change.now)
         if entered.is_new_device:
             await tell_new_device(env, change, entered.user, attempt.by, user_agent)

@@ -28,8 +28,7 @@ _CODES = "SELECT count(*) FROM recovery_codes WHERE user_id = :user_id"
 _USE = """
 UPDATE authenticators SET last_step = :step, last_used_at = :now
 WHERE id = :id AND last_step < :step RETURNING id"""
-_RENAME = """
-UPDATE authenticators SET name = :name WHERE user_id = :user_id AND id = :id RETURNING id"""
+_RENAME = "UPDATE authenticators SET name = :name WHERE user_id = :user_id AND id = :id"
 _DELETE = "DELETE FROM authenticators WHERE user_id = :user_id AND id = :id"
 _DELETE_ALL = "DELETE FROM authenticators WHERE user_id = :user_id RETURNING id"
 _PASSKEYS = f"SELECT {PASSKEYS.columns} FROM passkeys WHERE user_id = :user_id ORDER BY id"
@@ -37,8 +36,7 @@ _PASSKEY = f"SELECT {PASSKEYS.columns} FROM passkeys WHERE credential_id = :id"
 _COUNT_PASSKEY = """
 UPDATE passkeys SET sign_count = :count, last_used_at = :now
 WHERE id = :id AND (sign_count < :count OR (sign_count = 0 AND :count = 0)) RETURNING id"""
-_RENAME_PASSKEY = """
-UPDATE passkeys SET name = :name WHERE user_id = :user_id AND id = :id RETURNING id"""
+_RENAME_PASSKEY = "UPDATE passkeys SET name = :name WHERE user_id = :user_id AND id = :id"
 _DELETE_PASSKEY = "DELETE FROM passkeys WHERE user_id = :user_id AND id = :id"
 _DELETE_PASSKEYS = "DELETE FROM passkeys WHERE user_id = :user_id RETURNING id"
 _USE_CHALLENGE = """
@@ -78,19 +76,19 @@ class FactorStore:
         """The passkey with this id, whosever it is."""
         return await PASSKEYS.one(self._db, _PASSKEY, {"id": credential_id})
 
-    async def add_passkey(self, tx: Transaction, new: Passkey) -> None:
-        """Stores a new one, whose id is ignored. Raises `UniqueViolation` where it is known."""
-        await PASSKEYS.add(tx, new)
+    async def add_passkey(self, tx: Transaction, new: Passkey) -> Passkey:
+        """Stores a new one, whose id is ignored; returns it with the one it got. Raises
+        `UniqueViolation` where it is known."""
+        return await PASSKEYS.add(tx, new)
 
     async def count_passkey(self, tx: Transaction, row_id: int, count: int, now: int) -> bool:
         """Notes a passkey's use; False where it is gone, or counts no further than before."""
         used = {"id": row_id, "count": count, "now": now}
         return await tx.one(_COUNT_PASSKEY, used) is not None
 
-    async def rename_passkey(self, tx: Transaction, user_id: int, row_id: int, name: str) -> bool:
-        """Gives a user's passkey another name; False where there is no such."""
-        named = {"user_id": user_id, "id": row_id, "name": name}
-        return await tx.one(_RENAME_PASSKEY, named) is not None
+    async def rename_passkey(self, tx: Transaction, user_id: int, row_id: int, name: str) -> None:
+        """Gives a user's passkey another name."""
+        await tx.run(_RENAME_PASSKEY, {"user_id": user_id, "id": row_id, "name": name})
 
     async def remove_passkey(self, tx: Transaction, user_id: int, row_id: int) -> None:
         """Removes a user's passkey."""
@@ -102,18 +100,19 @@ class FactorStore:
         used = {"hash": challenge_hash, "until": until}
         return await tx.one(_USE_CHALLENGE, used) is not None
 
-    async def add_authenticator(self, tx: Transaction, new: Authenticator) -> None:
-        """Stores a new one, whose id is ignored. Raises `UniqueViolation` where there is one."""
-        await AUTHENTICATORS.add(tx, new)
+    async def add_authenticator(self, tx: Transaction, new: Authenticator) -> Authenticator:
+        """Stores a new one, whose id is ignored; returns it with the one it got. Raises
+        `UniqueViolation` where there is one."""
+        return await AUTHENTICATORS.add(tx, new)
 
     async def use_step(self, tx: Transaction, authenticator_id: int, step: int, now: int) -> bool:
         """Uses up the code of a step and those before it; False where that was done before."""
         used = {"id": authenticator_id, "step": step, "now": now}
         return await tx.one(_USE, used) is not None
 
-    async def rename(self, tx: Transaction, user_id: int, row_id: int, name: str) -> bool:
-        """Gives a user's authenticator another name; False where there is no such."""
-        return await tx.one(_RENAME, {"user_id": user_id, "id": row_id, "name": name}) is not None
+    async def rename(self, tx: Transaction, user_id: int, row_id: int, name: str) -> None:
+        """Gives a user's authenticator another name."""
+        await tx.run(_RENAME, {"user_id": user_id, "id": row_id, "name": name})
 
     async def remove(self, tx: Transaction, user_id: int, row_id: int) -> None:
         """Removes a user's authenticator."""

@@ -2,6 +2,7 @@
 
 from portico.domain.events.base import Details
 from portico.domain.events.users import OfUser
+from portico.domain.factors import Authenticator, Passkey
 
 
 class FactorAdded(OfUser, frozen=True):
@@ -10,18 +11,26 @@ class FactorAdded(OfUser, frozen=True):
     action = "factor.added"
 
     kind: str
+    factor: Authenticator | Passkey
+
+    @property
+    def details(self) -> Details:
+        """What it is, its name, and its id, since two may have one name."""
+        return {"kind": self.kind, "name": self.factor.name, "id": self.factor.id}
+
+
+class FactorRenamed(FactorAdded, frozen=True):
+    """A factor, here as it was before, has another name."""
+
+    action = "factor.renamed"
+
     name: str
 
     @property
     def details(self) -> Details:
-        """What it is, and its name."""
-        return {"kind": self.kind, "name": self.name}
-
-
-class FactorRenamed(FactorAdded, frozen=True):
-    """A factor has another name."""
-
-    action = "factor.renamed"
+        """As above, with the old name and the new one."""
+        name = {"from": self.factor.name, "to": self.name}
+        return {"kind": self.kind, "name": name, "id": self.factor.id}
 
 
 class FactorRemoved(FactorAdded, frozen=True):
@@ -60,12 +69,12 @@ class PasskeyRefused(OfUser, frozen=True):
 
     action = "passkey.refused"
 
-    name: str
+    passkey: Passkey
 
     @property
     def details(self) -> Details:
-        """Its name."""
-        return {"name": self.name}
+        """Its name and its id."""
+        return {"name": self.passkey.name, "id": self.passkey.id}
 
 
 class SecondFactorAsked(OfUser, frozen=True):

@@ -2,21 +2,32 @@
 
 from portico.domain.events.base import Details, Event
 from portico.domain.events.users import OfUser
+from portico.domain.factors import Passkey
 from portico.domain.sessions import Session
 from portico.domain.users import User
 
 
 class SignedIn(OfUser, frozen=True):
-    """Somebody signed in: by a provider, or else by their password."""
+    """Somebody signed in: by a provider, a passkey, or else by their password."""
 
     action = "sign_in"
 
     provider: str | None = None
+    passkey: Passkey | None = None
+    second_factor: str | None = None
 
     @property
     def details(self) -> Details:
-        """The provider's name, where it was one."""
-        return {} if self.provider is None else {"provider": self.provider}
+        """The provider's name, or which passkey it was, and what came after the first step; nothing
+        of a password alone."""
+        details: Details = {}
+        if self.provider is not None:
+            details["provider"] = self.provider
+        if self.passkey is not None:
+            details |= {"passkey": self.passkey.name, "passkey_id": self.passkey.id}
+        if self.second_factor is not None:
+            details["second_factor"] = self.second_factor
+        return details
 
 
 class SignInRefused(Event, frozen=True):
