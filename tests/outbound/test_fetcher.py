@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from portico.outbound.client import MOST_PER_HOST
 from portico.outbound.fetching import LONGEST, Fetched, Fetcher, Unfetched
-from receiving import Authority, Receiver, authority, receiving
+from receiving import OK, Authority, Receiver, authority, receiving
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,28 @@ async def test_a_body_that_never_ends_is_given_up(trust: Authority) -> None:
     await fetcher.close()
 
 
+async def test_a_host_that_hangs_holds_up_no_other_and_takes_no_more_than_its_connections() -> None:
+    is_over = asyncio.Event()
+
+    async def hang(writer: asyncio.StreamWriter) -> None:
+        await is_over.wait()
+        writer.write(OK)
+
+    fetcher = Fetcher(seconds=60)
+    async with receiving(Receiver(hang)) as one, receiving(Receiver()) as other:
+        at = f"http://127.0.0.1:{one.port}/"
+        asked = [
+            asyncio.create_task(fetcher.post(at, {}, {"a": "b"})) for _ in range(MOST_PER_HOST + 20)
+        ]
+        await one.got(MOST_PER_HOST)
+        to = f"http://127.0.0.1:{other.port}/"
+        assert await fetcher.post(to, {}, {"a": "b"}) == Fetched(200, b"ok")
+        is_over.set()
+        assert await asyncio.gather(*asked) == [Fetched(200, b"ok")] * len(asked)
+        assert one.most_open == MOST_PER_HOST
+    await fetcher.close()
+
+
 async def test_provisional_answers_without_end_are_given_up() -> None:
     async def provisional(writer: asyncio.StreamWriter) -> None:
         while True:
@@ -89,17 +112,20 @@ async def test_provisional_answers_without_end_are_given_up() -> None:
 
 TOKEN = "ya29.secret"
 NO_HTTP = "it answered with something else than HTTP"
-OK = "HTTP/1.1 200 OK\r\n"
+HEAD = "HTTP/1.1 200 OK\r\n"
 BROKEN = {
     "no status line": (f'{{"access_token": "{TOKEN}"}}\n', NO_HTTP),
-    "a line that is no header": (f"{OK}_{TOKEN}\r\n\r\n", NO_HTTP),
-    "a length that is none": (f"{OK}Content-Length: {TOKEN}\r\n\r\n", NO_HTTP),
-    "a chunk that is none": (f"{OK}Transfer-Encoding: chunked\r\n\r\n{TOKEN}\r\n", NO_HTTP),
+    "a line that is no header": (f"{HEAD}_{TOKEN}\r\n\r\n", NO_HTTP),
+    "a length that is none": (f"{HEAD}Content-Length: {TOKEN}\r\n\r\n", NO_HTTP),
+    "a chunk that is none": (f"{HEAD}Transfer-Encoding: chunked\r\n\r\n{TOKEN}\r\n", NO_HTTP),
     "a head without end": (
-        f"{OK}Set-Cookie: {TOKEN}\r\n",
+        f"{HEAD}Set-Cookie: {TOKEN}\r\n",
         "it ended the connection without an answer",
     ),
-    "a body that breaks off": (f"{OK}Content-Length: 99\r\n\r\n{TOKEN}", "its answer is not whole"),
+    "a body that breaks off": (
+        f"{HEAD}Content-Length: 99\r\n\r\n{TOKEN}",
+        "its answer is not whole",
+    ),
 }
 
 

@@ -48,6 +48,9 @@ ended by them while the next delivery is on its way."""
 MOST_ANSWERS = 10
 """How many answers a request may have: provisional ones (RFC 9110 §15.2) and the final one."""
 
+MOST_PER_HOST = 100
+"""Connections for plain requests, of each host, so that one that hangs holds up no other."""
+
 PIECE_BYTES = 4096
 """How much is looked through at once: a few hundred provisional answers."""
 
@@ -148,7 +151,8 @@ class PlainClient:
 
     def __init__(self, tls: ssl.SSLContext) -> None:
         """`tls` is whom to believe."""
-        self._session = _session(TCPConnector(ssl=tls), accept="application/json")
+        connector = TCPConnector(ssl=tls, limit=0, limit_per_host=MOST_PER_HOST)
+        self._session = _session(connector, accept="application/json")
 
     async def fetch(
         self, method: str, url: str, headers: Mapping[str, str], *, longest: int, **more: Any
