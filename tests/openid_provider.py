@@ -45,6 +45,8 @@ class OpenIdProvider:
         self.keys: list[Any] = [FIRST_KEY]
         self.bodies: dict[str, bytes] = {}
         """Whole answers, by their path."""
+        self.statuses: dict[str, int] = {}
+        """Answers without a body."""
         self.hangs: set[str] = set()
         self.asked: list[str] = []
         self._codes: dict[str, dict[str, str]] = {}
@@ -55,6 +57,8 @@ class OpenIdProvider:
         self.asked.append(path)
         if path in self.hangs:
             await asyncio.sleep(60)
+        if path in self.statuses:
+            return web.Response(status=self.statuses[path])
         if path in self.bodies:
             return web.Response(body=self.bodies[path], content_type="application/json")
         if path == "/.well-known/openid-configuration":

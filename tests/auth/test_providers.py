@@ -654,6 +654,42 @@ async def test_a_provider_that_does_not_answer_well_is_told_and_may_come_back(
     assert session_in(await ada.arrive())
 
 
+@ON_ONE
+@pytest.mark.parametrize("path", ["/token", "/keys", "/userinfo"])
+@pytest.mark.parametrize(
+    ("status", "told", "answered"),
+    [
+        (429, "does not answer as it should", 503),
+        (500, "does not answer as it should", 503),
+        (503, "does not answer as it should", 503),
+        (302, "is not as it should be", 403),
+        (400, "is not as it should be", 403),
+        (404, "is not as it should be", 403),
+    ],
+)
+async def test_a_provider_that_is_busy_is_told_from_one_that_refuses(
+    api: Api,
+    provider: OpenIdProvider,
+    caplog: pytest.LogCaptureFixture,
+    path: str,
+    status: int,
+    told: str,
+    answered: int,
+) -> None:
+    await linked(api)
+    del provider.claims["email"]
+    provider.statuses[path] = status
+    ada = Traveller(api, provider)
+    back = provider.visit(await ada.leave())
+    async with api.unchanged(but="provider_visits"):
+        answer = await ada.browser.get(back)
+        assert answer.status_code == answered
+        assert told in said(answer)
+    assert f"it answered with the status {status}" in caplog.text
+    provider.statuses.clear()
+    assert session_in(await Traveller(api, provider).arrive())
+
+
 async def test_an_account_links_and_unlinks_on_its_page(api: Api, provider: OpenIdProvider) -> None:
     user = await api.account(email="other@example.com", password=PASSWORD)
     ada = Traveller(api, provider)

@@ -353,7 +353,8 @@ def _verified(token: str, key: dict[str, Any]) -> bytes | None:
 
 def _read(answer: Fetched, shape: type[T]) -> T:
     if answer.status != 200:
-        raise _Bad(f"it answered with the status {answer.status}{_error(answer.body)}")
+        refusal = Unfetched if answer.status == 429 or answer.status >= 500 else _Bad
+        raise refusal(f"it answered with the status {answer.status}{_error(answer.body)}")
     return _decoded(answer.body, shape)
 
 
