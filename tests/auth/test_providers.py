@@ -690,6 +690,18 @@ async def test_a_provider_that_is_busy_is_told_from_one_that_refuses(
     assert session_in(await Traveller(api, provider).arrive())
 
 
+@ON_ONE
+async def test_the_log_tells_the_error_of_a_provider_that_answers_200_with_it(
+    api: Api, provider: OpenIdProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    await linked(api)
+    provider.bodies["/token"] = b'{"error": "invalid_client", "error_description": "expired"}'
+    async with api.unchanged(but="provider_visits"):
+        answer = await Traveller(api, provider).arrive()
+        assert "is not as it should be" in said(answer)
+    assert "it answered with something else and 'invalid_client': Object missing" in caplog.text
+
+
 async def test_an_account_links_and_unlinks_on_its_page(api: Api, provider: OpenIdProvider) -> None:
     user = await api.account(email="other@example.com", password=PASSWORD)
     ada = Traveller(api, provider)

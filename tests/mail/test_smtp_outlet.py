@@ -144,6 +144,18 @@ async def test_what_a_server_refuses_before_it_hears_of_whom_is_no_fault_of_the_
     assert "554" in refused.reason
 
 
+@pytest.mark.parametrize("line", ["HTTP/1.1 400 Bad Request", "SSH-2.0-OpenSSH_9.2", "+OK POP3"])
+async def test_a_port_of_something_else_is_told_as_that(line: str) -> None:
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"{line}\r\n".encode())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        refused = await refusal(f"smtp://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+    assert not refused.lasting
+    assert refused.reason == "what answers there speaks no SMTP"
+
+
 async def test_nobody_listening_is_no_lasting_failure() -> None:
     async with serving(MailServer()) as server:
         pass

@@ -110,6 +110,8 @@ def _undelivered(error: Exception) -> Undelivered:
     """What may be told of a failure: of a server's answer no more than its codes."""
     if isinstance(error, SMTPRecipientsRefused):
         error = error.recipients[0]
+    if isinstance(error, SMTPResponseException) and error.code < 0:  # which the library makes up
+        return Undelivered("what answers there speaks no SMTP", lasting=False)
     if isinstance(error, SMTPResponseException):
         enhanced = re.match(r"[245]\.\d{1,3}\.\d{1,3}\b", error.message)  # RFC 3463
         codes = f"{error.code} {enhanced[0]}" if enhanced else str(error.code)

@@ -371,7 +371,7 @@ def _decoded(body: bytes, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
     except (ValueError, RecursionError) as error:
-        raise _Bad(f"it answered with something else: {error}") from None
+        raise _Bad(f"it answered with something else{_error(body)}: {error}") from None
 
 
 def _header_safe(text: str) -> str:
