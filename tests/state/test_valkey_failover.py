@@ -221,6 +221,15 @@ async def test_a_node_that_another_has_left_out_meanwhile_is_asked_no_more() -> 
         await known.close()
 
 
+async def test_a_cluster_without_whom_to_ask_by_now_is_silent_and_refuses_nothing() -> None:
+    with redis_servers(("--cluster-enabled", "yes")) as (server,):
+        limiter = ValkeyLimiter(server.url, "live")
+        with pytest.raises(Unavailable) as refusal:
+            await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
+        assert refusal.value.why == "silent"
+        await limiter.close()
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

@@ -239,6 +239,30 @@ async def test_a_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
     await limiter.close()
 
 
+async def test_a_refusal_of_the_server_closes_no_connection(own_server: RedisServer) -> None:
+    limiter = ValkeyLimiter(own_server.url, "live")
+    guards = [((GUARDED_ADDRESS, "192.0.2.1"), Patience(1, DAY))]
+    async with Valkey.from_url(own_server.url) as client:
+
+        async def connections() -> int:
+            return int((await client.info("stats"))["total_connections_received"])
+
+        await limiter.enter(guards, MIDNIGHT)
+        (guard,) = await client.keys()
+        before = await connections()
+        await client.delete(guard)
+        await client.lpush(guard, "no hash")
+        with pytest.raises(Unavailable):
+            await limiter.enter(guards, MIDNIGHT)
+        await client.config_set("maxmemory", 1)
+        with pytest.raises(Unavailable):
+            await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
+        await client.config_set("maxmemory", 0)
+        await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
+        assert await connections() == before
+    await limiter.close()
+
+
 async def test_a_wrong_password_is_a_refusal_and_is_not_logged(
     own_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,15 +8,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from valkey.exceptions import (
-    AskError,
     AuthenticationError,
     AuthorizationError,
-    ClusterError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
-    TryAgainError,
     ValkeyError,
 )
 
@@ -28,7 +25,7 @@ from portico.domain.times import DAY, MINUTE
 from portico.state import valkey_guard
 from portico.state.callers import Caller, network_of, spelled
 from portico.state.protocol import Claims, Guards
-from portico.state.valkey_client import ANSWER_SECONDS, answer_of, recover, store
+from portico.state.valkey_client import ANSWER_SECONDS, PASSING, answer_of, recover, store
 
 SENT_AT_ONCE = 256
 """Bounds the time in which one exchange's answers are read and the event loop does nothing else."""
@@ -40,9 +37,6 @@ REFUSES = "The store of the rate limits refuses what it is asked."
 IS_CLUSTER = "The store of the rate limits is a cluster, and valkey_url does not say so."
 
 UNLIMITED = 2**53
-
-PASSING = (AskError, ClusterError, TryAgainError)
-"""What nodes of a cluster answer until they agree on who has a slot."""
 
 log = logging.getLogger(__name__)
 
@@ -271,8 +265,7 @@ class ValkeyLimiter:
             for (told, _), answer in zip(asked, answers, strict=True):
                 if not told.done():  # else the request was given up
                     told.set_result(answer)
-            if any(isinstance(answer, Exception) for answer in answers):
-                await recover(self._store)
+            await recover(self._store, answers)
 
     async def _exchange(self, asked: Sequence[Question]) -> list[Sequence[int] | Exception]:
         """The server's answers, each an answer or an error."""
@@ -322,7 +315,7 @@ def _unavailable(error: Exception) -> Unavailable:
     if isinstance(error, OutOfMemoryError):
         return Unavailable(IS_FULL, why="full")
     refusals = (ResponseError, AuthenticationError, AuthorizationError)
-    if isinstance(error, refusals) and not isinstance(error, PASSING):
+    if isinstance(error, refusals) and not said.startswith(PASSING):
         return Unavailable(REFUSES, why=FAILING)
     return Unavailable(NO_ANSWER)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from valkey.asyncio import Connection, ConnectionPool, Sentinel, Valkey
 from valkey.asyncio.connection import SSLConnection, parse_url
 from valkey.crc import key_slot
-from valkey.exceptions import ResponseError, ValkeyError
+from valkey.exceptions import ReadOnlyError, ResponseError, ValkeyError
 
 ANSWER_SECONDS = 1.0
 """How long the server may take for one exchange, a new connection included."""
@@ -25,6 +25,12 @@ UNUSABLE = "the address of the Valkey server is not a usable URL"
 NAMELESS = "the hosts must be followed by the primary's name: +sentinel://h1:26379,h2:26379/NAME"
 NUMBERED = "a cluster has no databases: the hosts must not be followed by a path"
 SEVERAL = "several hosts must be Sentinels (+sentinel) or nodes of a cluster (+cluster)"
+
+PASSING = ("ASK ", "CLUSTERDOWN ", "MASTERDOWN ", "TRYAGAIN ")
+"""How answers of nodes begin until they agree on who has a slot."""
+
+_REPLACED = ("READONLY", "NOREPLICAS", "MOVED", *PASSING)
+"""What one answers in whose place another may be; some servers tell it amid a script's error."""
 
 _PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
 
@@ -212,6 +218,12 @@ def _has_moved(answer: object) -> bool:
     return isinstance(answer, ResponseError) and str(answer).startswith("MOVED ")
 
 
+def _has_failed(answer: object) -> bool:
+    if not isinstance(answer, ResponseError) or isinstance(answer, ReadOnlyError):
+        return isinstance(answer, Exception)
+    return any(sign in str(answer) for sign in _REPLACED)
+
+
 Store = OneServer | InCluster
 
 
@@ -223,14 +235,17 @@ async def answer_of(store: Store, key: str, command: Command) -> Any:
             (answer,) = await store.send(key, [command])
         if isinstance(answer, Exception):
             raise answer
-    except (ValkeyError, OSError):  # TimeoutError is an OSError
-        await recover(store)
+    except (ValkeyError, OSError) as error:  # TimeoutError is an OSError
+        await recover(store, [error])
         raise
     return answer
 
 
-async def recover(store: Store) -> None:
-    """Has a store that failed do what it can for the next who ask, in time."""
+async def recover(store: Store, answers: Iterable[object]) -> None:
+    """Has a store that failed do what it can for the next who ask, in time. A server that refuses
+    what it is asked has not failed, and others are asking it meanwhile."""
+    if not any(map(_has_failed, answers)):
+        return
     with suppress(ValkeyError, OSError):
         async with asyncio.timeout(ANSWER_SECONDS):
             await store.recover()
