@@ -2,8 +2,7 @@
 than the question."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from itertools import chain
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import asyncpg
@@ -134,18 +133,3 @@ async def test_where_the_connection_is_lost_all_are_told_and_the_next_are_answer
     row = await database.row(NUMBERS, 1)
     assert row is not None
     assert row[1] == "first"
-
-
-async def test_ids_that_are_asked_for_at_one_time_are_nobody_elses_and_in_order(
-    database: PostgresDatabase, other: asyncpg.Connection
-) -> None:
-    await other.execute("CREATE TABLE things (id BIGINT GENERATED ALWAYS AS IDENTITY)")
-
-    async def take(count: int) -> Sequence[int]:
-        async with database.transaction() as tx:
-            return await tx.next_ids("things", count)
-
-    given = await asyncio.gather(*(take(count) for count in (1, 1, 3, 1, 20)))
-    assert [len(ids) for ids in given] == [1, 1, 3, 1, 20]
-    assert all([*ids] == sorted(ids) for ids in given)
-    assert sorted(chain.from_iterable(given)) == [*range(1, 27)]

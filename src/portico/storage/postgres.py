@@ -196,8 +196,7 @@ class PostgresDatabase:
         try:
             with faults():
                 async with self._writes.connection() as connection:
-                    next_ids = self._batches.next_ids
-                    tx = Writes(connection, next_ids, begun=not self._hosts.keeps_sessions)
+                    tx = Writes(connection, begun=not self._hosts.keeps_sessions)
                     try:
                         yield tx
                         await tx.commit()

@@ -1,80 +1,56 @@
-"""What many callers ask PostgreSQL for at one time: one statement answers them all."""
+"""Reads of one row by many callers: those who ask at one time are answered by one statement."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
-from typing import Any
+from collections import defaultdict
 
 from portico.storage.database import Row
 from portico.storage.postgres_pool import Pool
 from portico.storage.postgres_statements import faults
 
-_Asked = list[tuple[Any, asyncio.Future[Any]]]
-"""What each asks for, and where the answer goes."""
-
-_Answer = Callable[[Any, Sequence[Any]], Awaitable[Sequence[Any]]]
-"""The answers, by a connection, to what was asked, in that order."""
-
-_NEXT_IDS = """
-SELECT nextval(pg_get_serial_sequence($1, 'id')) FROM generate_series(1, CAST($2 AS BIGINT))"""
+_Waiting = defaultdict[object, list[asyncio.Future[Row | None]]]
+"""Who waits for the row of each value."""
 
 
 class Batches:
-    """Statements for all who ask at one time, by the connections of one pool."""
+    """Rows by one value each, read by the connections of one pool."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _Waiting] = {}
         """Of each statement that is not sent yet."""
         self._running: set[asyncio.Task[None]] = set()
 
     async def one(self, sql: str, value: object) -> Row | None:
         """The row that begins with `value`. `sql` finds such rows by its one parameter, an array of
         values; it shows what was committed before this was asked for. Raises as `Reader.one`."""
-
-        async def answer(connection: Any, values: Sequence[object]) -> Sequence[Row | None]:
-            known = {row[0]: row for row in await connection.fetch(sql, [*set(values)])}
-            return [known.get(value) for value in values]
-
-        row: Row | None = await self._ask(sql, answer, value)
-        return row
-
-    async def next_ids(self, table: str, count: int) -> Sequence[int]:
-        """See `Transaction`."""
-
-        async def answer(connection: Any, counts: Sequence[int]) -> Sequence[Sequence[int]]:
-            rows = iter(await connection.fetch(_NEXT_IDS, table, sum(counts)))
-            return [[row[0] for row in islice(rows, count)] for count in counts]
-
-        ids: Sequence[int] = await self._ask(table, answer, count)
-        return ids
-
-    async def _ask(self, line: str, answer: _Answer, what: object) -> Any:
-        asked = self._asked.get(line)
-        if asked is None:
-            asked = self._asked[line] = []
-            task = asyncio.create_task(self._run(line, answer))
+        waiting = self._asked.get(sql)
+        if waiting is None:
+            waiting = self._asked[sql] = defaultdict(list)
+            task = asyncio.create_task(self._read(sql))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        asked.append((what, told))
-        return await told
+        found: asyncio.Future[Row | None] = asyncio.get_running_loop().create_future()
+        waiting[value].append(found)
+        return await found
 
-    async def _run(self, line: str, answer: _Answer) -> None:
-        asked: _Asked | None = None
+    async def _read(self, sql: str) -> None:
+        waiting: _Waiting | None = None
         try:
             with faults():
                 async with self._pool.connection() as connection:
                     # Who asks from here on is answered by the next one.
-                    asked = self._asked.pop(line)
-                    answers = await answer(connection, [what for what, _ in asked])
+                    waiting = self._asked.pop(sql)
+                    rows = await connection.fetch(sql, list(waiting))
         except BaseException as error:  # whatever it is, whoever waits is told
-            for _, told in asked or self._asked.pop(line):
-                if not told.done():
-                    told.set_exception(error)
+            for callers in (waiting or self._asked.pop(sql)).values():
+                for found in callers:
+                    if not found.done():
+                        found.set_exception(error)
             if not isinstance(error, Exception):
                 raise
         else:
-            for (_, told), found in zip(asked, answers, strict=True):
-                if not told.done():
-                    told.set_result(found)
+            known = {row[0]: row for row in rows}
+            for value, callers in waiting.items():
+                for found in callers:
+                    if not found.done():
+                        found.set_result(known.get(value))

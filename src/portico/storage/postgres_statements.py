@@ -1,7 +1,7 @@
 """Statements on a connection of asyncpg's, and what their errors mean."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -58,6 +58,9 @@ _GOT_IN_THE_WAY = (
     asyncpg.ForeignKeyViolationError,
 )
 
+_NEXT_IDS = """
+SELECT nextval(pg_get_serial_sequence(:table, 'id'))
+FROM generate_series(1, CAST(:count AS BIGINT))"""
 _UNMET = "PO001"
 """What the function `demand` ends a statement with."""
 
@@ -189,10 +192,6 @@ class Statements:
         await self._connection.execute(sql, timeout=SCRIPT_SECONDS)
 
 
-NextIds = Callable[[str, int], Awaitable[Sequence[int]]]
-"""See `Transaction.next_ids`."""
-
-
 class Writes(Statements):
     """One write transaction on a connection.
 
@@ -201,10 +200,9 @@ class Writes(Statements):
     waits for this process.
     """
 
-    def __init__(self, connection: Any, next_ids: NextIds, *, begun: bool) -> None:
+    def __init__(self, connection: Any, *, begun: bool) -> None:
         """`begun` is whether the connection is in a transaction, which somebody else commits."""
         super().__init__(connection)
-        self._next_ids = next_ids
         self._begun = begun
         self._transaction: Any = None
         self._last: dict[str, tuple[str, Params, Exception | None]] = {}
@@ -242,7 +240,8 @@ class Writes(Statements):
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
         """See `Transaction`. No transaction gives them back, so none is begun for them."""
-        return await self._next_ids(table, count)
+        rows = await super().all(_NEXT_IDS, {"table": table, "count": count})
+        return [row[0] for row in rows]
 
     async def commit(self) -> None:
         """Ends it, with its effects."""
