@@ -9,6 +9,7 @@ import pytest
 from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.storage.postgres import POINT_CONNECTIONS, WRITE_CONNECTIONS, PostgresDatabase
+from portico.storage.products import list_part
 from servers import PgBouncer, PostgresServer, pgbouncer
 
 DROPPED = (
@@ -108,3 +109,14 @@ async def test_a_pooler_that_keeps_no_prepared_statements_is_told(urls: tuple[st
     with pytest.raises(Unavailable, match="keeps no prepared statements"):
         await asyncio.gather(*(database.one("SELECT 1") for _ in range(100 * POINT_CONNECTIONS)))
     await database.close()
+
+
+async def test_no_list_is_kept_since_each_statement_may_be_anothers(
+    environments: list[PostgresDatabase],
+) -> None:
+    live, _ = environments
+    async with live.transaction() as tx:
+        await tx.script(
+            "CREATE TABLE list_counts AS SELECT 'products' AS list, 'active' AS key, 1 AS version"
+        )
+    assert await live.version_of(list_part("active", None)) is None

@@ -18,6 +18,7 @@ from portico.storage.postgres import (
 )
 from portico.storage.postgres_hosts import Hosts
 from portico.storage.postgres_pool import Pool
+from portico.storage.products import list_part
 from servers import PostgresServer
 
 WAITING = 3
@@ -102,9 +103,29 @@ async def test_who_waits_in_one_group_holds_up_no_other(
 
 
 def test_doctor_knows_how_many_connections_there_may_be() -> None:
-    a_listener_and_what_looks_after_it = 2
+    a_listener_what_looks_after_it_and_what_reads_versions = 3
     pools = POINT_CONNECTIONS + WRITE_CONNECTIONS + SLOW_CONNECTIONS
-    assert 2 * (pools + a_listener_and_what_looks_after_it) == CONNECTIONS
+    assert 2 * (pools + a_listener_what_looks_after_it_and_what_reads_versions) == CONNECTIONS
+
+
+async def test_the_version_of_a_list_waits_for_nobody_and_nobody_for_it(
+    url: str, database: PostgresDatabase
+) -> None:
+    administrator = await asyncpg.connect(url)
+    await administrator.execute(
+        "CREATE TABLE list_counts AS SELECT 'products' AS list, 'active' AS key, 1 AS version"
+    )
+    part = list_part("active", None)
+    async with stuck(url, database, "point"), asyncio.timeout(20):
+        told = await eventually(lambda: database.version_of(part), "a version")
+        assert told
+    async with administrator.transaction():
+        await administrator.execute("LOCK list_counts")
+        assert await database.version_of(part) is None
+        for ask, _ in GROUPS.values():
+            await ask(database, "SELECT 1")
+    await administrator.close()
+    await eventually(lambda: database.version_of(part), "a version again")
 
 
 async def test_no_more_connections_are_opened_than_are_needed(database: PostgresDatabase) -> None:

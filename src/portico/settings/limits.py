@@ -34,7 +34,7 @@ class Limits(Group):
             whole(0, 2**36),
             "memory of each worker, in bytes, for products and pages of products that are kept as"
             " they were sent, for as long as they are true; `0`: none are; on PostgreSQL pages"
-            " alone, without `database_read_url`",
+            " alone, without a pooler and `database_read_url`",
             kind=int,
         ),
     ]

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from sys import intern
 from typing import Any
 
 import asyncpg
@@ -42,9 +41,13 @@ from portico.storage.postgres_statements import (
 )
 
 OLDEST_SERVER = 140000
-POINT_CONNECTIONS = 4
+POINT_CONNECTIONS = 3
 WRITE_CONNECTIONS = 6
 SLOW_CONNECTIONS = 4
+VERSION_SECONDS = 0.5
+"""How long the version of a list is waited for, on a connection of its own, before the list is read
+without: twice, where that connection has to be made or given back."""
+
 SLOW_PATIENCE_SECONDS = 5.0
 """How long a slow read may wait for others: where it is one of several for an answer, those before
 it shall not have been in vain."""
@@ -128,9 +131,18 @@ class PostgresDatabase:
         point = Pool(self._hosts, settings, POINT_CONNECTIONS, CONNECT_SECONDS)
         slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, SLOW_PATIENCE_SECONDS)
         check = Pool(self._hosts, settings, 1, CONNECT_SECONDS)
-        self._pools = {"point": point, "write": self._writes, "slow": slow, "check": check}
+        version = Pool(self._hosts, settings, 1, VERSION_SECONDS)
+        self._pools = {
+            "point": point,
+            "write": self._writes,
+            "slow": slow,
+            "check": check,
+            "version": version,
+        }
         self._point, self._checks = PoolReads(point), PoolReads(check)
-        self._batches = Batches(point)
+        self._rows, self._list_versions = Batches(point), Batches(version, VERSION_SECONDS)
+        self._last_versions: dict[Part, str] = {}
+        """Of each list by its key: so that one text stands on all that is kept under it."""
         self.one, self.all = self._point.one, self._point.all
         slow_reads = PoolReads(slow)
         self.slow = slow_reads
@@ -222,15 +234,26 @@ class PostgresDatabase:
         return self._notices.version(parts)
 
     async def row(self, rows: Identified, row_id: int) -> Row | None:
-        return await self._batches.one(rows.by_ids, row_id)
+        return await self._rows.one(rows.by_ids, row_id)
 
     async def version_of(self, part: Part) -> Version | None:
         # Of the database: a notice of another host's commit may come after its writer was answered.
-        # A row takes as long as its version, and a replica may show a list as it was before.
-        if not isinstance(part, ListPart) or self._replicas is not None:
+        # A row takes as long as its version. A list that was read by a replica, or by a server that
+        # a pooler still leads to, may be older than the version of another server.
+        from_one = self._replicas is None and self._hosts.keeps_sessions
+        if not isinstance(part, ListPart) or not from_one:
             return None
-        row = await self._batches.one(list_versions(part.table), part.key)
-        return None if row is None else intern(row[1])  # once, however many answers bear it
+        try:
+            row = await self._list_versions.one(list_versions(part.table), part.key)
+        except (Unavailable, Contended, asyncpg.PostgresError):
+            return None
+        if row is None:
+            return None
+        version: str = row[1]
+        if (known := self._last_versions.get(part[:2])) == version:
+            return known
+        self._last_versions[part[:2]] = version
+        return version
 
     def pools(self) -> Mapping[str, PoolUse]:
         here = {name: pool.use() for name, pool in self._pools.items()}

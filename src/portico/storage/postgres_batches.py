@@ -14,8 +14,10 @@ _Waiting = defaultdict[object, list[asyncio.Future[Row | None]]]
 class Batches:
     """Rows by one value each, read by the connections of one pool."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, seconds: float | None = None) -> None:
+        """A statement may take so many `seconds`; None: as long as any other."""
         self._pool = pool
+        self._seconds = seconds
         self._asked: dict[str, _Waiting] = {}
         """Of each statement that is not sent yet."""
         self._running: set[asyncio.Task[None]] = set()
@@ -40,7 +42,7 @@ class Batches:
                 async with self._pool.connection() as connection:
                     # Who asks from here on is answered by the next one.
                     waiting = self._asked.pop(sql)
-                    rows = await connection.fetch(sql, list(waiting))
+                    rows = await connection.fetch(sql, list(waiting), timeout=self._seconds)
         except BaseException as error:  # whatever it is, whoever waits is told
             for callers in (waiting or self._asked.pop(sql)).values():
                 for found in callers:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -46,6 +46,13 @@ _CUT_OFF = "unexpected connection_lost() call"
 logging.getLogger("asyncio").addFilter(_is_news)
 
 
+class _Server(NamedTuple):
+    """Where a connection leads, and the timeline of the primary there, 0 of a standby."""
+
+    url: str
+    timeline: int
+
+
 class Hosts:
     """The servers of an address: one, or a primary and its standbys in any order."""
 
@@ -59,7 +66,7 @@ class Hosts:
         self.keeps_sessions = True
         """Whether a connection has `settings` for as long as it lasts. Before a pooler that gives
         it another session of the server for each transaction, they hold for none."""
-        self._connected: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._connected: WeakKeyDictionary[Any, _Server] = WeakKeyDictionary()
 
     async def connect(self, _dsn: object = None, **options: Any) -> Any:
         """A connection to the only host, or to the one of several that is not in recovery: all are
@@ -68,21 +75,31 @@ class Hosts:
         url = self._urls[0]
         async with asyncio.timeout(CONNECT_SECONDS):
             if len(self._urls) > 1:
-                url, connection = await self._primary(options)
+                url, timeline, connection = await self._primary(options)
+                while timeline < self._timeline:  # others have met its successor meanwhile
+                    connection.terminate()
+                    url, timeline, connection = await self._primary(options)
             else:
-                _, connection = await self._ask(url, options)
-        self._connected[connection] = url
+                timeline, connection = await self._ask(url, options)
+        self._connected[connection] = _Server(url, timeline)
+        if timeline and timeline != self._timeline:
+            # What a former primary still shows is no part of what its successor does.
+            self._timeline = timeline
+            self._end(lambda one: 0 < one.timeline != timeline)
         return connection
 
     def leave(self, but: Any = None) -> None:
         """Ends all connections except those to the server of `but`: whoever waits for an answer
         there gets an error at once."""
-        place = self._connected.get(but) if but is not None else None
-        for connection, url in list(self._connected.items()):
-            if url != place:
+        place = self._connected[but].url if but in self._connected else None
+        self._end(lambda one: one.url != place)
+
+    def _end(self, is_left: Callable[["_Server"], bool]) -> None:
+        for connection, server in list(self._connected.items()):
+            if is_left(server):
                 connection.terminate()
 
-    async def _primary(self, options: dict[str, Any]) -> tuple[str, Any]:
+    async def _primary(self, options: dict[str, Any]) -> tuple[str, int, Any]:
         silent = set(self._urls)
         tasks = {
             asyncio.create_task(self._until_primary(url, silent, options)): url
@@ -99,8 +116,7 @@ class Hosts:
                 errors = [error for task in tasks if (error := task.exception())]
                 raise min(errors, key=_rank)
             chosen = max(found, key=lambda task: task.result()[0])
-            self._timeline, connection = chosen.result()
-            return tasks[chosen], connection
+            return tasks[chosen], *chosen.result()
         finally:
             for task in tasks:
                 task.cancel()
