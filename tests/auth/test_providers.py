@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import msgspec
 import pytest
 from joserfc import jwk
 
@@ -738,6 +739,22 @@ async def test_what_is_linked_to_another_account_stays_there(
         assert answer.status_code == 409
         assert "linked to another account" in said(answer)
     assert len(await api.live.providers.links_of(user.id)) == 1
+
+
+@ON_ONE
+async def test_what_waits_to_be_linked_is_of_no_other_provider_that_has_its_name_by_now(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    ada = Traveller(api, provider)
+    back = await ada.arrive()
+    corp = api.live.sign_in_by["corp"]
+    other = msgspec.structs.replace(corp, issuer="https://other.example.com", label="Other")
+    api.live.sign_in_by["corp"] = other
+    page = await ada.browser.get(HERE + back.headers["location"])
+    assert "No account here is linked" not in page.text
+    assert session_in(await ada.sign_in(user))
+    assert await api.live.providers.links_of(user.id) == []
 
 
 @ON_ONE

@@ -52,8 +52,9 @@ class ProviderLink(msgspec.Struct, frozen=True):
 
 
 class ProviderVisit(msgspec.Struct, frozen=True):
-    """Somebody who is away at a provider, or who has come back as a `subject` that nobody is linked
-    to. `user_id` is who wants to link their account. They go on to `target`."""
+    """Somebody who is away at a provider, which is named, or who has come back as a `subject` that
+    nobody is linked to: then `provider` is its issuer, since a name may come to be another's.
+    `user_id` is who wants to link their account. They go on to `target`."""
 
     provider: str
     target: str

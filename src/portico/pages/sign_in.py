@@ -57,7 +57,6 @@ async def show(visit: Visit) -> Reply:
         again=visit.sent("again"),
         providers=env.sign_in_by.values(),
         waits=waits,
-        awaited=env.sign_in_by[waits.provider].label if waits else "",
         unreadable=are_unreadable(visit.request.headers),
         keeps_no_cookies=_keeps_no_cookies(visit),
     )

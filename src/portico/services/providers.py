@@ -61,6 +61,13 @@ class Known(NamedTuple):
     again: bool
 
 
+class Awaited(NamedTuple):
+    """Whom the next sign-in of a browser links its account to."""
+
+    provider: Provider
+    person: Person
+
+
 async def begin_visit(
     env: Environment,
     provider: Provider,
@@ -123,31 +130,34 @@ async def await_link(env: Environment, provider: Provider, known: Known, by: By)
             " Sign in as before, and link it under Sign-in security."
         )
     secret = mint("", env.random)
-    visit = ProviderVisit(provider.name, known.visit.target, None, person.subject, person.email, 0)
+    target = known.visit.target
+    visit = ProviderVisit(provider.issuer, target, None, person.subject, person.email, 0)
     await _keep_visit(env, secret, visit, by)
     return secret
 
 
-async def awaited_link(env: Environment, secret: str | None) -> ProviderVisit | None:
+async def awaited_link(env: Environment, secret: str | None) -> Awaited | None:
     """What the next sign-in of a browser links, if anything."""
     visit = await env.providers.visit(digest(secret)) if secret else None
-    if visit is None or visit.expires_at <= env.clock() or visit.provider not in env.sign_in_by:
+    if visit is None or visit.subject is None or visit.expires_at <= env.clock():
         return None
-    return visit if visit.subject is not None else None
+    for provider in env.sign_in_by.values():
+        if provider.issuer == visit.provider:
+            person = Person(visit.subject, visit.email, email_verified=False, name="")
+            return Awaited(provider, person)
+    return None
 
 
 async def link_awaited(env: Environment, user: User, secret: str | None, by: By) -> None:
     """Links the account that has just signed in to what waits for it, if its e-mail is the same. A
     subject that is another account's by now stays there; it keeps nobody from signing in."""
     waits = await awaited_link(env, secret)
-    if waits is None or secret is None or not same_mailbox(waits.email, user.email):
+    if waits is None or secret is None or not same_mailbox(waits.person.email, user.email):
         return
-    visit = await _take_visit(env, secret, by)
-    if visit is not None and visit.subject is not None:
-        person = Person(visit.subject, visit.email, email_verified=False, name="")
+    if await _take_visit(env, secret, by) is not None:
         named = by.alone.named(user_id=user.id, email=user.email)
         with suppress(Conflict):
-            await link(env, env.sign_in_by[visit.provider], person, user.id, named)
+            await link(env, waits.provider, waits.person, user.id, named)
 
 
 async def link(env: Environment, provider: Provider, person: Person, user_id: int, by: By) -> None:
