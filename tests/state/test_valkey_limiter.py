@@ -211,8 +211,14 @@ async def test_a_caller_has_two_keys_in_one_slot_that_vanish_after_their_windows
             "failing",
             "no permissions to run the 'evalsha' command",
         ),
+        (
+            ("ACL SETUSER", "default", "-get"),
+            ("ACL SETUSER", "default", "+get"),
+            "failing",
+            "can't run this command",
+        ),
     ],
-    ids=["no memory", "no permission"],
+    ids=["no memory", "no permission", "no permission within a script"],
 )
 async def test_a_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
     own_server: RedisServer,
@@ -236,6 +242,50 @@ async def test_a_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
     failed, works = caplog.messages
     assert told in failed
     assert works == "the store of the rate limits works again"
+    await limiter.close()
+
+
+@pytest.mark.parametrize("window", [0, 1], ids=["minute", "day"])
+@pytest.mark.parametrize("foreign", ["a list", "abc", "", "1.5", "1e3", "0x1F", "007", " 5", "-5"])
+async def test_a_foreign_key_refuses_whose_it_is_and_nobody_else(
+    own_server: RedisServer, caplog: pytest.LogCaptureFixture, foreign: str, window: int
+) -> None:
+    limiter = ValkeyLimiter(own_server.url, "live")
+    async with Valkey.from_url(own_server.url) as client:
+        await limiter.take((ACCOUNT, 7), PLAN, MIDNIGHT)
+        keys = sorted(await client.keys(), reverse=True)  # the minute's, and the day's
+        await client.delete(keys[window])
+        if foreign == "a list":
+            await client.lpush(keys[window], 1)
+        else:
+            await client.set(keys[window], foreign)
+        before = [await client.dump(key) for key in keys]
+        for left in (99, 98):
+            verdicts = await asyncio.gather(
+                *(limiter.take((ACCOUNT, number), PLAN, MIDNIGHT) for number in range(20)),
+                return_exceptions=True,
+            )
+            refusal = verdicts.pop(7)
+            assert isinstance(refusal, Unavailable)
+            assert refusal.why == "failing"
+            assert {getattr(verdict, "remaining", None) for verdict in verdicts} == {left}
+        assert [await client.dump(key) for key in keys] == before
+    (told,) = caplog.messages
+    assert keys[window].decode() in told
+    await limiter.close()
+
+
+async def test_a_foreign_key_that_is_only_looked_at_is_a_refusal_too(
+    own_server: RedisServer,
+) -> None:
+    limiter = ValkeyLimiter(own_server.url, "live")
+    async with Valkey.from_url(own_server.url) as client:
+        await limiter.take((ADDRESS, "192.0.2.1"), PLAN, MIDNIGHT)
+        for key in await client.keys():
+            await client.set(key, "abc")
+    with pytest.raises(Unavailable) as refusal:
+        await limiter.used((ADDRESS, "192.0.2.1"), MIDNIGHT)
+    assert refusal.value.why == "failing"
     await limiter.close()
 
 

@@ -45,15 +45,24 @@ log = logging.getLogger(__name__)
 #
 # One call counts the requests of many, one after the other: the first argument says how many keys
 # each has, and one text answers all. A call and a list for each would take the client longer than
-# all else that it does for them.
+# all else that it does for them. What holds no count was written by somebody else: whose key it is
+# gets -1, with nothing counted, and the others are counted.
 TAKE = """
-local answer, last = {}, 0
+local answer, last, get, spell = {}, 0, redis.pcall, string.format
 for count in string.gmatch(ARGV[1], '%d+') do
     local first, admitted, used = last + 1, 1, {}
     last = last + tonumber(count)
     for i = first, last do
-        used[i] = tonumber(redis.call('GET', KEYS[i]) or 0)
-        if used[i] >= tonumber(ARGV[i + 1]) then admitted = 0 end
+        local kept = get('GET', KEYS[i]) or '0'
+        local number = tonumber(kept)
+        if number and number >= 0 and spell('%d', number) == kept then
+            used[i] = number
+            if admitted == 1 and number >= tonumber(ARGV[i + 1]) then admitted = 0 end
+        elseif kept.err and not string.find(kept.err, 'WRONGTYPE', 1, true) then
+            return kept
+        else
+            admitted, used[i] = -1, 0
+        end
     end
     answer[#answer + 1] = admitted
     for i = first, last do
@@ -101,6 +110,13 @@ class _Line:
         self.asked: list[tuple[asyncio.Future[Any], Question]] = []
         self.sender: asyncio.Task[None] | None = None
         self._reason = ""
+        self._spoiled: Sequence[str] = ()
+
+    def tell_spoiled(self, keys: Sequence[str]) -> None:
+        """Logs that one of these keys holds no count, once for as long as no others do."""
+        if keys != self._spoiled:
+            self._spoiled = keys
+            log.warning("a key of the rate limits holds no count, of %s", " and ".join(keys))
 
     def tell(self, reason: str) -> None:
         """Logs why the server counts nothing, once for as long as that stays the reason; empty
@@ -149,7 +165,10 @@ class ValkeyLimiter:
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """See `protocol.Limiter`."""
         minute, day = await self._command("MGET", *self._keys(caller, now_ms))
-        return int(minute or 0), int(day or 0)
+        try:
+            return int(minute or 0), int(day or 0)
+        except ValueError as error:  # as for `take`
+            raise Unavailable(REFUSES, why=FAILING) from error
 
     async def enter(self, guards: Guards, now_ms: int) -> Entry:
         """See `protocol.Limiter`."""
@@ -248,6 +267,9 @@ class ValkeyLimiter:
             line.tell(_reason(unavailable, answer))
             raise unavailable from answer
         line.tell("")
+        if answer[0] < 0:
+            line.tell_spoiled(question.keys)
+            raise Unavailable(REFUSES, why=FAILING)
         return answer
 
     async def _send(self, line: _Line) -> None:
