@@ -43,6 +43,27 @@ async def test_nobody_suspends_themselves_on_a_page(api: Api) -> None:
         assert (await admin.post("/users/suspend", id=user.id)).status_code == 403
 
 
+async def test_who_has_a_plan_that_is_configured_no_more_keeps_it(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    user = await api.account("viewer", plan="gold")
+    path = f"/users/{user.id}"
+    shown = '<option value="gold" selected>Gold, no longer configured: limited as Free</option>'
+    assert shown in (await admin.get(path)).text
+    fields = {"email": user.email, "role": "viewer"}
+    await admin.saved(path, name="Grace", plan="gold", **fields)
+    changed = await api.live.users.get(user.id)
+    assert changed is not None
+    assert (changed.name, changed.plan) == ("Grace", "gold")
+    async with api.unchanged():
+        refused = await admin.saved(path, name="Grace", plan="silver", **fields)
+    assert refused.status_code == 422
+    await admin.saved(path, name="Grace", plan="pro", **fields)
+    assert "gold" not in (await admin.get(path)).text.lower()
+    async with api.unchanged():
+        refused = await admin.saved(path, name="Grace", plan="gold", **fields)
+    assert refused.status_code == 422
+
+
 async def test_who_is_suspended_learns_it_where_they_sign_in(api: Api) -> None:
     user, theirs = await signed_in(api)
     await suspend(api.live, user.id, OPERATOR)

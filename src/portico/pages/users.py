@@ -55,11 +55,12 @@ async def show_all(visit: Visit) -> Reply:
     )
 
 
-def _choices(visit: Visit) -> dict[str, Any]:
-    return {
-        "roles": [(role, role.capitalize()) for role in ROLES],
-        "plans": [(plan, plan.capitalize()) for plan in visit.env.plans],
-    }
+def _choices(visit: Visit, own_plan: str = "free") -> dict[str, Any]:
+    """Roles and plans; also the plan that somebody has, which may be configured no more."""
+    plans = [(plan, plan.capitalize()) for plan in visit.env.plans]
+    if own_plan not in visit.env.plans:
+        plans.append((own_plan, f"{own_plan.capitalize()}, no longer configured: limited as Free"))
+    return {"roles": [(role, role.capitalize()) for role in ROLES], "plans": plans}
 
 
 async def show_new(visit: Visit) -> Reply:
@@ -117,18 +118,19 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
         grants=grants.rows,
         all_grants=grants.total,
         factors=await env.factors.of_user(person.id),
-        **_choices(visit),
+        **_choices(visit, person.plan),
     )
 
 
 async def change(visit: Visit) -> Reply:
     """POST /users/{id}."""
     form, user_id = visit.form, visit.request.resource_id
+    own_plan = (await read_user(visit.env, user_id)).plan
     values: dict[str, Any] = {
         "name": form.read("name", users.name),
         "email": form.read("email", users.email),
         "role": form.read("role", users.role),
-        "plan": form.read("plan", OneOf(tuple(visit.env.plans))),
+        "plan": form.read("plan", OneOf((*visit.env.plans, own_plan))),
     }
     form.check()
 
