@@ -141,6 +141,18 @@ async def test_who_signs_nobody_out_has_the_next_minute_as_any_other(api: Api) -
     refused(await visitor.me("dead"), 401)
 
 
+async def test_pages_in_the_sandbox_count_for_their_account_and_for_none_of_its_number(
+    api: Api,
+) -> None:
+    user = await api.account()
+    secret, visitor = await session_of(api.live, user), Visitor(api, HERE)
+    for path in ("", "/sandbox/events"):
+        assert (await visitor.send("GET", DASHBOARD + path, cookie=secret)).status_code == 200
+    who = (ACCOUNT_PAGES, user.id)
+    assert await api.live.limiter.used(who, api.clock.now) == (2, 2)
+    assert await api.sandbox.limiter.used(who, api.clock.now) == (0, 0)
+
+
 async def test_authorizing_counts_against_the_address_on_free(api: Api) -> None:
     visitor = Visitor(api, HERE)
     for remaining in range(29, -1, -1):

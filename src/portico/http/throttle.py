@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from portico.domain.limits import Plan, is_full, judge_all, network_plan, over_limit
 from portico.domain.requests import NOBODY
 from portico.http.messages import Request
+from portico.services.environment import Environment
 from portico.state.callers import (
     ACCOUNT,
     ADDRESS,
@@ -68,10 +69,20 @@ class Throttle:
         await self._take(request, claims, never_refused=never_refused)
 
     async def caller(
-        self, request: Request, caller: Caller, plan: Plan, *, never_refused: bool = False
+        self,
+        request: Request,
+        environment: Environment,
+        caller: Caller,
+        plan: Plan,
+        *,
+        never_refused: bool = False,
     ) -> None:
-        """Counts a request against whoever it is. Raises `RateLimited`, unless it must not."""
-        await self._take(request, [(caller, plan)], never_refused=never_refused)
+        """Counts a request against whoever it is in that environment. Raises `RateLimited`, unless
+        it must not."""
+        limiter, claims = environment.limiter, [(caller, plan)]
+        request.verdict = verdict = await limiter.take_all(claims, request.now)
+        if not (verdict.admitted or never_refused):
+            raise over_limit(verdict)
 
     async def _take(self, request: Request, claims: Claims, *, never_refused: bool = False) -> None:
         verdict = await request.environment.limiter.take_all(claims, request.now)

@@ -193,8 +193,9 @@ class PageResponder:
         if caller is None:
             await self._throttle.visitor(request, LOOKING, never_refused=never_refused)
         else:
-            who = (ACCOUNT_PAGES, caller.user_id)
-            await self._throttle.caller(request, who, LOOKING, never_refused=never_refused)
+            # Where the account is: pages may show another environment, with accounts of its own.
+            env, who = self._accounts.environment, (ACCOUNT_PAGES, caller.user_id)
+            await self._throttle.caller(request, env, who, LOOKING, never_refused=never_refused)
 
     async def _sign_in_first(
         self,
