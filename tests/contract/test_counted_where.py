@@ -1,6 +1,8 @@
 """Which requests count against whom where that is not plain: OAuth, authorizing, signing out."""
 
+import asyncio
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -171,6 +173,37 @@ async def test_an_address_that_has_nothing_left_sends_oauth_no_body(api: Api) ->
     huge = {**named(shop), "token": "x" * PUBLIC_BODY_LIMIT}
     oauth_refused(await visitor.form("revoke", huge), 429, "temporarily_unavailable")
     assert await api.live.limiter.used((ADDRESS, HERE), api.clock.now) == (30, 30)
+
+
+async def test_oauth_counts_in_the_minute_in_which_a_body_ends(api: Api) -> None:
+    shop = await client_of(api.live, None, public=True)
+    visitor, gate = Visitor(api, HERE), asyncio.Event()
+    waiting: list[int] = []
+
+    async def late() -> None:
+        waiting.append(1)
+        await gate.wait()
+
+    known = urlencode({"token": "x", "client_id": shop.client.client_id}).encode()
+    headers = [("content-type", FORM)]
+    asked = [
+        asyncio.create_task(
+            InProcess(api, f"{HERE}:1000").exchange("POST", "/auth/revoke", headers, late, body)
+        )
+        for body in (known, b"token=x")
+    ]
+    async with asyncio.timeout(10):
+        while len(waiting) < len(asked):
+            await asyncio.sleep(0)
+    for _ in range(30):
+        refused(await visitor.me(), 401)
+    api.clock.advance(seconds=60)
+    gate.set()
+    answers = await asyncio.gather(*asked)
+    assert [answer.status_code for answer in answers] == [200, 401]
+    for answer in answers:
+        assert int(answer.headers["x-ratelimit-reset"]) * 1000 > api.clock.now
+    assert await api.live.limiter.used((ADDRESS, HERE), api.clock.now) == (2, 32)
 
 
 async def test_a_client_counts_for_its_owner_once_and_not_for_its_address(api: Api) -> None:

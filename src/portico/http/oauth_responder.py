@@ -97,6 +97,7 @@ class OAuthResponder:
     async def _charge(self, request: Request, error: PorticoError) -> None:
         """Counts a request that no client makes against its address. Who poses as one is noted, as
         often as that count allows."""
+        request.now = request.environment.clock()  # its body may have taken long
         await self._throttle.address(request)
         if isinstance(error, Unproven):
             await note_refusal(request.environment, error.client, request.by)
@@ -120,6 +121,7 @@ class OAuthResponder:
         """Counts a request against the client's owner; one of a public client, which anyone can
         pretend to be, against the address."""
         env = request.environment
+        request.now = env.clock()  # as in `_charge`
         if client.public:
             await self._throttle.address(request)
             return
