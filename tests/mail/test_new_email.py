@@ -43,6 +43,7 @@ async def asked(api: Api, post: Post, user: User, email: str = NEW) -> str:
 async def test_the_link_changes_the_e_mail_and_both_addresses_are_told(
     api: Api, post: Post
 ) -> None:
+    api.live.has_mail_server = True
     user = await api.account(password=PASSWORD)
     mirror = await mirror_of(api.live, user, OPERATOR)
     token = await asked(api, post, user)
@@ -71,6 +72,7 @@ async def test_the_link_changes_the_e_mail_and_both_addresses_are_told(
 async def test_another_spelling_of_the_own_e_mail_is_verified_by_the_link_too(
     api: Api, post: Post
 ) -> None:
+    api.live.has_mail_server = True
     user = await api.account(email="ada@example.com", password=PASSWORD)
     await take_new_email(api.live, await asked(api, post, user, "Ada@example.com"), HERE)
     now = await read_user(api.live, user.id)

@@ -110,6 +110,7 @@ async def test_a_reset_ends_all_that_is_signed_in_and_granted_but_no_key(
 
 
 async def test_a_reset_verifies_the_address_that_the_mail_came_to(api: Api, post: Post) -> None:
+    api.live.has_mail_server = True
     user = await api.account()
     mirror = await mirror_of(api.live, user, STRANGER)
     await ask_reset(api.live, user.email, STRANGER)

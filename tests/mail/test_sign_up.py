@@ -11,8 +11,17 @@ from pages.visiting import visitor
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Invalid, NotFound, RateLimited
 from portico.services.invitations import accept, invite
+from portico.services.recovery import (
+    ask_new_email,
+    ask_reset,
+    ask_verification,
+    reset_password,
+    take_new_email,
+    verify_email,
+)
 from portico.services.sign_up import ask_sign_up
 from portico.services.suspension import suspend
+from portico.services.users import read_user
 from portico.state.callers import SIGN_UP
 from signing_in import Visitor, counted
 
@@ -33,6 +42,7 @@ def open_to_all(api: Api) -> None:
 async def test_a_new_account_is_a_viewers_on_free_with_a_verified_address(
     api: Api, post: Post
 ) -> None:
+    api.live.has_mail_server = True
     await ask_sign_up(api.live, NEW, at())
     (message,) = await post.new()
     assert (message["To"], message["Subject"]) == (NEW, "Your Portico account")
@@ -42,6 +52,25 @@ async def test_a_new_account_is_a_viewers_on_free_with_a_verified_address(
     assert (user.email, user.role, user.plan) == (NEW, "viewer", "free")
     assert user.email_verified_at == api.clock()
     assert (await Visitor(api).log_in(NEW, CHOSEN)).status_code == 200
+
+
+async def test_without_a_mail_server_no_link_but_that_for_it_verifies_an_address(
+    api: Api, post: Post
+) -> None:
+    await ask_sign_up(api.live, NEW, at())
+    user = await accept(api.live, await post.token(), name="New", password=CHOSEN, by=at())
+    assert user.email_verified_at is None
+    await ask_reset(api.live, NEW, at())
+    await reset_password(api.live, await post.token(), "An0therWord", at())
+    user = await read_user(api.live, user.id)
+    assert user.email_verified_at is None
+    await ask_new_email(api.live, user, "newer@example.com", "An0therWord", at())
+    await take_new_email(api.live, await post.token(), at())
+    user = await read_user(api.live, user.id)
+    assert (user.email, user.email_verified_at) == ("newer@example.com", None)
+    await ask_verification(api.live, user, at())
+    await verify_email(api.live, await post.token(), at())
+    assert (await read_user(api.live, user.id)).email_verified_at == api.clock()
 
 
 async def test_known_and_unknown_e_mails_get_a_mail_each(api: Api, post: Post) -> None:

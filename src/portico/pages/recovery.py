@@ -127,7 +127,12 @@ async def show_new_email(visit: Visit) -> Reply:
 async def new_email(visit: Visit) -> Reply:
     """POST /new-email."""
     await take_new_email(visit.env, visit.sent("token"), visit.request.by)
-    return visit.go("/verified")
+    return visit.go("/verified" if visit.env.has_mail_server else "/new-email/taken")
+
+
+async def show_taken(visit: Visit) -> Reply:
+    """GET /new-email/taken: no mail has shown whose the address is."""
+    return visit.page("verified.html", "Your address is changed")
 
 
 PAGES = (
@@ -144,4 +149,5 @@ PAGES = (
     PageRoute("POST", "/email", change_email),
     PageRoute("GET", "/new-email", show_new_email, Access.ANYONE),
     PageRoute("POST", "/new-email", new_email, Access.ANYONE),
+    PageRoute("GET", "/new-email/taken", show_taken, Access.ANYONE),
 )
