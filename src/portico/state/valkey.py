@@ -70,7 +70,7 @@ for count in string.gmatch(ARGV[1], '%d+') do
             used[i] = redis.call('INCR', KEYS[i])
             if used[i] == 1 then redis.call('EXPIRE', KEYS[i], i % 2 == 1 and 120 or 172800) end
         end
-        answer[#answer + 1] = used[i]
+        answer[#answer + 1] = spell('%d', used[i])
     end
 end
 return table.concat(answer, ' ')

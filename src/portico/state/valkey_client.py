@@ -66,8 +66,14 @@ class OneServer:
     async def send(self, _key: str, commands: Iterable[Command]) -> list[Any]:
         """What is answered to commands for a key, and for others of its line: answers or errors.
         Raises `ValkeyError` or `OSError` where nothing is."""
+        first, *others = commands
+        if not others:  # as nearly always, since one call counts for many: a third quicker
+            try:
+                return [await self.client.execute_command(*first)]
+            except ResponseError as error:
+                return [error]
         pipeline = self.client.pipeline(transaction=False)
-        for command in commands:
+        for command in (first, *others):
             pipeline.execute_command(*command)
         answers: list[Any] = await pipeline.execute(raise_on_error=False)
         return answers
