@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from driving import BASE, TINY, Api, InProcess, refused
+from operating import eventually
 from portico.http.routing import PUBLIC_BODY_LIMIT
 from portico.pages.responder import LOOKING
 from portico.pages.site import csrf_token
@@ -192,9 +193,7 @@ async def test_oauth_counts_in_the_minute_in_which_a_body_ends(api: Api) -> None
         )
         for body in (known, b"token=x")
     ]
-    async with asyncio.timeout(10):
-        while len(waiting) < len(asked):
-            await asyncio.sleep(0)
+    await eventually(lambda: len(waiting) == len(asked), "the bodies")
     for _ in range(30):
         refused(await visitor.me(), 401)
     api.clock.advance(seconds=60)
