@@ -14,6 +14,8 @@ from portico.app import system_clock
 from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
+from portico.cli.initialise import LOCK, UNFINISHED, alone, require_no_restore
+from portico.cli.lock import NAME as SERVER_LOCK
 from portico.cli.output import CommandError, answer, needing_room, plain
 from portico.cli.prepared import unprepared
 from portico.contract.envelope import timestamp
@@ -32,9 +34,8 @@ from portico.version import version
 
 ENVIRONMENTS = (LIVE, SANDBOX)
 DUMP = "database.dump"
-UNFINISHED = ".restoring"
-NOT_DATA = {"lost+found"}
-"""What a file system of its own has in its root."""
+NOT_DATA = {"lost+found", LOCK, SERVER_LOCK}
+"""What a file system of its own has in its root, and what a start that was refused leaves."""
 
 _VERSION = "SELECT current_setting('server_version_num')::bigint"
 _SCHEMAS = [database_schema(environment) for environment in ENVIRONMENTS]
@@ -89,6 +90,7 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
             asyncio.run(_make_current(replace(settings, data=work)))
             # The live database last: without it, a directory is not taken for a prepared one.
             made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
+            _require_empty(data, UNFINISHED)
             with ExitStack() as taken_back:
                 for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
                     (work / name).rename(data / name)
@@ -101,20 +103,34 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
 
 @contextmanager
 def _new_directory(data: Path) -> Iterator[Path]:
-    """Where to unpack within `data`, which holds nothing else. What was not there before is gone
-    again where nothing was put into `data`."""
-    if data.exists() and {path.name for path in data.iterdir()} - NOT_DATA:
-        raise CommandError(f"{data} is not empty: restore into a new one with --data.")
+    """Where to unpack within `data`, which holds nothing else, and in which nothing starts. What
+    was not there before is gone again where nothing was put into `data`."""
+    _require_empty(data)
     made = [path for path in (data, *data.parents) if not path.exists()]
-    work = data / UNFINISHED
     try:
-        work.mkdir(mode=0o700, parents=True)
-        yield work
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with alone(data):
+            _require_empty(data)  # a start may have been sooner
+            work = data / UNFINISHED
+            work.mkdir(mode=0o700)
+            try:
+                yield work
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
-        for path in made:
-            with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # one is not empty
+            if made and [path.name for path in data.iterdir()] == [LOCK]:
+                (data / LOCK).unlink()
+            for path in made:
                 path.rmdir()
+
+
+def _require_empty(data: Path, *own: str) -> None:
+    """Raises `CommandError` where `data` holds anything but what the restore itself put there."""
+    if not own:
+        require_no_restore(data)
+    if data.exists() and {path.name for path in data.iterdir()} - NOT_DATA - {*own}:
+        raise CommandError(f"{data} is not empty: restore into a new one with --data.")
 
 
 def _gather(settings: Settings, work: Path) -> Manifest:

@@ -7,6 +7,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from portico.app import Portico, system_clock
@@ -23,6 +24,10 @@ from portico.storage.migrate import pending, shipped
 from portico.storage.users import Users
 
 DEFAULT_EMAIL = "admin@example.com"
+LOCK = "init.lock"
+UNFINISHED = ".restoring"
+"""What `portico restore` has in a data directory until it is through."""
+
 _KEY = "First key"
 
 
@@ -64,7 +69,8 @@ async def prepare(
     `require_place` does."""
     require_place(settings)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _alone(settings):
+    with alone(settings.data):
+        require_place(settings)  # a restore may have been sooner
         authority = _authority(settings)
         portico = Portico(settings)
         await portico.connect()
@@ -84,9 +90,10 @@ async def prepare(
 
 
 def require_place(settings: Settings) -> None:
-    """Raises `CommandError` where SQLite's databases would be made in the data directory of a
-    server that has its own elsewhere, which would go unnoticed, or that has lost them. A secret
-    that a setting gives may be there before the first start."""
+    """Raises `CommandError` where a backup is being restored; and where SQLite's databases would be
+    made in the data directory of a server that has its own elsewhere, which would go unnoticed, or
+    that has lost them. A secret that a setting gives may be there before the first start."""
+    require_no_restore(settings.data)
     if settings.database_url or database_file(settings, LIVE).exists():
         return
     if (settings.data / SECRET).exists() and not is_given(settings):
@@ -94,6 +101,15 @@ def require_place(settings: Settings) -> None:
             f"{settings.data} has the secret of a server and no database; nothing was changed. Run"
             " this with that server's settings, or name another directory with --data; where the"
             " database is lost, restore a backup."
+        )
+
+
+def require_no_restore(data: Path) -> None:
+    """Raises `CommandError` where a restore into the data directory is under way or was killed."""
+    if (data / UNFINISHED).exists():
+        raise CommandError(
+            f"A restore into {data} is under way or was cut off: wait for its end, or remove what"
+            f" is there, {UNFINISHED} too, and repeat it."
         )
 
 
@@ -186,9 +202,9 @@ and the dashboard is at {facts["urls"]["dashboard"]}
 
 
 @contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
+def alone(data: Path) -> Iterator[None]:
     """Two preparations of one directory wait for each other."""
-    lock = os.open(settings.data / "init.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(data / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
