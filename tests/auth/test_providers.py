@@ -38,6 +38,10 @@ from openid_provider import (
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict, Invalid
 from portico.domain.factors import step_of
+
+
+from portico.domain.errors import Conflict
+from portico.domain.factors import Passkey, step_of
 from portico.domain.providers import Person as Told
 from portico.domain.users import User
 from portico.services import openid
@@ -778,6 +782,74 @@ async def test_only_who_began_to_link_ends_it(api: Api, provider: OpenIdProvider
     async with api.unchanged(but="provider_visits"):
         answer = await ada.browser.get(provider.visit(address))
         assert "not signed in any more as who you were" in said(answer)
+
+
+@ON_ONE
+async def test_whoever_has_no_password_is_led_to_where_they_choose_one(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account(email=ADA["email"])
+    await join(api, user)
+    ada = Traveller(api, provider)
+    assert session_in(await ada.arrive())
+    for path, form in (
+        ("/password", {"password": "Zrtq-99-Brontos"}),
+        ("/email", {"email": "new@example.com"}),
+    ):
+        page = await ada.browser.get(DASHBOARD + path)
+        assert 'name="current_password"' not in page.text
+        assert 'href="/dashboard/forgot"' in page.text
+        async with api.unchanged():
+            sent = await ada.post(path, csrf=await ada.csrf(), current_password="x", **form)
+        assert sent.status_code == 422
+        assert "no password" in sent.text
+    assert (await ada.browser.get(f"{DASHBOARD}/forgot")).status_code == 200
+    caller = await api.caller(user=user)
+    values = {"password": "Zrtq-99-Brontos", "current_password": "x"}
+    answer = await caller.patch("/users/me", json=values)
+    (fault,) = answer.json()["error"]["details"]
+    assert "/dashboard/forgot" in fault["message"]
+
+
+@ON_ONE
+async def test_what_removing_a_factor_leaves_is_told_as_it_is(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    with_password, without = await factored(api), await factored(api, email=ADA["email"])
+    await join(api, without)
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", {"id": without.id})
+    ada, grace = Traveller(api, provider), Traveller(api, provider)
+    await ada.arrive()
+    await grace.sign_in(with_password)
+    for one in (ada, grace):
+        assert session_in(await one.post("/sign-in/code", otp=code_of(api)))
+    admin = await api.account("admin", password=PASSWORD)
+    boss = Traveller(api, provider)
+    assert session_in(await boss.sign_in(admin))
+
+    async def asked(person: Traveller, user: User) -> tuple[str, str]:
+        app = (await api.live.factors.of_user(user.id)).authenticator
+        assert app
+        own = await person.browser.get(f"{DASHBOARD}/security/remove?id={app.id}")
+        reset = f"{DASHBOARD}/users/reset-second-factor?id={user.id}"
+        return own.text, (await boss.browser.get(reset)).text
+
+    own, reset = await asked(grace, with_password)
+    assert "Your password alone then signs you in" in own
+    assert "password alone is then enough" in reset
+    own, reset = await asked(ada, without)
+    assert "recovery codes are deleted too" in own
+    assert "password" not in own.partition("<main")[2]
+    assert "has no password" in reset
+    key = Passkey(0, without.id, "Key", b"id", b"key", 0, api.clock(), None)
+    async with api.live.db.transaction() as tx:
+        await api.live.factors.add_passkey(tx, key)
+    assert "recovery codes" not in (await asked(ada, without))[0].partition("<main")[2]
+    api.live.require_second_factor = "all"
+    own, reset = await asked(grace, with_password)
+    assert "must set up an authenticator app" in own
+    assert "must set up an authenticator app" in reset
 
 
 async def test_the_last_way_in_stays(api: Api) -> None:

@@ -16,7 +16,7 @@ from portico.services.accounts import give_key, set_plan
 from portico.services.mirrors import lagging, lent_session
 from portico.storage.audit import AuditFilter
 from portico.storage.migrate import shipped
-from signing_in import login_of, session_of
+from signing_in import PASSWORD, login_of, session_of
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
 
@@ -122,6 +122,14 @@ async def test_what_mirrors_a_live_account_is_changed_there_alone(api: Api) -> N
         (own.id, {"role": "editor", "email": "new@example.com"}),
     ):
         assert (await boss.patch(f"/users/{user_id}", json=values)).status_code == 200
+
+
+async def test_a_mirror_hears_that_its_account_has_the_password(api: Api) -> None:
+    caller = await api.caller("viewer", "test")
+    for current in ({}, {"current_password": PASSWORD}):
+        async with api.unchanged():
+            answer = await caller.patch("/users/me", json={"password": "N3w-Password"} | current)
+        refused(answer, 409, "CONFLICT")
 
 
 async def test_a_password_that_a_mirror_had_is_taken_with_what_it_has_opened(api: Api) -> None:

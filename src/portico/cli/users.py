@@ -108,7 +108,9 @@ def run_resume(settings: Settings, chosen: Namespace) -> None:
 
 def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
     user = _on_account(settings, chosen, reset_factors)
-    text = f"{plain(user.email)} has no second factor any more; its password alone signs in."
+    text = f"{plain(user.email)} has no second factor any more."
+    if user.password_hash is None:
+        text += " It has no password either."
     answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
 
 

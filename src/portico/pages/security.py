@@ -21,6 +21,7 @@ from portico.services.second_factor import (
     rename_authenticator,
     renew_recovery_codes,
 )
+from portico.services.sign_in import must_enrol
 
 
 async def show(visit: Visit) -> Reply:
@@ -111,8 +112,7 @@ async def ask_remove(visit: Visit) -> Reply:
     app = await _own(visit)
     return visit.asks(
         f"Remove {app.name}?",
-        "It stops working. Without any second factor, your recovery codes are deleted too, and your"
-        " password alone signs you in.",
+        await _what_remains(visit),
         words="Remove",
         danger=True,
         action="/security/remove",
@@ -120,6 +120,18 @@ async def ask_remove(visit: Visit) -> Reply:
         id=app.id,
         kind=visit.sent("kind"),
     )
+
+
+async def _what_remains(visit: Visit) -> str:
+    factors = await visit.env.factors.of_user(visit.user.id)
+    if len(factors.passkeys) + (factors.authenticator is not None) > 1:
+        return "It stops working."
+    gone = "It stops working, and your recovery codes are deleted too."
+    if must_enrol(visit.env, visit.user):
+        return f"{gone} You must set up an authenticator app when you next sign in."
+    if visit.user.password_hash is None:
+        return gone
+    return f"{gone} Your password alone then signs you in."
 
 
 async def remove(visit: Visit) -> Reply:

@@ -20,6 +20,7 @@ from portico.pages.step_up import fresh
 from portico.pages.versions import Told, beside, require_version
 from portico.services.recovery import HANDED_HOURS, HandedOver, give_reset
 from portico.services.second_factor import reset_factors
+from portico.services.sign_in import must_enrol
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.services.suspension import resume, suspend
 from portico.services.users import change_user, create_user, delete_user, read_user
@@ -288,8 +289,8 @@ async def ask_reset_factors(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"Reset the second factor of {named(person.name, person.id)}?",
-        "For people who lost it. The app, passkeys and recovery codes stop working; the password"
-        " alone is then enough to sign in.",
+        "For people who lost it. The app, passkeys and recovery codes stop working."
+        f" {_after_reset(visit, person)}",
         words="Reset second factor",
         danger=True,
         action="/users/reset-second-factor",
@@ -297,6 +298,16 @@ async def ask_reset_factors(visit: Visit) -> Reply:
         id=person.id,
         **list_of(visit, _FILTERS),
     )
+
+
+def _after_reset(visit: Visit, person: User) -> str:
+    if person.password_hash is None:
+        return (
+            "The account has no password: unless a provider signs it in, give it a link to set one."
+        )
+    if must_enrol(visit.env, person):
+        return "The account must set up an authenticator app when it next signs in."
+    return "The password alone is then enough to sign in."
 
 
 async def reset_second_factor(visit: Visit) -> Reply:

@@ -264,10 +264,7 @@ async def _permit_change(
     new_email = changes.get("email", user.email) != user.email
     new_password = "password_hash" in changes
     if (new_role or new_email or new_password) and user.account_id is not None:
-        raise Conflict(
-            "This user mirrors a live account, has its e-mail and role, and signs in with that:"
-            " change them there."
-        )
+        raise _mirrored()
 
 
 def _needs_proof(user: User, changes: dict[str, Any]) -> bool:
@@ -278,12 +275,17 @@ def _needs_proof(user: User, changes: dict[str, Any]) -> bool:
 
 
 async def prove_password(env: Environment, user: User, current: str | None, by: By) -> str:
-    """The hash of a user's password, where `current` is that. Raises `Invalid`, and `RateLimited`
-    for too many guesses."""
+    """The hash of a user's password, where `current` is that. Raises `Invalid`, also where there is
+    none, `Conflict` for a mirror, whose account has it, and `RateLimited` for too many guesses."""
+    stored = user.password_hash
+    if user.account_id is not None:
+        raise _mirrored()
+    if stored is None:
+        page = f"{env.addresses.dashboard}/forgot"
+        raise _wrong_password(f"Your account has no password: choose one first, at {page}.")
     if current is None:
         raise _wrong_password("Send the current password too: a new e-mail or password needs it.")
     claim = Claim(user.email, user.id, by.address)
-    stored = user.password_hash or env.passwords.nobodys
 
     async def work(change: Change) -> None:
         change.note(PasswordRefused(user))
@@ -294,6 +296,13 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
     if not await password_is_right(env, claim, current, stored, note):
         raise _wrong_password("This is not the current password.")
     return stored
+
+
+def _mirrored() -> Conflict:
+    return Conflict(
+        "This user mirrors a live account, has its e-mail and role, and signs in with that: change"
+        " them there."
+    )
 
 
 def _wrong_password(message: str) -> Invalid:
