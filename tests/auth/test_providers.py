@@ -37,10 +37,6 @@ from openid_provider import (
 )
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict, Invalid
-from portico.domain.factors import step_of
-
-
-from portico.domain.errors import Conflict
 from portico.domain.factors import Passkey, step_of
 from portico.domain.providers import Person as Told
 from portico.domain.users import User

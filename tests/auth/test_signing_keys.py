@@ -103,6 +103,21 @@ async def test_a_rotation_at_once_ends_what_the_leaked_key_signed(
     assert (await visitor.me(after)).status_code == 200
 
 
+async def test_a_rotation_at_once_by_a_clock_ahead_ends_what_the_leaked_key_signed(
+    api: Api, visitor: Visitor
+) -> None:
+    ada = await api.account()
+    before = (await login_of(api.live, ada)).access_token
+    api.clock.advance(seconds=300)
+    new = (await api.live.signer.rotate(OPERATOR, at_once=True)).kid
+    api.clock.advance(seconds=-300)
+    assert await published(visitor) == [new]
+    refused(await visitor.me(before), 401)
+    after = (await login_of(api.live, ada)).access_token
+    assert read(after)[0]["kid"] == new
+    assert (await visitor.me(after)).status_code == 200
+
+
 async def test_keys_and_tokens_survive_a_restart(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
     token = (await login_of(api.live, ada)).access_token

@@ -26,13 +26,20 @@ def run_rotate(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    entries = [_entry(row) for row in done(settings, chosen, lambda env: env.signing_keys.all())]
+    found = done(settings, chosen, lambda env: env.signing_keys.all())
+    entries = [_entry(row) for row in found]
     headings = ("KID", "CREATED", "SIGNS FROM", "PUBLISHED UNTIL")
     rows = [
-        (each["kid"], each["created_at"], each["signs_at"], each["retires_at"] or "further notice")
-        for each in entries
+        (each["kid"], each["created_at"], each["signs_at"], _until(row))
+        for each, row in zip(entries, found, strict=True)
     ]
     answer(entries, table([headings, *rows]), as_json=chosen.json)
+
+
+def _until(row: SigningKey) -> str:
+    if row.retires_at is None:
+        return "further notice"
+    return timestamp(row.retires_at) if row.retires_at else "ended at once"
 
 
 def _entry(row: SigningKey) -> dict[str, Any]:
