@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from portico.domain.guard import Entry, Failures, Patience, failed, places, remembered, under_way
+from portico.domain.guard import Entry, Failures, Patience, failed, places, remembered
 from portico.domain.times import DAY
 from portico.state.callers import Caller, spelled
 
@@ -15,16 +15,22 @@ form in which all counters are stored."""
 
 
 class _Guarded:
-    """One caller's failures, and when its attempts under way began."""
+    """One caller's failures, and how many of its attempts are under way."""
 
-    __slots__ = ("begun", "failures")
+    __slots__ = ("failures", "under_way")
 
-    def __init__(self, failures: Failures) -> None:
+    def __init__(self, failures: Failures, under_way: int = 0) -> None:
         self.failures = failures
-        self.begun: list[int] = []
+        self.under_way = under_way
 
 
 _NOBODY = _Guarded(Failures(0, 0))
+
+
+def _known(guarded: _Guarded, patience: Patience, now: int) -> _Guarded:
+    """What still counts of it. With the failures' time the places end that nobody gave back."""
+    failures = remembered(patience, guarded.failures, now)
+    return _Guarded(failures, guarded.under_way if failures == guarded.failures else 0)
 
 
 class FailedAttempts:
@@ -38,16 +44,16 @@ class FailedAttempts:
         """See `protocol.Limiter.enter`."""
         wait, busy = 0, False
         for caller, patience in guards:
-            guarded = self._kept.get(caller, _NOBODY)
-            free, later = places(patience, remembered(patience, guarded.failures, now), now)
+            known = _known(self._kept.get(caller, _NOBODY), patience, now)
+            free, later = places(patience, known.failures, now)
             wait = wait or later
-            busy = busy or len(under_way(guarded.begun, now)) >= free
+            busy = busy or known.under_way >= free
         if wait or busy:
             return Entry(admitted=False, wait=wait)
         for caller, patience in guards:
             guarded = self._keep(caller, now)
-            guarded.failures = remembered(patience, guarded.failures, now)
-            guarded.begun = [*under_way(guarded.begun, now), now]
+            known = _known(guarded, patience, now)
+            guarded.failures, guarded.under_way = known.failures, known.under_way + 1
         return Entry(admitted=True, wait=0)
 
     def leave(
@@ -56,13 +62,13 @@ class FailedAttempts:
         """See `protocol.Limiter.leave`."""
         for caller, patience in guards:
             guarded = self._keep(caller, now)
-            guarded.begun = under_way(guarded.begun, now)[:-1]  # as in `valkey_guard`
+            known = _known(guarded, patience, now)
+            guarded.under_way = max(0, known.under_way - 1)
             if has_failed:
-                known = remembered(patience, guarded.failures, now)
-                guarded.failures = failed(patience, known, now)
+                guarded.failures = failed(patience, known.failures, now)
                 self._changed[caller] = None
                 self._kept[caller] = self._kept.pop(caller)  # the last to be forgotten
-            elif not guarded.begun and not guarded.failures.count:
+            elif not guarded.under_way and not guarded.failures.count:
                 del self._kept[caller]
 
     def forget(self, callers: Iterable[Caller]) -> None:
@@ -102,7 +108,7 @@ class FailedAttempts:
         case where there are too many."""
         for caller in list(islice(self._kept, 2)):
             oldest = self._kept[caller]
-            is_over = oldest.failures.until <= now and not under_way(oldest.begun, now)
+            is_over = oldest.failures.until <= now and not oldest.under_way
             if is_over or len(self._kept) >= KEPT:
                 del self._kept[caller]
                 self._changed.pop(caller, None)

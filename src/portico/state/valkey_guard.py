@@ -1,37 +1,28 @@
 """What runs in the Valkey or Redis server for failed attempts: `domain.guard` once more, in Lua.
 
-A key holds how many attempts failed, when that is forgotten, and when those under way began; after
-both the key vanishes.
+A key holds how many attempts failed, how many are under way, and when that is forgotten; then the
+key vanishes. A place that a crash never gave back goes with it.
 """
 
 from collections.abc import Iterable, Iterator
 
-from portico.domain.guard import HELD, Patience
+from portico.domain.guard import Patience
 
-_HELD = f"local held = {HELD}"
-_READ = (
-    _HELD
-    + """
+_READ = """
 local now = tonumber(ARGV[1])
 local function read(key, window, longest)
-    local kept = redis.call('HMGET', key, 'failures', 'ends', 'begun')
-    local failures, ends, under_way = tonumber(kept[1]), tonumber(kept[2]), {}
-    for time in string.gmatch(kept[3] or '', '%d+') do
-        time = tonumber(time)
-        if math.abs(now - time) < held then under_way[#under_way + 1] = time end
-    end
+    local kept = redis.call('HMGET', key, 'failures', 'under_way', 'ends')
+    local failures, under_way, ends = tonumber(kept[1]), tonumber(kept[2]), tonumber(kept[3])
     if not ends or ends <= now or ends - now > longest then
-        return 0, under_way, now + window
+        return 0, 0, now + window
     end
     return failures, under_way, ends
 end
 local function write(key, failures, under_way, ends)
-    local begun = table.concat(under_way, ' ')
-    redis.call('HSET', key, 'failures', failures, 'ends', ends, 'begun', begun)
+    redis.call('HSET', key, 'failures', failures, 'under_way', under_way, 'ends', ends)
     redis.call('PEXPIRE', key, ends - now + 60000)
 end
 """
-)
 
 ENTER = (
     _READ
@@ -47,9 +38,8 @@ for i, key in ipairs(KEYS) do
         if wait == 0 then wait = math.max(0, left) end
         places = 1
     end
-    busy = busy or #under_way >= places
-    under_way[#under_way + 1] = now
-    kept[i] = {failures, under_way, ends}
+    busy = busy or under_way >= places
+    kept[i] = {failures, under_way + 1, ends}
 end
 if wait > 0 or busy then return wait end
 for i, key in ipairs(KEYS) do write(key, unpack(kept[i])) end
@@ -66,7 +56,7 @@ for i, key in ipairs(KEYS) do
     local free, window, longest = unpack(ARGV, i * 4 - 1, i * 4 + 1)
     free, window = tonumber(free), tonumber(window)
     local failures, under_way, ends = read(key, window, tonumber(longest))
-    table.remove(under_way)  -- the latest, since who began before may be gone
+    under_way = math.max(0, under_way - 1)
     if failed then
         failures = failures + 1
         if failures == 1 then ends = now + window end
@@ -76,7 +66,7 @@ for i, key in ipairs(KEYS) do
             ends = now + waits[math.min(failures - free + 1, #waits)] + window
         end
     end
-    if failures == 0 and #under_way == 0 then
+    if failures == 0 and under_way == 0 then
         redis.call('DEL', key)
     else
         write(key, failures, under_way, ends)
