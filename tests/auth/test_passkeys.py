@@ -381,6 +381,15 @@ async def test_an_app_beside_a_passkey_leaves_the_saved_recovery_codes_alone(api
         assert (await login.send(user, code)).is_success
 
 
+async def test_an_app_beside_a_passkey_brings_codes_where_all_are_used(api: Api) -> None:
+    user, person, codes = await owner(api, Authenticator())
+    async with api.live.db.transaction() as tx:
+        await api.live.factors.set_recovery_codes(tx, user.id, ())
+    made = await enrolled(api, person, "/security/app")
+    shown = (await person.browser.get(HERE + made.headers["location"])).text
+    assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}", shown)) == len(codes)
+
+
 async def test_an_admins_reset_takes_passkeys_too(api: Api) -> None:
     device = Authenticator()
     user, _, _ = await owner(api, device)

@@ -269,7 +269,7 @@ async def test_whoever_is_invited_gets_what_they_were_invited_to(
     assert user is not None
     assert (user.name, user.role, user.plan) == ("Ada", "editor", "pro")
     told = {"email": "ada@example.com", "role": "editor", "plan": "pro"}
-    assert ("invitation.accepted", None, told) in await noted(api)
+    assert ("invitation.accepted", user.id, told) in await noted(api)
     with pytest.raises(Invalid):
         await find(api.live, made.link.partition("?token=")[2])
 

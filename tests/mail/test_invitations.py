@@ -66,6 +66,10 @@ async def test_nor_is_whoever_has_another_e_mail_when_they_are_deleted(
         assert changed.status_code == 200
     assert (await admin.delete(f"/users/{user.id}")).status_code == 204
     await useless(api, token_of(made))
+    entries = [
+        entry for entry in await api.live.audit.page(limit=99) if entry.target == "invitation"
+    ]
+    assert [entry.action for entry in entries] == ["invitation.revoked", "invitation.created"]
 
 
 async def test_whoever_is_invited_has_the_account_that_they_were_invited_to(api: Api) -> None:

@@ -173,14 +173,13 @@ async def accept(
 
 
 async def accept_by_email(env: Environment, change: Change, email: str) -> Invitation | None:
-    """Uses up what an admin has invited this e-mail to, for whoever has shown that it is theirs;
-    None where there is no such invitation, or it has expired."""
+    """Uses up what an admin has invited this e-mail to, for whoever has shown that it is theirs and
+    is noted by then; None where there is no such invitation, or it has expired."""
     found = await env.invitations.take_of_email(change.tx, email)
     if found is None or found.signed_up or found.expires_at <= change.now:
         return None
     if not same_mailbox(found.email, email):
         return None
-    change.note(InvitationAccepted(found))
     return found
 
 

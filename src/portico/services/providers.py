@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Conflict, NotFound
+from portico.domain.events.invitations import InvitationAccepted
 from portico.domain.events.providers import ProviderLinked, ProviderUnlinked
 from portico.domain.events.users import UserCreated
 from portico.domain.providers import (
@@ -234,6 +235,9 @@ async def _create(env: Environment, provider: Provider, person: Person, by: By) 
             email_verified_at=change.now,
         )
         user = await env.users.insert(change.tx, user)
+        if invited:
+            themselves = by.alone.named(user_id=user.id, email=user.email)
+            change.note(InvitationAccepted(invited), themselves)
         change.note(UserCreated(user))
         await _add(env, change, provider, person, user)
         return user

@@ -41,7 +41,7 @@ HANDED_HOURS = 24
 
 _USELESS = (
     "This link has expired, was used before, or a newer one was made since: open the latest one, or"
-    " ask for a new one."
+    " ask for a new one. A new password or e-mail ends it too."
 )
 
 

@@ -149,8 +149,8 @@ def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Off
 async def add_authenticator(
     env: Environment, change: Change, user: User, enrolment: Enrolment
 ) -> tuple[str, ...]:
-    """Gives a locked user an authenticator, and recovery codes where it is the first factor: those
-    are returned, else none. Raises `Conflict` where there is one."""
+    """Gives a locked user an authenticator, and recovery codes where they have none: those are
+    returned, else none. Raises `Conflict` where there is one."""
     factors = await env.factors.of_user(user.id, change.tx)
     if factors.authenticator is not None:
         raise Conflict("This account has an authenticator app already: remove that one first.")
@@ -166,7 +166,7 @@ async def add_authenticator(
     added = await env.factors.add_authenticator(change.tx, new)
     change.note(FactorAdded(user, KIND, added))
     await tell_of_ways_in(env, change, user, "app-added", change.by, name=enrolment.name)
-    if factors:
+    if factors and factors.recovery_codes:
         return ()  # whoever saved those of the first factor would find them dead
     await store_recovery_codes(env, change, user, enrolment.recovery_codes)
     return enrolment.recovery_codes

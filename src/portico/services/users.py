@@ -16,6 +16,7 @@ from portico.domain.errors import (
     PermissionDenied,
     invalid,
 )
+from portico.domain.events.invitations import InvitationRevoked
 from portico.domain.events.users import (
     PasswordChanged,
     PasswordRefused,
@@ -198,7 +199,7 @@ async def store_change(
         after = msgspec.structs.replace(after, email_verified_at=None)
         await env.email_tokens.delete_of_user(change.tx, after.id)
         # Else it lets them in again who are deleted under the new one.
-        await env.invitations.take_of_email(change.tx, before.email)
+        await _uninvite(env, change, before.email)
     if email_verified_at is not None:
         after = msgspec.structs.replace(after, email_verified_at=email_verified_at)
     await env.users.update(change.tx, after)
@@ -211,6 +212,13 @@ async def store_change(
             await env.email_tokens.delete_of_user(change.tx, after.id, purpose=purpose)
         change.note(PasswordChanged(after))
     return after
+
+
+async def _uninvite(env: Environment, change: Change, email: str) -> None:
+    """Takes back what this e-mail was invited to, which lets nobody in again."""
+    found = await env.invitations.take_of_email(change.tx, email)
+    if found is not None and not found.signed_up:
+        change.note(InvitationRevoked(found))
 
 
 async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> None:
@@ -226,7 +234,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
             await keep_an_admin(env, change, user_id)
         await change.check()  # whoever deletes themselves has no credential afterwards
         await env.users.delete(change.tx, user_id)
-        await env.invitations.take_of_email(change.tx, user.email)  # else it lets them in again
+        await _uninvite(env, change, user.email)
         change.note(UserDeleted(user))
 
     await env.change(by, work)
