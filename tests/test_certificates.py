@@ -1,7 +1,10 @@
 """The local certificate authority: what clients accept, what is renewed and what must stay."""
 
 import os
+import signal
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -147,6 +150,45 @@ def test_what_a_crash_left_unfinished_is_written_anew(tmp_path: Path) -> None:
     check_pair(files.certificate, files.key)
     assert mode(files.key) == 0o600
     assert not (tmp_path / "server.key.new").exists()
+
+
+CUT_OFF = """
+import os, signal, sys
+from pathlib import Path
+from portico.certificates import ensure
+
+def cut_off(event, about):
+    if event == "os.rename" and os.path.basename(about[1]) == sys.argv[2]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(cut_off)
+ensure(Path(sys.argv[1]), sys.argv[4:], int(sys.argv[3]))
+"""
+"""A start that is killed as a file is about to get its name."""
+
+
+@pytest.mark.parametrize("name", ["ca.key", "ca.pem", "server.key", "server.pem"])
+@pytest.mark.parametrize("before", [(), None], ids=["replaced", "first"])
+def test_a_start_that_was_cut_off_is_made_good_by_the_next(
+    tmp_path: Path, before: tuple[str, ...] | None, name: str
+) -> None:
+    if before is not None:
+        ensure(tmp_path, before, today())
+    cut_off = [sys.executable, "-c", CUT_OFF, str(tmp_path), name, str(today()), *HOSTS]
+    assert subprocess.run(cut_off).returncode == -signal.SIGKILL
+    files = ensure(tmp_path, HOSTS, today())
+    assert shake_hands(files, "api.example.com") == "TLSv1.3"
+    check_pair(files.ca_certificate, tmp_path / "ca.key")
+
+
+@pytest.mark.parametrize("name", ["ca.key", "ca.pem", "server.key", "server.pem"])
+def test_where_not_all_can_be_written_each_key_still_fits(tmp_path: Path, name: str) -> None:
+    files = ensure(tmp_path, (), today())
+    (tmp_path / f"{name}.new").mkdir()
+    with pytest.raises(OSError, match=rf"{name}\.new"):
+        ensure(tmp_path, HOSTS, today())
+    check_pair(files.ca_certificate, tmp_path / "ca.key")
+    check_pair(files.certificate, files.key)
 
 
 def test_many_starts_at_once_make_one_authority(tmp_path: Path) -> None:

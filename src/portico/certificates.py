@@ -8,7 +8,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -88,6 +88,7 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
     names = {_spelled(host) for host in (*hosts, *_ALWAYS_NAMED)}
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
     with _locked(directory):
+        _finish(files.ca_certificate, directory / "ca.key")
         foreign = _forbidden(files.ca_certificate, names)
         if foreign:
             # Who took the key away keeps this authority, and is told.
@@ -163,16 +164,36 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Writes a file whole or not at all, and on disk before its name appears."""
-    unfinished = path.with_name(f"{path.name}.new")
-    unfinished.unlink(missing_ok=True)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    unfinished.replace(path)
+def _write_pair(
+    certificate: Path, content: bytes, key_file: Path, key: ec.EllipticCurvePrivateKey
+) -> None:
+    """Both are on disk before the name of either changes, so that a full one leaves the old pair.
+
+    A crash between the two leaves a key that does not fit. The key comes first: from a certificate
+    without its key nothing could ever be renewed.
+    """
+    for path, written, mode in ((key_file, key_pem(key), 0o600), (certificate, content, 0o644)):
+        unfinished = _unfinished(path)
+        unfinished.unlink(missing_ok=True)
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(written)
+            file.flush()
+            os.fsync(descriptor)
+    for path in (key_file, certificate):
+        _unfinished(path).replace(path)
+
+
+def _unfinished(path: Path) -> Path:
+    """The name of a file until it is whole."""
+    return path.with_name(f"{path.name}.new")
+
+
+def _finish(certificate: Path, key_file: Path) -> None:
+    """Puts a certificate in its place where a crash came after its key was."""
+    with suppress(CertificateError):
+        check_pair(_unfinished(certificate), key_file)
+        _unfinished(certificate).replace(certificate)
 
 
 def _read(path: Path) -> bytes:
@@ -316,9 +337,7 @@ def _make_authority(
         .add_extension(usage(digital_signature=False, key_cert_sign=True), critical=True)
         .add_extension(_constraints(names), critical=True)
     )
-    # The key comes first: from a certificate without its key nothing could ever be renewed.
-    _write(key_file, key_pem(key), 0o600)
-    _write(certificate, pem(builder.sign(key, hashes.SHA256())), 0o644)
+    _write_pair(certificate, pem(builder.sign(key, hashes.SHA256())), key_file, key)
 
 
 def _make_server(
@@ -342,10 +361,8 @@ def _make_server(
             critical=False,
         )
     )
-    # A crash between the two leaves a key that does not fit, which the next start renews.
-    _write(files.key, key_pem(key), 0o600)
     signed = builder.sign(signing_key, hashes.SHA256())
-    _write(files.certificate, pem(signed) + pem(authority), 0o644)
+    _write_pair(files.certificate, pem(signed) + pem(authority), files.key, key)
 
 
 def _signing_key(authority: Path, key_file: Path) -> ec.EllipticCurvePrivateKey:
