@@ -289,12 +289,27 @@ def test_a_local_certificate_that_is_broken_is_found(installation: Installation)
 def test_a_local_certificate_of_a_time_to_come_is_found(installation: Installation) -> None:
     later = int(time.time() * 1000) + 400 * 86_400_000
     tls = installation.data / "tls"
-    for advice in ("start the server, which renews it", "set this machine's clock"):
+    made_anew = (
+        f"set this machine's clock; where it is right, remove {tls / 'ca.pem'} and start the"
+        " server, which makes a new authority: clients must then trust that"
+    )
+    for advice in ("start the server, which renews it", made_anew):
         ensure(tls, ["localhost"], later)
         problem = examined(installation)["certificate"]
         assert problem["message"].endswith("is not valid yet")
         assert problem["advice"] == advice
         shutil.rmtree(tls)
+
+
+def test_an_authority_of_a_time_to_come_is_made_anew_as_doctor_advises(
+    installation: Installation,
+) -> None:
+    tls = installation.data / "tls"
+    shutil.rmtree(tls)
+    ensure(tls, ["localhost"], int(time.time() * 1000) + 400 * 86_400_000)
+    (tls / "ca.pem").unlink()
+    with installation.serving():
+        assert examined(installation) == {}
 
 
 def test_an_authority_that_can_sign_no_more_is_found(installation: Installation) -> None:

@@ -58,6 +58,11 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     if found.starts_at > now:
         ahead = authority is not None and authority.starts_at <= now
         advice = renew if ahead else "set this machine's clock"
+        if local and not ahead:
+            advice += (
+                f"; where it is right, remove {tls / 'ca.pem'} and start the server, which makes a"
+                " new authority: clients must then trust that"
+            )
         yield wrong("certificate", f"{path} is not valid yet", advice)
     elif days < 0:
         yield wrong("certificate", f"{path} has expired", renew)
