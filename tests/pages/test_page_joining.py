@@ -7,11 +7,12 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from pages.visiting import DASHBOARD, PASSWORD, faults, said, signed_in, visitor
+from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.invitations import Invitation
 from portico.services.invitations import invite, renew, revoke
+from portico.services.recovery import give_reset
 
 FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan": "pro"}
 
@@ -44,6 +45,33 @@ async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) 
     assert "was used" in said(again)
     assert (await guest.get(f"/invitation?token={token}")).status_code == 410
     assert "Nobody is invited" in (await admin.get("/users/invitations")).text
+
+
+async def test_where_somebody_else_is_signed_in_an_account_is_made_or_reset_and_told_of(
+    api: Api,
+) -> None:
+    other, browser = await signed_in(api, "admin", name="Charles", email="charles@example.com")
+    page = await browser.made("/users/invitations", **FORM)
+    forms = {"/invitation": page.text.partition("/invitation?token=")[2][:43]}
+    ada = await api.account(email="ada@example.com", password=PASSWORD)
+    given = await give_reset(api.live, ada.id, OPERATOR)
+    forms["/reset"] = given.link.partition("token=")[2]
+    told = {"/invitation": "Your account is ready.", "/reset": "Your password was changed."}
+    for path, email in (("/invitation", FORM["email"]), ("/reset", ada.email)):
+        fields = {"token": forms[path], "name": "Grace Hopper", "password": "Hell0-World"}
+        done = await browser.send(path, fields)
+        shown = await browser.client.get(ORIGIN + done.headers["location"])
+        assert shown.status_code == 200, shown.headers
+        assert told[path] in said(shown, "status")
+        assert f"You are signed in here as {other.email}." in shown.text
+        assert '<a href="/dashboard">Go on as Charles</a>' in shown.text
+        assert other.email in (await browser.get("/profile")).text, "nobody else so far"
+
+        entered = await browser.send("/sign-in", {"email": email, "password": "Hell0-World"})
+        assert entered.status_code == 303, entered.text
+        assert email in (await browser.get("/profile")).text
+        assert await api.live.sessions.of_user(other.id, api.clock()) == []
+        await browser.send("/sign-in", {"email": other.email, "password": PASSWORD})
 
 
 async def test_who_has_an_account_by_now_is_led_to_it_by_the_link_to_another(api: Api) -> None:

@@ -31,6 +31,10 @@ from portico.services.sign_in import Attempt, Proven, StepGone, check_password
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-]+)*/?")
 """A path that no browser reads in another way: no empty part, no dots, nothing encoded."""
 
+_FOR_ANOTHER = ("account-made", "password-reset")
+"""What is told after it was done to an account that is not the one signed in: its session would
+have ended."""
+
 
 def local(site: Site, target: str) -> str:
     """Where to go after signing in: `target` if it is a path below the site's own, else its
@@ -44,7 +48,8 @@ def local(site: Site, target: str) -> str:
 async def show(visit: Visit) -> Reply:
     """GET /sign-in."""
     target = local(visit.site, visit.sent("next"))
-    if visit.signed_in and visit.request.method == "GET" and not visit.sent("again"):
+    asked = visit.request.method != "GET" or visit.sent("again")
+    if visit.signed_in and not asked and visit.sent("done") not in _FOR_ANOTHER:
         return see_other(target)
     env = visit.site.accounts.environment
     waits = await awaited_link(env, PROVIDER.read(visit.request.headers))
