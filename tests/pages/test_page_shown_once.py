@@ -176,6 +176,11 @@ async def test_recovery_codes_of_a_form_that_is_sent_twice_are_those_that_were_k
         codes = re.findall(r"\b[0-9a-z]{4}(?:-[0-9a-z]{4}){3}\b", shown)
         assert len(codes) == 10
         assert await api.live.factors.has_recovery_code(user.id, digest(recovery_text(codes[0])))
+    back = await somebody.get("/security/app")
+    assert back.status_code == 303, "there is an app already"
+    assert back.headers["location"] == "/dashboard/security"
+    refused = await somebody.post("/security/app", **sent)
+    assert (refused.status_code, "location" in refused.headers) == (409, False), "another form"
 
 
 async def test_of_many_sessions_in_two_processes_one_sees_the_page(api: Api) -> None:

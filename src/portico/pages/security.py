@@ -37,7 +37,10 @@ async def show(visit: Visit) -> Reply:
 
 
 async def show_app(visit: Visit) -> Reply:
-    """GET /security/app."""
+    """GET /security/app; where there is an app already, it is among the factors."""
+    factors = await visit.env.factors.of_user(visit.user.id)
+    if factors.authenticator is not None and visit.request.method == "GET":
+        return visit.go("/security")
     return enrolment_page(visit, visit.user, "enrol.html", once=fresh_key(visit))
 
 
