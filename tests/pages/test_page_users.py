@@ -12,7 +12,7 @@ from pages.visiting import PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.services.accounts import give_key
 from portico.services.suspension import suspend
-from signing_in import client_of, login_of, tokens_of
+from signing_in import COOKIE, client_of, login_of, tokens_of
 
 
 async def test_an_admin_suspends_and_resumes_a_user(api: Api) -> None:
@@ -193,6 +193,17 @@ async def test_the_list_that_an_admin_came_from_is_still_there_after_what_they_d
     assert back in (await admin.get(done.headers["location"].removeprefix("/dashboard"))).text
     done = await admin.post("/users/delete", id=user.id, list=f"{query}&next=//elsewhere.test")
     assert done.headers["location"] == f"/dashboard/users?{query}&done=user-deleted"
+
+
+async def test_an_admin_who_deletes_their_own_account_is_told_so_and_signed_out(api: Api) -> None:
+    await api.account("admin")
+    user, admin = await signed_in(api, "admin")
+    done = await admin.post("/users/delete", id=user.id)
+    assert done.headers["location"] == "/dashboard/sign-in?done=account-deleted"
+    assert COOKIE not in admin.client.cookies
+    page = await admin.get("/sign-in?done=account-deleted")
+    assert said(page, "status") == "Your account was deleted."
+    assert await api.live.users.get(user.id) is None
 
 
 async def test_a_page_of_users_after_the_last_is_the_last(api: Api) -> None:

@@ -14,6 +14,7 @@ NOTICES = {
     "factor-removed": "The factor was removed.",
     "factor-renamed": "The factor has its new name.",
     "factors-reset": "The user's second factors were removed.",
+    "account-deleted": "Your account was deleted.",
     "account-made": "Your account is ready. Sign in.",
     "form-kept": "You were signed out, so nothing was sent. Sign in again: what you filled in comes"
     " back, for an hour.",

@@ -334,7 +334,12 @@ async def ask_delete(visit: Visit) -> Reply:
 
 async def delete(visit: Visit) -> Reply:
     """POST /users/delete."""
-    await delete_user(visit.env, visit.sent_id(), lambda _user: None, visit.request.by)
+    user_id = visit.sent_id()
+    await delete_user(visit.env, user_id, lambda _user: None, visit.request.by)
+    if user_id == visit.user.id:
+        reply = visit.go("/sign-in", done="account-deleted")
+        reply.headers.append(visit.site.accounts.cookie.clear())
+        return reply
     return visit.go("/users", **back_to_list(visit, _FILTERS), done="user-deleted")
 
 
