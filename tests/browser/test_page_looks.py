@@ -28,6 +28,7 @@ STRANGERS = (
     "reset?token={reset}",
     "verify?token={verify}",
     "new-email?token={new-email}",
+    "new-email/taken",
     "invitation?token={invitation}",
     "sign-up",
     "sign-up/sent",

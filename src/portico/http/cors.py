@@ -28,7 +28,10 @@ EXPOSED = (
 """The headers that pages may read, beside those that they may anyway."""
 
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
-HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match")
+HEADERS = (
+    *("Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match"),
+    "Last-Event-ID",
+)
 """What a page may send to a path where there is nothing."""
 
 _EXPOSED = ("access-control-expose-headers", ", ".join(EXPOSED))

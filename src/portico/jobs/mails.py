@@ -7,7 +7,6 @@ else does, and comes back when that process dies. So a mail may come twice, and 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from traceback import format_tb
 
 from portico.domain.errors import RateLimited, Unavailable
@@ -152,8 +151,10 @@ class SendMails:
         """Sees to it that nobody else takes a mail, however long its attempt takes."""
         while True:
             await asyncio.sleep(KEEP_SECONDS)
-            with suppress(Unavailable, Contended):
+            try:
                 await self._env.mails.later(mail, self._env.clock() + CLAIM_SECONDS * SECOND)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the attempt goes on
+                log.warning("a mail that is being sent may be sent twice: %s", type(error).__name__)
 
     async def _attempt(self, mail: Mail) -> int | None:
         """Writes or sends it; returns when the next attempt is due, None where there is none."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from aiosmtplib import (
@@ -25,13 +27,17 @@ from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
 
 SECONDS = 20.0
-"""How long it may take until a letter is handed over, from connecting on."""
+"""How long it may take until a letter is offered to the server, from connecting on."""
 
 TAKING_SECONDS = 600.0
 """How long the server may take to say that it has a letter, which it may be looking through for
 viruses (RFC 5321 §4.5.3.2.6): whoever hangs up earlier sends it again, and it comes twice."""
 
 GOODBYE_SECONDS = 1.0
+
+_PROBES = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
+"""After how many seconds of silence a server is asked whether it is there, how often, and how many
+questions it may leave unanswered (tcp(7)); macOS knows the first by another name."""
 
 _OF_THE_LETTER = (SMTPRecipientRefused, SMTPDataError)
 """What a server says of a letter; all else, as of a password, it says of how it is asked."""
@@ -95,6 +101,7 @@ class SmtpOutlet:
             # The library's timeout is for each step, and a slow server could make many of one.
             async with asyncio.timeout(self._seconds) as server.limit:
                 await server.connect()
+                _notice_its_end(server)
                 yield server
             # What was handed over stays so, however they part.
             with suppress(SMTPException):
@@ -104,6 +111,16 @@ class SmtpOutlet:
             raise _undelivered(error) from None
         finally:
             server.close()
+
+
+def _notice_its_end(server: SMTP) -> None:
+    """Has a server that has gone without a farewell found out while its answer is waited for."""
+    connection: Any = server.transport and server.transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _PROBES.items():
+            if (option := getattr(socket, name, None)) is not None:
+                connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _undelivered(error: Exception) -> Undelivered:
