@@ -106,7 +106,7 @@ def test_the_server_certificate_lasts_397_days_and_the_authority_ten_years(tmp_p
 
 
 def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
-    directory = tmp_path / "deep" / "tls"
+    directory = tmp_path / "tls"
     before = os.umask(0)
     try:
         ensure(directory, (), NOW)

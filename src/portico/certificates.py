@@ -65,7 +65,8 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates:
-    """Make, in `directory`, what is missing or near its end; what is good stays.
+    """Make, in `directory`, what is missing or near its end; what is good stays. The directory is
+    made too, but not in another that is away.
 
     The server certificate names `hosts` (host names or IP addresses), localhost and the loopback
     addresses. It is renewed in its last 30 days, and when it lacks a host, fits its key no more, is
@@ -79,7 +80,7 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
     Several processes may do this at once. Raises `CertificateError` where only the operator can
     help, `OSError` where files cannot be written.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
     files = Certificates(
         ca_certificate=directory / "ca.pem",
         certificate=directory / "server.pem",

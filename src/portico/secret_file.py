@@ -27,7 +27,6 @@ def installation_secret(settings: Settings, random: Random) -> bytes:
         return found
     file = settings.data / NAME
     try:
-        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make(file, random(32).hex())
     except OSError as error:
         raise _unusable(file, error) from error

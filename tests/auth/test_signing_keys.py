@@ -216,6 +216,7 @@ async def test_a_second_directory_shares_the_secret_or_refuses_to_start(
 ) -> None:
     before = await published(visitor)
     second = replace(api.settings, data=api.settings.data / "second")
+    second.data.mkdir()
     await refused_host(second, api.clock)
     assert await published(visitor) == before
     other = Portico(replace(second, secret_key_file=api.settings.data / SECRET_FILE))

@@ -83,6 +83,7 @@ def test_who_has_no_home_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_what_was_installed_is_one_json_value_whatever_its_commands_print(tmp_path: Path) -> None:
     installation = replace(Installation(tmp_path), path=tmp_path / "bin")
+    installation.data.mkdir()
     authority = ensure(installation.data / "tls", ["localhost"], NOON).ca_certificate
     (tmp_path / "bin").mkdir()
     for program in ("sudo", "install", "update-ca-certificates"):
@@ -108,6 +109,7 @@ def test_what_was_installed_is_one_json_value_whatever_its_commands_print(tmp_pa
 
 def test_an_answer_that_is_no_text_is_no_yes(tmp_path: Path) -> None:
     installation = Installation(tmp_path)
+    installation.data.mkdir()
     ensure(installation.data / "tls", ["localhost"], NOON)
     done = subprocess.run(
         [*COMMAND, "trust", "--install"],
@@ -122,6 +124,7 @@ def test_an_answer_that_is_no_text_is_no_yes(tmp_path: Path) -> None:
 
 def test_a_closed_standard_input_is_an_empty_one(tmp_path: Path) -> None:
     installation = Installation(tmp_path)
+    installation.data.mkdir()
     ensure(installation.data / "tls", ["localhost"], NOON)
     closed = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND]
     for words, told in (
@@ -148,6 +151,7 @@ def test_every_system_is_told_and_nothing_is_done_unasked(tmp_path: Path) -> Non
         1,
         f"{missing}: portico init or portico serve makes it.",
     )
+    installation.data.mkdir()
     authority = ensure(installation.data / "tls", ["localhost"], NOON).ca_certificate
     told = installation.told("trust")
     assert told["ca_certificate"] == str(authority)

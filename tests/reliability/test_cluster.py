@@ -63,7 +63,7 @@ class Answering(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     now = time.time_ns() // 1_000_000
-    return ensure(tmp_path_factory.mktemp("balanced") / "data" / "tls", ["localhost"], now)
+    return ensure(tmp_path_factory.mktemp("balanced") / "tls", ["localhost"], now)
 
 
 @pytest.fixture

@@ -146,3 +146,28 @@ def test_the_local_certificate_is_renewed_while_it_serves(installation: Installa
         before = served(service)
         (installation.data / "tls" / "server.pem").unlink()
         until(lambda: served(service) != before, "the renewed certificate")
+
+
+def test_a_data_directory_that_is_moved_away_is_not_made_anew(installation: Installation) -> None:
+    with installation.serving(program=IMPATIENT) as service:
+        trusting = service.trusting()
+        installation.data.rename(installation.directory / "moved")
+        until(lambda: "the certificate served before stays" in service.text, "the look")
+        with service.connect(context=trusting) as connection:
+            body = {"name": "Lamp", "category": "light", "price": 12.5}
+
+            def refused() -> bool:
+                answer = service.ask(
+                    "/v1/products",
+                    method="POST",
+                    key=installation.key,
+                    body=body,
+                    connection=connection,
+                )
+                return answer.status == 503
+
+            until(refused, "the refusal")
+            stores = service.ask("/readyz", connection=connection).json["stores"]
+        assert stores == {"database": "gone", "limiter": "ok"}
+        service.connect(context=trusting).close()
+    assert not installation.data.exists()

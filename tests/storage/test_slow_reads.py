@@ -17,6 +17,7 @@ SELECT count(*) FROM numbers"""
 def reads(tmp_path: Path) -> Iterator[SlowReads]:
     """Readers with little patience."""
     assert READ_SECONDS == 10
+    (tmp_path / "test.db").touch()
     made = SlowReads(tmp_path / "test.db", seconds=0.05)
     yield made
     made.close()

@@ -23,7 +23,7 @@ def fill(connection: apsw.Connection, size: int) -> None:
 @pytest.mark.parametrize("size", [10, 20_000])  # many on a page, and pages of their own
 def test_what_is_gone_is_overwritten_in_the_file(tmp_path: Path, change: str, size: int) -> None:
     file = tmp_path / "test.db"
-    connection = connect(file)
+    connection = connect(file, makes=True)
     fill(connection, size)
     connection.execute(f"{change} WHERE id % 7 <> 0").fetchall()  # what is left is moved together
     connection.execute(f"{change} WHERE id % 7 = 0").fetchall()

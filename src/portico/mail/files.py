@@ -36,7 +36,7 @@ class FileOutlet:
 
     def _write(self, letter: Letter) -> Path:
         """Writes the letter whole or not at all, under the first name that is free."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, exist_ok=True)
         draft = self._directory / f".{letter.id}"
         content = compose(letter, self._sender).as_bytes(policy=_POLICY)
         try:

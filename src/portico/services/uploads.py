@@ -87,7 +87,8 @@ async def _written(path: Path, account_id: int, chunks: AsyncIterable[bytes]) ->
     the account are here, those included that are being sent."""
     size = 0
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for directory in (path.parent.parent, path.parent):  # no data directory that is away
+            directory.mkdir(mode=0o700, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             if len(list(path.parent.glob(f"{account_id}-*"))) > MAX_WAITING:
                 raise _too_many()

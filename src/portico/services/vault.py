@@ -4,7 +4,7 @@ somebody brings back, and codes that prove that a text came from here.
 """
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from hmac import digest
 
 from cryptography.exceptions import InvalidTag
@@ -22,8 +22,9 @@ class Vault:
     from a secret: the installation's, or one that stands nowhere else."""
 
     def __init__(self, secret: Callable[[], bytes], random: Random) -> None:
-        """`secret` gives 256 bits of entropy or more; it is asked when the first need arises."""
-        self._secret = secret
+        """`secret` gives 256 bits of entropy or more; it is asked once, when the first need
+        arises."""
+        self._secret = cache(secret)
         self._random = random
 
     @cached_property

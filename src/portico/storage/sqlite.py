@@ -37,6 +37,7 @@ from portico.storage.sqlite_connection import (
     BUSY_SECONDS,
     OLDEST_SAFE,
     OUTAGES,
+    Place,
     connect,
     sqlite_version,
     translated,
@@ -141,11 +142,12 @@ class SqliteDatabase:
                 "install apsw 3.51.3 or newer."
             )
         try:
-            self._reader = connect(self._path, cache_kib=32768)
+            self._reader = connect(self._path, cache_kib=32768, makes=True)
             self._writer = connect(self._path)
             self._writer.set_busy_timeout(0)
         except apsw.Error as error:
             raise unopened(self._path, error) from error
+        self._place = Place(self._path)
         self._writes = _Writes(self._writer, self._parts)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
@@ -222,10 +224,12 @@ class SqliteDatabase:
         return self._parts.of(part)
 
     async def _hear_others(self) -> None:
-        """Rings for what other processes commit, which SQLite tells only those who ask."""
+        """Rings for what other processes commit, which SQLite tells only those who ask; and sees
+        whether the file is still where they find it."""
         seen = 0
         while True:
             await asyncio.sleep(WATCH_SECONDS)
+            self._place.look()
             with contextlib.suppress(Unavailable):
                 seen, before = self.version(), seen
                 if seen != before:
@@ -286,6 +290,7 @@ class SqliteDatabase:
 
     async def _join(self) -> _Group:
         """Takes the writer, opening a group where none is gathering."""
+        self._place.require()
         time = asyncio.get_running_loop().time
         begun = time()
         deadline = begun + BUSY_SECONDS

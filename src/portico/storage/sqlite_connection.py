@@ -1,5 +1,7 @@
 """Connections to a SQLite file, and what their failures mean."""
 
+import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -17,15 +19,19 @@ BUSY_SECONDS = 5.0
 SHARED_BYTES = 32 * 1024
 """By how much the file grows at a time that connections share as memory."""
 
+log = logging.getLogger(__name__)
+
 
 def sqlite_version() -> tuple[int, ...]:
     """The SQLite library's own version, such as (3, 51, 3)."""
     return tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:3])
 
 
-def connect(path: Path, *, cache_kib: int = 8192) -> apsw.Connection:
-    """A connection with the settings that every connection of Portico's needs."""
-    connection = apsw.Connection(str(path))
+def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.Connection:
+    """A connection with the settings that every connection of Portico's needs. It `makes` the file
+    where there is none, or raises `apsw.CantOpenError`."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if makes else 0)
+    connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
     # Else SQLite plans a statement with a join again for every new value: 20 µs instead of 2.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -36,6 +42,40 @@ def connect(path: Path, *, cache_kib: int = 8192) -> apsw.Connection:
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
     ).fetchall()  # apsw runs no further than the first row unless all are taken
     return connection
+
+
+class Place:
+    """Where a file is that was opened, and whether it is still found there: what is written to one
+    that is not will be lost, of which SQLite says nothing."""
+
+    def __init__(self, path: Path) -> None:
+        """`path` is that of a file that stays open."""
+        self._path = path
+        self._opened = path.stat()
+        self._lost = False
+
+    def require(self) -> None:
+        """Raises `Unavailable` where the file was not there at the last look."""
+        if self._lost:
+            raise Unavailable(
+                "The database's file is gone; nothing was changed.", retry_after=30, why="gone"
+            )
+
+    def look(self) -> None:
+        """Sees whether it is there, and tells once where it is not."""
+        try:
+            found = os.path.samestat(self._path.stat(), self._opened)
+        except (FileNotFoundError, NotADirectoryError):
+            found = False
+        except OSError:  # which tells nothing of where the file is
+            return
+        if not found and not self._lost:
+            log.error(
+                "%s was removed, moved or replaced while it was open: nothing is written until it"
+                " is put back. Where it is another by now, start the server again.",
+                self._path,
+            )
+        self._lost = not found
 
 
 def unopened(path: Path, error: apsw.Error) -> Unavailable:

@@ -1,0 +1,69 @@
+"""A SQLite file that is removed, moved or replaced under a process that has it open."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from operating import eventually
+from portico.domain.errors import Unavailable
+from portico.storage.sqlite import SqliteDatabase
+
+ADD = "INSERT INTO numbers (number) VALUES (NULL)"
+
+
+def moved(file: Path) -> None:
+    file.rename(file.with_name("moved.db"))
+
+
+def replaced(file: Path) -> None:
+    shutil.copy(file, file.with_name("copy.db"))
+    file.with_name("copy.db").rename(file)
+
+
+async def refusal(database: SqliteDatabase) -> Unavailable | None:
+    """Why a write is refused, if it is."""
+    try:
+        async with database.transaction() as tx:
+            await tx.run(ADD)
+    except Unavailable as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, moved, replaced])
+async def test_nothing_is_written_to_a_file_that_nobody_finds_again(
+    sqlite: SqliteDatabase,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    lose: Callable[[Path], None],
+) -> None:
+    assert await refusal(sqlite) is None
+    lose(tmp_path / "test.db")
+    refused = await eventually(lambda: refusal(sqlite), "the refusal")
+    assert refused.why == "gone"
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert str(tmp_path / "test.db") in caplog.text
+
+
+async def test_a_file_that_is_put_back_is_written_again(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    moved(tmp_path / "test.db")
+    await eventually(lambda: refusal(sqlite), "the refusal")
+    (tmp_path / "moved.db").rename(tmp_path / "test.db")
+
+    async def is_written() -> bool:
+        return await refusal(sqlite) is None
+
+    await eventually(is_written, "the write")
+
+
+async def test_a_reader_makes_no_file_in_the_place_of_one_that_is_gone(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    (tmp_path / "test.db").unlink()
+    with pytest.raises(Unavailable):
+        await sqlite.slow.one("SELECT count(*) FROM numbers")
+    assert not (tmp_path / "test.db").exists()
