@@ -32,6 +32,21 @@ def test_what_is_gone_is_overwritten_in_the_file(tmp_path: Path, change: str, si
 
 
 @CHANGES
+def test_what_is_gone_is_overwritten_in_the_log_by_what_is_written_later(
+    tmp_path: Path, change: str
+) -> None:
+    log, connection = tmp_path / "test.db-wal", connect(tmp_path / "test.db", makes=True)
+    connection.execute("CREATE TABLE later (text TEXT)").fetchall()
+    fill(connection, 20_000)  # more than the log is to keep
+    assert b"old" in log.read_bytes()
+    connection.execute(change).fetchall()
+    for number in range(1_500):  # more than one log of pages
+        connection.execute("INSERT INTO later VALUES (?)", (f"{number} {'y' * 4_000}",)).fetchall()
+    assert b"old" not in log.read_bytes()
+    connection.close()
+
+
+@CHANGES
 def test_a_copy_has_nothing_of_what_an_older_release_has_left(tmp_path: Path, change: str) -> None:
     file, target = tmp_path / "test.db", tmp_path / "copy.db"
     connection = apsw.Connection(str(file))

@@ -15,6 +15,9 @@ OLDEST_SAFE = (3, 51, 3)
 BUSY_SECONDS = 5.0
 """How long a statement waits for a lock that another process holds."""
 
+LOG_BYTES = 4_000_000
+"""What the write-ahead log keeps of its size as it begins anew, which it does every 1000 pages of
+4 KiB: what lay beyond would stay until a log grew as long again."""
 
 SHARED_BYTES = 32 * 1024
 """By how much the file grows at a time that connections share as memory."""
@@ -38,7 +41,7 @@ def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.C
     connection.execute(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
         # Not FAST, which leaves what lies on whole pages that become free.
-        "PRAGMA secure_delete=ON;"
+        f"PRAGMA secure_delete=ON; PRAGMA journal_size_limit={LOG_BYTES};"
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
     ).fetchall()  # apsw runs no further than the first row unless all are taken
     return connection
