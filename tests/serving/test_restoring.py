@@ -1,6 +1,7 @@
 """While a backup is being restored, and after a restore was killed, nothing starts in its place."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import IO, NamedTuple
 import pytest
 
 from operating import COMMAND, Installation, until
+from servers import PostgresServer
 
 HELD = """
 import sys
@@ -26,6 +28,12 @@ sys.addaudithook(hold)
 sys.exit(main(sys.argv[2:]))
 """
 """A restore that waits, as it comes to the secret, for the end of a file."""
+
+LINGERING = """#!/bin/sh
+"{program}" "$@" || exit
+case "$*" in *--single-transaction*) exec cat "{silent}"; esac
+"""
+"""A pg_restore that has stored everything, and does not end."""
 
 STARTS = (["serve"], ["serve", "--no-migrate"], ["init"], ["migrate"])
 
@@ -128,3 +136,34 @@ def test_what_came_into_the_directory_meanwhile_is_not_restored_over(
     assert (code, "is not empty" in said) == (1, True)
     assert (restored.data / "live.db").read_text() == "somebody's"
     assert {path.name for path in restored.data.iterdir()} == {"init.lock", "live.db"}
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_restore_that_is_ended_as_postgresql_has_stored_it_leaves_nothing(
+    postgres: PostgresServer, tmp_path: Path, how: signal.Signals, code: int
+) -> None:
+    (tmp_path / "first").mkdir()
+    first = Installation(tmp_path / "first").having(database_url=postgres.fresh_database())
+    first.told("init")
+    first.told("backup", str(tmp_path / "backup.tar"))
+    restored = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    silent, program = tmp_path / "silent", tmp_path / "programs" / "pg_restore"
+    os.mkfifo(silent)
+    program.parent.mkdir()
+    program.write_text(LINGERING.format(program=shutil.which("pg_restore"), silent=silent))
+    program.chmod(0o700)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    with (
+        subprocess.Popen(
+            [*COMMAND, "restore", str(tmp_path / "backup.tar")],
+            env=restored.environment | {"PATH": path},
+            stderr=subprocess.PIPE,
+        ) as command,
+        until(lambda: _end_of(silent), "what was stored"),
+    ):
+        command.send_signal(how)
+        said = command.communicate()[1]
+
+    assert (command.returncode, said) == (code, b"")
+    assert not restored.data.exists()
+    restored.told("restore", str(tmp_path / "backup.tar"))

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 from driving import NOON, FakeClock
+from operating import eventually
 from portico.storage.database import Database, Engine
-from portico.storage.migrate import Migration, MigrationError, migrate, pending, shipped
+from portico.storage.migrate import Migration, MigrationError, drop, migrate, pending, shipped
 from portico.storage.postgres import PostgresDatabase
 from portico.storage.sqlite import SqliteDatabase
+from servers import PostgresServer
 
 CLOCK = FakeClock()
 FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); INSERT INTO one VALUES (1);")
@@ -221,3 +223,23 @@ async def test_no_table_is_left_that_no_statement_names(empty: Database) -> None
     await migrate(empty, CLOCK)
     own = ("sqlite_", "product_words_")  # SQLite's, and what FTS5 keeps its index in
     assert {name for name in await tables(empty) if not name.startswith(own)} <= named()
+
+
+async def test_a_schema_whose_making_is_just_being_committed_is_dropped(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.fresh_database()
+    making, database = PostgresDatabase(url, "first"), PostgresDatabase(url, "first")
+    await making.open()
+    await database.open()
+    schemas = "SELECT nspname FROM pg_namespace WHERE nspname IN ('first', 'second')"
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    async with making.transaction() as tx:
+        await tx.script("CREATE SCHEMA first; CREATE SCHEMA second; CREATE TABLE first.a (b int)")
+        dropped = asyncio.ensure_future(drop(database, ["first", "second"]))
+        await eventually(lambda: making.one(waits))
+    await dropped
+    assert await making.all(schemas) == []
+    await drop(database, ["first", "second"])
+    await making.close()
+    await database.close()

@@ -213,16 +213,18 @@ def _restored_postgres(settings: Settings, work: Path) -> Iterator[None]:
         except CommandError as error:
             raise CommandError(f"The backup's {DUMP} is damaged: {error}") from error
         _check_ledger(schema, "postgres", applied)
-    postgres_tools.restore(settings.database_listen_url or settings.database_url, work / DUMP)
     try:
+        postgres_tools.restore(settings.database_listen_url or settings.database_url, work / DUMP)
         yield
+    except postgres_tools.Failed:  # it has undone all by itself
+        raise
     except BaseException as error:
         try:
             asyncio.run(_drop(settings))
-        except PorticoError as also:
+        except (PorticoError, KeyboardInterrupt) as also:
             raise CommandError(
                 "The restore failed, and the database could not be emptied again: drop its schemas"
-                f" {' and '.join(_SCHEMAS)} before the next try. {also.message}"
+                f" {' and '.join(_SCHEMAS)} before the next try. {also}".rstrip()
             ) from error
         raise
 

@@ -14,7 +14,14 @@ from portico.cli.output import CommandError, plain
 SEVERAL_HOSTS = {"PGCONNECT_TIMEOUT": "3", "PGTARGETSESSIONATTRS": "read-write"}
 """Leads these programs to the primary, also past a host that answers nothing."""
 
+ENDING_SECONDS = 10.0
+"""How long a program may take to have the server cancel what it does."""
+
 _SECRETS = ("password", "sslpassword")
+
+
+class Failed(CommandError):
+    """A program ended by itself, without having done what it was to do."""
 
 
 def dump(url: str, schemas: list[str], target: Path) -> None:
@@ -124,21 +131,32 @@ def _service(address: str, key_password: str | None) -> Iterator[dict[str, str]]
 def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     """What the program prints. Raises `CommandError` with the first line of its complaint."""
     try:
-        done = subprocess.run(  # noqa: S603 - constants, and an address that went through the settings
+        process = subprocess.Popen(  # noqa: S603 - constants, and an address that went through the settings
             [program, *arguments],
             env=environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            check=False,
         )
     except OSError as error:
-        raise CommandError(f"{program} cannot be run: {error.strerror}.") from error
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise Failed(f"{program} cannot be run: {error.strerror}.") from error
+    with process:
+        try:
+            printed, complaint = process.communicate()
+        except BaseException:
+            process.terminate()
+            try:
+                process.wait(ENDING_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            raise
+    if process.returncode != 0:
+        lines = complaint.strip().splitlines() or [f"exit code {process.returncode}"]
         said = lines[0].removeprefix(f"{program}: ").removeprefix("error: ")
-        raise CommandError(f"{program} failed: {plain(said)}")
-    return done.stdout
+        raise Failed(f"{program} failed: {plain(said)}")
+    return printed
 
 
 def _without_secrets(url: str) -> tuple[str, dict[str, str]]:

@@ -24,7 +24,15 @@ import msgspec
 
 from portico.domain.errors import Unavailable
 from portico.domain.times import Clock
-from portico.storage.database import AdvisoryLock, Contended, Database, Engine, Reader, Transaction
+from portico.storage.database import (
+    AdvisoryLock,
+    Contended,
+    Database,
+    Engine,
+    Reader,
+    Transaction,
+    UniqueViolation,
+)
 
 LOCK_ATTEMPTS = 120
 """How often a migration that finds no lock within a second is tried."""
@@ -154,9 +162,19 @@ async def migrate(
 
 
 async def drop(db: Database, schemas: Sequence[str]) -> None:
-    """Removes these schemas of PostgreSQL with all that is in them, or none of them."""
+    """Removes these schemas of PostgreSQL with all that is in them, or none of them; also where a
+    transaction whose client is gone has made them all and is just being committed."""
+    try:
+        await _drop(db, schemas)
+    except UniqueViolation:  # it is by now
+        await _drop(db, schemas)
+
+
+async def _drop(db: Database, schemas: Sequence[str]) -> None:
     async with db.transaction() as tx:
         for schema in schemas:
+            # To make it waits for whoever is making it, whom to drop it would not see.
+            await tx.script(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
             await tx.script(f'DROP SCHEMA "{schema}" CASCADE')
 
 
