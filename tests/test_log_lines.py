@@ -3,8 +3,12 @@
 import json
 import logging
 import os
+import resource
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from select import PIPE_BUF
 
 import pytest
@@ -54,3 +58,32 @@ def test_no_secret_stands_in_what_an_error_says_that_is_logged() -> None:
     line = json.loads(logs.JsonLines().format(record))
     said = "ValueError: postgres://(redacted)@db/portico refused (redacted)"
     assert line["exception"].endswith(said)
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Lets no file grow beyond so many bytes: a write ends half-way, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_line_that_found_no_room_takes_none_with_it_that_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "log"
+    with file.open("w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        logs.write(b"first\n")
+        with room_for(9):
+            for _ in range(2):
+                with pytest.raises(OSError, match="File too large"):
+                    logs.write(b"second\n")
+        with room_for(10), pytest.raises(OSError, match="File too large"):
+            logs.write(b"third\n")
+        logs.write(b"fourth\n")
+        logs.write(b"fifth\n")
+    assert file.read_text() == "first\nsec\nfourth\nfifth\n"

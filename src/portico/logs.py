@@ -13,11 +13,20 @@ from portico.http.redact import redact
 from portico.storage.database import traceparent
 
 
+class _Output:
+    """What stands at the end of standard error."""
+
+    torn = False
+    """Whether it is a line that was cut, since the disk was full."""
+
+
 def write(lines: bytes) -> None:
     """Writes whole lines to standard error, in pieces that a pipe keeps together, so that those of
     several processes are not torn into each other (pipe(7)). A line that is longer goes in one
     piece too, which a pipe keeps together while it has room. Raises `OSError`."""
     descriptor = sys.stderr.fileno()
+    if _Output.torn:
+        lines = b"\n" + lines
     begin = 0
     while begin < len(lines):
         end = begin + select.PIPE_BUF
@@ -30,11 +39,16 @@ def write(lines: bytes) -> None:
 def _write_all(descriptor: int, piece: bytes) -> None:
     """Writes less at once only where the system does, and waits for a full pipe, whether or not
     that blocks."""
-    while piece:
-        try:
-            piece = piece[os.write(descriptor, piece) :]
-        except BlockingIOError:
-            select.select((), (descriptor,), ())
+    done = 0
+    try:
+        while done < len(piece):
+            try:
+                done += os.write(descriptor, piece[done:])
+            except BlockingIOError:
+                select.select((), (descriptor,), ())
+    finally:
+        if done:
+            _Output.torn = piece[done - 1 : done] != b"\n"
 
 
 class JsonLines(logging.Formatter):
