@@ -21,6 +21,19 @@ signal.signal({:d}, signal.SIG_IGN)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 
+EARLY = """
+import os, signal, sys
+from portico.cli.main import main
+
+def interrupt(event, about):
+    if event == "open" and os.path.basename(str(about[0])).startswith(f"{sys.argv[1]}."):
+        signal.raise_signal(signal.SIGINT)
+
+sys.addaudithook(interrupt)
+sys.exit(main(sys.argv[2:]))
+"""
+"""A command that is interrupted as it loads a module."""
+
 
 def started(installation: Installation, *words: str) -> "subprocess.Popen[bytes]":
     """A command that runs by itself."""
@@ -120,3 +133,23 @@ def test_what_is_not_made_yet_is_interrupted(installation: Installation) -> None
 
     with pytest.raises(KeyboardInterrupt):
         done(settings, Namespace(sandbox=False), make)
+
+
+@pytest.mark.parametrize(("module", "code"), [("outcome", -signal.SIGINT), ("prepared", 130)])
+def test_a_command_that_has_hardly_begun_ends_without_a_word(
+    installation: Installation, module: str, code: int
+) -> None:
+    with started(installation, COMMAND[0], "-c", EARLY, module, "users", "list") as command:
+        said = command.communicate()
+
+    assert (command.returncode, said) == (code, (b"", b""))
+
+
+def test_a_command_that_hears_no_interrupt_begins_in_spite_of_one(
+    installation: Installation,
+) -> None:
+    deaf = (COMMAND[0], "-c", DEAF.format(signal.SIGINT), COMMAND[0], "-c", EARLY)
+    with started(installation, *deaf, "outcome", "users", "list") as command:
+        said = command.communicate()
+
+    assert (command.returncode, b"admin@example.com" in said[0], said[1]) == (0, True, b"")

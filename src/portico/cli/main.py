@@ -1,6 +1,7 @@
 """The command `portico`."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -11,6 +12,8 @@ from portico.cli.parsers.top import parser
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 well, 1 something is wrong, 2 misused."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to finish
     os.umask(0o077)  # databases, keys, backups: whatever a command makes is its owner's alone
     for stream in (sys.stdout, sys.stderr):  # where they are not closed
         if isinstance(stream, TextIOWrapper):  # what it has no character for is told as an escape

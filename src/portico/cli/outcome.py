@@ -1,6 +1,7 @@
 """Carrying a command out, and what becomes of it: an exit code, and one line where it failed."""
 
 import os
+import signal
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -28,6 +29,8 @@ def carry_out(chosen: Namespace) -> int:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the process ends
 
     def act() -> int | None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         settings = load(_flags(chosen), os.environ, Path.cwd())
         run: Run = resolve_name(chosen.run)
         return run(settings, chosen)
