@@ -3,10 +3,12 @@
 import contextlib
 import itertools
 import os
+import pickle
 import re
 import resource
 import signal
 import ssl
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,8 @@ import pytest
 
 from collecting import collecting
 from operating import Answer, Installation, Service, at_once, until
+from portico.cli import supervise
+from portico.settings import load
 from servers import PostgresServer, RedisServer
 
 WORKERS = 2
@@ -225,3 +229,21 @@ def test_a_server_told_to_stop_while_it_starts_stops_without_a_word(shared: Inst
         assert service.text == ""
     finally:
         service.end()
+
+
+def test_a_worker_whose_supervisor_is_gone_before_it_listens_ends_without_a_word(
+    installation: Installation,
+) -> None:
+    settings = load({}, installation.environment, installation.directory)
+    (installation.data / supervise.RUN).mkdir()
+    with subprocess.Popen(
+        supervise.COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as worker:
+        assert worker.stdin
+        assert worker.stdout
+        worker.stdout.close()
+        worker.stdin.write(pickle.dumps((settings, 1, True)))
+        worker.stdin.close()
+        worker.stdin = worker.stdout = None
+        said = worker.communicate()[1]
+    assert (worker.returncode, b"rror" in said) == (0, False), said

@@ -1,7 +1,9 @@
 """One of several serving processes. The supervisor starts it and tells it the settings."""
 
+import os
 import pickle
 import sys
+from contextlib import suppress
 
 import uvloop
 
@@ -27,8 +29,8 @@ def main() -> int:
 
 
 def _listening() -> None:
-    sys.stdout.write(".")
-    sys.stdout.flush()
+    with suppress(BrokenPipeError):  # the supervisor is gone, which ends this process
+        os.write(sys.stdout.fileno(), b".")
 
 
 if __name__ == "__main__":
