@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from operating import COMMAND, Installation, until
+from operating import COMMAND, Installation, in_database, until
 from portico.cli.prepared import done
+from portico.domain.errors import NotFound
 from portico.services.environment import Environment
 from portico.settings import load
 
@@ -124,7 +125,34 @@ def test_what_is_made_before_the_signal_is_still_shown(installation: Installatio
     assert done(settings, Namespace(sandbox=True), make) == "sandbox"
 
 
-def test_what_is_not_made_yet_is_interrupted(installation: Installation) -> None:
+def test_what_is_stored_as_the_signal_comes_is_still_shown(installation: Installation) -> None:
+    settings = load({"data": str(installation.data)}, {}, installation.directory)
+
+    async def make(env: Environment) -> str:
+        async with env.db.transaction() as tx:
+            await tx.run("UPDATE users SET name = 'Ada'")
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+        return env.name
+
+    assert done(settings, Namespace(sandbox=False), make) == "live"
+    assert in_database(installation.data / "live.db", "SELECT name FROM users") == "Ada"
+
+
+def test_what_is_refused_as_the_signal_comes_is_told(installation: Installation) -> None:
+    settings = load({"data": str(installation.data)}, {}, installation.directory)
+
+    async def make(_: Environment) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(0)
+        raise NotFound("There is none.")
+
+    with pytest.raises(NotFound):
+        done(settings, Namespace(sandbox=False), make)
+
+
+def test_what_does_not_end_is_interrupted_and_may_have_been_carried_out(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = load({"data": str(installation.data)}, {}, installation.directory)
 
     async def make(_: Environment) -> None:
@@ -132,7 +160,10 @@ def test_what_is_not_made_yet_is_interrupted(installation: Installation) -> None
         await asyncio.Event().wait()
 
     with pytest.raises(KeyboardInterrupt):
-        done(settings, Namespace(sandbox=False), make)
+        done(settings, Namespace(sandbox=False), make, seconds=0)
+    assert capsys.readouterr().err == (
+        "portico: what was under way may have been carried out: portico audit tells.\n"
+    )
 
 
 @pytest.mark.parametrize(("module", "code"), [("outcome", -signal.SIGINT), ("prepared", 130)])

@@ -3,13 +3,14 @@
 import asyncio
 import os
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from portico.app import Portico
 from portico.cli.output import CommandError
+from portico.cli.stopping import ENDING_SECONDS, whole
 from portico.domain.errors import Unavailable
 from portico.engines import LIVE, database_file
 from portico.jobs.mails import SendMails
@@ -64,14 +65,20 @@ async def environment(settings: Settings, chosen: Namespace) -> AsyncIterator[En
         yield portico.sandbox if chosen.sandbox else portico.live
 
 
-def done(settings: Settings, chosen: Namespace, work: Callable[[Environment], Awaitable[T]]) -> T:
+def done(
+    settings: Settings,
+    chosen: Namespace,
+    work: Callable[[Environment], Coroutine[Any, Any, T]],
+    *,
+    seconds: float = ENDING_SECONDS,
+) -> T:
     """What `work` returns, done on the environment that was chosen: also where a signal comes
-    after it has returned, since what it made may be shown this once."""
+    once it has begun, since what it made may be shown this once. It has `seconds` to end then."""
     made: list[T] = []
 
     async def act() -> None:
         async with environment(settings, chosen) as env:
-            made.append(await work(env))
+            await whole(work(env), made, seconds=seconds)
 
     try:
         asyncio.run(act())

@@ -2,10 +2,19 @@
 
 import asyncio
 import signal
+from collections.abc import Coroutine
 from types import FrameType
+from typing import Any, TypeVar
+
+from portico.cli.output import mention
+
+T = TypeVar("T")
 
 ENDS = (signal.SIGTERM, signal.SIGHUP)
 """What ends a process from without: a supervisor, a time limit, a terminal that is gone."""
+
+ENDING_SECONDS = 5.0
+"""How long is waited for what was under way as a command is ended."""
 
 
 def interrupted_by() -> list[int]:
@@ -35,6 +44,24 @@ def end_at_once() -> None:
     for number in ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+
+
+async def whole(
+    work: Coroutine[Any, Any, T], made: list[T], *, seconds: float = ENDING_SECONDS
+) -> None:
+    """Adds what `work` returns to `made`, also where this is cancelled meanwhile: it may be stored
+    by then, and hold what is shown but once. Says so where that does not end within `seconds`."""
+    working = asyncio.create_task(work)
+    try:
+        made.append(await asyncio.shield(working))
+    except asyncio.CancelledError:
+        if not (await asyncio.wait([working], timeout=seconds))[0]:
+            working.cancel()
+            await asyncio.wait([working])
+            mention("portico: what was under way may have been carried out: portico audit tells.")
+        if not working.cancelled():
+            made.append(working.result())
+        raise
 
 
 class Told:
