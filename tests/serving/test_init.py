@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import os
+import signal
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +18,9 @@ from operating import PATIENCE_SECONDS, Installation, contents, in_database
 from portico.app import system_clock
 from portico.cli import initialise
 from portico.cli.output import CommandError
+from portico.cli.serve import begin
 from portico.engines import LIVE, SANDBOX, database
-from portico.settings import load
+from portico.settings import Settings, load
 from portico.storage.migrate import migrate, shipped
 from servers import PostgresServer
 
@@ -149,53 +153,117 @@ def test_a_first_start_whose_secrets_cannot_be_written_says_how_to_have_others(
 
 
 class _File(apsw.VFSFile):
-    """What the sandbox writes first, which has no room once `live` has an account."""
+    """What the sandbox writes first; from when `live` has an account on, something happens."""
 
-    def __init__(self, name: apsw.URIFilename | str | None, flags: list[int], live: Path) -> None:
+    def __init__(
+        self,
+        name: apsw.URIFilename | str | None,
+        flags: list[int],
+        live: Path,
+        happens: Callable[[], None],
+    ) -> None:
         super().__init__("unix", name, flags)
         self._live = live
+        self._happens = happens
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
         if in_database(self._live, "SELECT count(*) FROM users"):
-            raise apsw.FullError("on purpose")
+            self._happens()
         super().xWrite(data, offset)
 
 
 class _Disk(apsw.VFS):
     """SQLite's file system with such files."""
 
-    NAME = "sandbox is full"
+    NAME = "sandbox is watched"
 
-    def __init__(self, live: Path) -> None:
+    def __init__(self, live: Path, happens: Callable[[], None]) -> None:
         super().__init__(self.NAME, "unix")
         self._live = live
+        self._happens = happens
 
     def xOpen(  # noqa: N802 - SQLite's name
         self, name: apsw.URIFilename | str | None, flags: list[int]
     ) -> apsw.VFSFile:
         path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
         if path.endswith("sandbox.db-wal"):
-            return _File(name, flags, self._live)
+            return _File(name, flags, self._live, self._happens)
         return apsw.VFSFile("unix", name, flags)
 
 
-@pytest.fixture
-def sandbox_is_full(tmp_path: Path) -> Iterator[None]:
-    """In what this process opens, the sandbox has no room once live has an account."""
-    disk = _Disk(Installation(tmp_path).data / "live.db")
+@contextmanager
+def as_the_sandbox_is_written(
+    installation: Installation, happens: Callable[[], None]
+) -> Iterator[None]:
+    """Something happens as this process writes the sandbox once live has an account."""
+    disk = _Disk(installation.data / "live.db", happens)
     apsw.set_default_vfs(disk.NAME)
-    yield
-    apsw.set_default_vfs("unix")
-    disk.unregister()
+    try:
+        yield
+    finally:
+        apsw.set_default_vfs("unix")
+        disk.unregister()
 
 
-@pytest.mark.usefixtures("sandbox_is_full")
-def test_a_first_start_whose_sandbox_takes_nothing_says_what_is_there(tmp_path: Path) -> None:
-    installation = Installation(tmp_path)
+class End:
+    """Ends this process, once, as Ctrl-C does."""
+
+    has_come = False
+
+    def __call__(self) -> None:
+        if not self.has_come:
+            self.has_come = True
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def migrated(directory: Path) -> tuple[Installation, Settings]:
+    """An installation whose databases have their tables, and nobody in them."""
+    installation = Installation(directory)
     installation.told("migrate")
-    settings = load({}, installation.environment, tmp_path)
+    return installation, load({}, installation.environment, directory)
 
-    with pytest.raises(CommandError) as refused:
+
+def is_full() -> None:
+    raise apsw.FullError("on purpose")
+
+
+def test_a_first_start_that_is_ended_with_an_admin_there_shows_its_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation, settings = migrated(tmp_path)
+    ends = End()
+    with as_the_sandbox_is_written(installation, ends):
+        initialise.run(settings, Namespace(admin_email=None, json=True))
+
+    assert ends.has_come
+    keys = json.loads(capsys.readouterr().out)["keys"]
+    hints = {key["type"]: key["hint"][-4:] for key in installation.told("keys", "list")}
+    assert hints == {"live": keys["live"][-4:]}
+    assert keys["test"].startswith("sk_test_")
+
+
+def test_a_server_that_is_ended_with_an_admin_there_shows_its_secrets_and_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation, settings = migrated(tmp_path)
+    ends = End()
+    with as_the_sandbox_is_written(installation, ends), pytest.raises(KeyboardInterrupt):
+        asyncio.run(begin(settings))
+
+    assert ends.has_come
+    shown = capsys.readouterr().out
+    (hint,) = (key["hint"][-4:] for key in installation.told("keys", "list"))
+    assert f"{hint}\n" in shown
+    assert "password" in shown
+
+
+def test_a_first_start_whose_sandbox_takes_nothing_says_what_is_there(tmp_path: Path) -> None:
+    installation, settings = migrated(tmp_path)
+
+    with (
+        as_the_sandbox_is_written(installation, is_full),
+        pytest.raises(CommandError) as refused,
+    ):
         initialise.run(settings, Namespace(admin_email=None, json=False))
 
     assert str(refused.value) == f"The server's disk is full. {ALL_THE_SAME}"

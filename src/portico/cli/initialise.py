@@ -6,13 +6,14 @@ import os
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from portico.app import Portico, system_clock
 from portico.certificates import NAMES, Certificates, ensure
 from portico.cli.output import CommandError, answer, plain
+from portico.cli.stopping import whole
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate, Unavailable, Unknown
 from portico.engines import LIVE, database, database_file
@@ -65,8 +66,21 @@ async def prepare(
     settings: Settings, email: str = DEFAULT_EMAIL, *, migrates: bool = True
 ) -> dict[str, Any] | None:
     """Makes what is missing and returns it with its secrets, or None where an admin exists. Unless
-    it `migrates`, databases that wait for that are left as they are. Raises `CommandError` where
+    it `migrates`, databases that wait for that are left as they are. Where this is cancelled once
+    the admin is being stored, it returns what is made all the same. Raises `CommandError` where
     `require_place` does."""
+    made: list[dict[str, Any]] = []
+    try:
+        await _prepare(settings, email, made, migrates=migrates)
+    except asyncio.CancelledError:
+        if not made:
+            raise
+    return made[0] if made else None
+
+
+async def _prepare(
+    settings: Settings, email: str, made: list[dict[str, Any]], *, migrates: bool
+) -> None:
     require_place(settings)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with alone(settings.data):
@@ -76,15 +90,11 @@ async def prepare(
         await portico.connect()
         try:
             if not migrates and await portico.is_behind():
-                return None
+                return
             await portico.migrate()
-            if await portico.live.users.first_admin() is not None:
-                return None
-            try:
-                return await _first_admin(portico, email, authority)
-            except Duplicate:
-                # Another host prepared the same database a moment before.
-                return None
+            if await portico.live.users.first_admin() is None:
+                with suppress(Duplicate):  # another host prepared the same database a moment before
+                    await whole(_first_admin(portico, email, authority), made)
         finally:
             await portico.close()
 

@@ -72,7 +72,6 @@ log = logging.getLogger(__name__)
 
 def run(settings: Settings, chosen: Namespace) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what is under way."""
-    end_at_once()
     logs.configure(settings.log_level)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with only_server(settings.data, settings.port):
@@ -84,14 +83,24 @@ def run(settings: Settings, chosen: Namespace) -> None:
         if settings.otlp_endpoint:
             _telemetry().require_usable(settings.otlp_endpoint)
         migrates = not chosen.no_migrate
-        facts = uvloop.run(prepare(settings, migrates=migrates))
-        if facts is not None:
-            show(facts, settings, as_json=False)
+        asyncio.run(begin(settings, migrates=migrates))
+        end_at_once()
         told = f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"
         if settings.workers == 1:
             uvloop.run(serve(settings, lambda: say(told), migrates=migrates))
         else:
             asyncio.run(supervise(settings, lambda: say(told), migrates=migrates))
+
+
+async def begin(settings: Settings, *, migrates: bool = True) -> None:
+    """Makes what is missing, and shows what of it is shown but once: also where this is cancelled
+    meanwhile."""
+    facts = await prepare(settings, migrates=migrates)
+    if facts is not None:
+        show(facts, settings, as_json=False)
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def serve(
