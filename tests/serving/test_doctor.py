@@ -82,6 +82,16 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert problems["data directory"]["message"] == "/proc/self cannot be written"
 
 
+def test_a_restore_that_was_cut_off_is_told_as_a_start_tells_it(
+    installation: Installation,
+) -> None:
+    (installation.data / ".restoring").mkdir()
+    problems = examined(installation)
+    assert set(problems) == {"restore"}
+    told = f"{problems['restore']['message']}: {problems['restore']['advice']}."
+    assert installation.refused("serve") == (1, told)
+
+
 def test_files_that_others_can_read_are_named(installation: Installation) -> None:
     installation.data.chmod(0o755)
     key = installation.data / "tls" / "ca.key"

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from portico.app import system_clock
 from portico.cli.findings import Finding, notice, well, wrong
+from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
 from portico.domain.errors import Unavailable
 from portico.engines import LIVE, SANDBOX, database, database_file
@@ -81,6 +82,12 @@ def _space(check: str, directory: Path) -> Finding:
     if free < FREE_BYTES:
         return wrong(check, f"{free // 2**20} MiB are left in {directory}", "make room")
     return well(check, f"{free // 2**20:,} MiB are left")
+
+
+def restore(settings: Settings) -> Iterator[Finding]:
+    """A restore that has not ended, beside which nothing starts."""
+    if fault := restore_fault(settings.data):
+        yield wrong("restore", *fault)
 
 
 def audit_archive(settings: Settings) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         well("settings", "valid"),
         *checks.addresses(settings),
         *checks.data_directory(settings),
+        *checks.restore(settings),
         *checks.secret_files(settings),
         *checks.audit_archive(settings),
         *certificate(settings),

@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from portico.app import Portico, system_clock
 from portico.certificates import NAMES, Certificates, ensure
@@ -116,11 +116,25 @@ def require_place(settings: Settings) -> None:
 
 def require_no_restore(data: Path) -> None:
     """Raises `CommandError` where a restore into the data directory is under way or was killed."""
-    if (data / UNFINISHED).exists():
-        raise CommandError(
-            f"A restore into {data} is under way or was cut off: wait for its end, or remove what"
-            f" is there, {UNFINISHED} too, and repeat it."
-        )
+    if fault := restore_fault(data):
+        raise CommandError(f"{fault.message}: {fault.advice}.")
+
+
+class RestoreFault(NamedTuple):
+    """A restore that has not ended, and what to do about it."""
+
+    message: str
+    advice: str
+
+
+def restore_fault(data: Path) -> RestoreFault | None:
+    """Why a data directory cannot be used yet, where a restore into it was begun and not ended."""
+    if not (data / UNFINISHED).exists():
+        return None
+    return RestoreFault(
+        f"A restore into {data} is under way or was cut off",
+        f"wait for its end, or remove what is there, {UNFINISHED} too, and repeat it",
+    )
 
 
 def _authority(settings: Settings) -> str:
