@@ -311,6 +311,20 @@ def test_a_local_certificate_of_a_time_to_come_is_found(installation: Installati
         shutil.rmtree(tls)
 
 
+def test_an_authority_of_a_time_to_come_is_found_once_its_certificate_is_renewed(
+    installation: Installation,
+) -> None:
+    now, tls = int(time.time() * 1000), installation.data / "tls"
+    shutil.rmtree(tls)
+    ensure(tls, ["localhost"], now + 400 * 86_400_000)
+    (tls / "server.pem").unlink()
+    ensure(tls, ["localhost"], now)
+    problems = examined(installation)
+    assert set(problems) == {"authority"}
+    assert problems["authority"]["message"] == f"{tls / 'ca.pem'} is not valid yet"
+    assert f"where it is right, remove {tls / 'ca.pem'}" in problems["authority"]["advice"]
+
+
 def test_an_authority_of_a_time_to_come_is_made_anew_as_doctor_advises(
     installation: Installation,
 ) -> None:

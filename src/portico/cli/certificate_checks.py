@@ -53,16 +53,17 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     days = (found.expires_at - now) // DAY
     if authority and (left := (authority.expires_at - now) // DAY) < AUTHORITY_NOTICE_DAYS:
         yield _ends(tls / "ca.pem", left)
+    early = authority is not None and authority.starts_at > now
+    made_anew = (
+        f"set this machine's clock; where it is right, remove {tls / 'ca.pem'} and start the"
+        " server, which makes a new authority: clients must then trust that"
+    )
+    if early:
+        yield wrong("authority", f"{tls / 'ca.pem'} is not valid yet", made_anew)
     # One that ends with its authority cannot be renewed before.
     last = authority is not None and found.expires_at >= authority.expires_at
     if found.starts_at > now:
-        ahead = authority is not None and authority.starts_at <= now
-        advice = renew if ahead else "set this machine's clock"
-        if local and not ahead:
-            advice += (
-                f"; where it is right, remove {tls / 'ca.pem'} and start the server, which makes a"
-                " new authority: clients must then trust that"
-            )
+        advice = made_anew if early else renew if local else "set this machine's clock"
         yield wrong("certificate", f"{path} is not valid yet", advice)
     elif days < 0:
         yield wrong("certificate", f"{path} has expired", renew)
