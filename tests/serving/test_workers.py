@@ -9,6 +9,7 @@ import resource
 import signal
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,14 @@ WORKERS = 2
 PER_DAY = 100
 DATABASES = itertools.cycle(range(1, 16))
 """Of the Redis server; the other tests use 0."""
+
+THREADLESS = """
+import signal, sys, threading
+from portico.cli.main import main
+signal.signal(signal.SIGUSR1, lambda *_: threading.stack_size(1 << 46))
+sys.exit(main(sys.argv[1:]))
+"""
+"""Portico, whose threads have no room from a signal on."""
 
 
 @pytest.fixture
@@ -116,6 +125,19 @@ def test_a_worker_that_cannot_be_replaced_yet_leaves_the_others_serving(
         assert service.ask("/v1/users/me", key=shared.key).status == 200
         resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, before)
         until(lambda: len(service.workers()) == WORKERS, "the replacement")
+        from_each(service, "/healthz")
+        assert service.stop()[0] == 0
+
+
+def test_a_worker_that_dies_is_replaced_where_no_thread_can_be_started(
+    shared: Installation,
+) -> None:
+    program = (sys.executable, "-c", THREADLESS, "serve")
+    with shared.serving("--workers", str(WORKERS), program=program) as service:
+        service.process.send_signal(signal.SIGUSR1)
+        killed = service.workers()[0]
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: killed not in service.workers() and len(service.workers()) == WORKERS)
         from_each(service, "/healthz")
         assert service.stop()[0] == 0
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import pickle
 import shutil
 import signal
@@ -36,6 +37,7 @@ async def supervise(settings: Settings, listening: Callable[[], None], *, migrat
     once all of them do. `migrates` is as in `serve`."""
     shutil.rmtree(settings.data / RUN, ignore_errors=True)
     (settings.data / RUN).mkdir(mode=0o700)
+    _watch_without_threads()
     told = Told()
     workers = [
         _Worker(settings, number + 1, told, migrates=migrates) for number in range(settings.workers)
@@ -43,6 +45,17 @@ async def supervise(settings: Settings, listening: Callable[[], None], *, migrat
     telling = asyncio.create_task(_tell(workers, listening))
     await asyncio.gather(*(worker.tend() for worker in workers))
     telling.cancel()
+
+
+def _watch_without_threads() -> None:
+    """Has asyncio watch processes by file descriptors where the system can. By a thread for each,
+    as it does else until Python 3.12, none can be started where no process more is allowed."""
+    if sys.version_info < (3, 12):
+        with suppress(OSError, AttributeError):
+            os.close(os.pidfd_open(os.getpid()))
+            watcher = asyncio.PidfdChildWatcher()
+            watcher.attach_loop(asyncio.get_running_loop())
+            asyncio.set_child_watcher(watcher)
 
 
 async def _tell(workers: Sequence["_Worker"], listening: Callable[[], None]) -> None:
@@ -92,8 +105,9 @@ class _Worker:
             process = await asyncio.create_subprocess_exec(
                 *COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
             )
-        except OSError as error:  # no memory, process or file is left now: the others serve on
-            return f"could not be started ({error.strerror})"
+        # No memory, process or file is left now, or no thread to watch it by: the others serve on.
+        except (OSError, RuntimeError) as error:
+            return f"could not be started ({getattr(error, 'strerror', error)})"
         await self._watch(process)
         return f"ended with {process.returncode}"
 
