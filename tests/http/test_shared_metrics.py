@@ -1,12 +1,15 @@
 """What workers tell each other of their counts."""
 
 import logging
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from driving import FakeClock
 from jobs.conftest import Waiting
+from portico.domain.errors import Unavailable
 from portico.http.shared_metrics import SharedMetrics, Snapshot
 from portico.jobs.runner import Job, Runner
 
@@ -40,3 +43,17 @@ async def test_a_worker_that_cannot_share_its_counts_says_so_once_and_goes_on(
         f"the job metrics fails and is tried again: {told}",
         "the job metrics works again",
     ]
+
+
+def test_a_worker_whose_counts_find_no_room_is_not_told_as_silent(tmp_path: Path) -> None:
+    one, other = SharedMetrics(tmp_path, 1), SharedMetrics(tmp_path, 2)
+    serving = Snapshot([], {"live": 1}, {}, {}, {}, 0, [], {}, workers={"serving": 1, "silent": 0})
+    one.keep(serving)
+    os.utime(tmp_path / "worker-1.json", (0, 0))
+    assert [found.workers["silent"] for found in other.others()] == [1]
+    (tmp_path / "worker-1.new").mkdir()  # as where the disk is full, nothing can be written
+
+    with pytest.raises(Unavailable):
+        one.keep(msgspec.structs.replace(serving, refusals={"live": 2}))
+
+    assert other.others() == [serving]

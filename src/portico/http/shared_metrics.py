@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -224,6 +225,8 @@ class SharedMetrics:
             unfinished.write_bytes(encoded)
             unfinished.replace(self._own)
         except OSError as error:
+            with suppress(OSError):  # on a full disk its last one tells at least that it serves
+                os.utime(self._own)
             raise Unavailable(f"The metrics of this worker are not shared: {error}") from error
         self._written = encoded
 
