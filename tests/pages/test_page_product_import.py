@@ -21,6 +21,7 @@ from operating import eventually, turns
 from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
 from portico.contract.product_files import read_products
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Unavailable
 from portico.domain.imports import Outcome
 from portico.domain.times import SECOND
 from portico.domain.uploads import KEPT, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
@@ -28,7 +29,7 @@ from portico.jobs.tidy import Tidy
 from portico.jobs.uploads import TakeUploads
 from portico.services.imports import SMALL, check_in_batches, store_in_batches
 from portico.services.suspension import suspend
-from portico.services.uploads import begin_storing, discard, path_of
+from portico.services.uploads import begin_storing, discard, path_of, take_in
 from portico.storage.audit import AuditFilter
 
 pytestmark = pytest.mark.one_engine
@@ -299,6 +300,21 @@ async def test_an_upload_that_stops_half_way_leaves_nothing(api: Api) -> None:
     assert answer.status_code == 422
     assert said(answer) == "The file did not come whole: send it again."
     assert files(api) == []
+
+
+async def test_a_file_that_was_cleared_away_while_it_came_is_refused(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+
+    async def resting() -> AsyncIterator[bytes]:
+        yield lines(GOOD)
+        (path,) = files(api)
+        path.unlink()
+        yield lines(GOOD)
+
+    with pytest.raises(Unavailable, match="send it again"):
+        await take_in(api.live, user.id, "a.ndjson", resting(), OPERATOR, updates=False)
+    assert await api.live.uploads.all() == []
+    assert (await send(editor, lines(GOOD))).status_code == 303
 
 
 async def test_a_file_that_is_too_large_is_refused(

@@ -50,7 +50,7 @@ async def take_in(
     updates: bool,
 ) -> Upload:
     """Stores a file, to be checked. What does not come whole leaves nothing. Raises `Conflict` for
-    one too many, `PayloadTooLarge`, and what `chunks` raise."""
+    one too many, `PayloadTooLarge`, `Unavailable`, and what `chunks` raise."""
     own = [one for one in await env.uploads.all() if one.account_id == account_id]
     waiting = [one for one in own if one.state in WAITING and not await is_lost(env, one)]
     if len(waiting) >= MAX_WAITING:
@@ -98,8 +98,11 @@ async def _written(path: Path, account_id: int, chunks: AsyncIterable[bytes]) ->
                     raise PayloadTooLarge(f"The file is larger than {MAX_BYTES >> 20} MiB.")
                 file.write(chunk)
                 file.flush()  # its time of change tells that it is being sent
+            links = os.fstat(file.fileno()).st_nlink
     except OSError as error:
         raise Unavailable("The file could not be stored here.", 60) from error
+    if not links:  # it rested on its way for so long that it was cleared away
+        raise Unavailable("The file took too long to come: send it again.", 1)
     return size
 
 
