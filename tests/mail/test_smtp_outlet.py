@@ -1,6 +1,7 @@
 """Letters go to a mail server: whole, over TLS, to a server that is who it says."""
 
 import asyncio
+import os
 import re
 import socket
 import ssl
@@ -63,6 +64,33 @@ async def test_a_letter_arrives_whole_over_tls_from_the_first_byte(trusted: Auth
     assert html is not None
     assert plain.get_content() == LETTER.text
     assert html.get_content() == LETTER.html
+
+
+class Asking(MailServer):
+    """Asks the system, as a letter comes, how long what its sender sends may go unacknowledged."""
+
+    milliseconds: int | None = None
+
+    async def handle_DATA(  # noqa: N802 - the library's name
+        self, server: Any, session: Any, envelope: Any
+    ) -> str:
+        """See aiosmtpd's handlers."""
+        self._ask(session.peer)
+        return await super().handle_DATA(server, session, envelope)
+
+    def _ask(self, sender: Any) -> None:
+        for file in filter(Path.is_socket, Path("/dev/fd").iterdir()):
+            with suppress(OSError), socket.socket(fileno=os.dup(int(file.name))) as one:
+                if one.getsockname()[:2] == sender[:2]:
+                    self.milliseconds = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has none")
+async def test_a_server_that_goes_while_a_letter_is_on_its_way_is_noticed_within_a_minute() -> None:
+    async with serving(Asking()) as server:
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(LETTER)
+    assert isinstance(server, Asking)
+    assert server.milliseconds == 40_000
 
 
 async def test_a_connection_that_leaves_this_host_is_upgraded_before_signing_in(

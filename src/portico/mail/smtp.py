@@ -35,9 +35,15 @@ viruses (RFC 5321 §4.5.3.2.6): whoever hangs up earlier sends it again, and it 
 
 GOODBYE_SECONDS = 1.0
 
-_PROBES = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
+_PATIENCE = {
+    "TCP_KEEPIDLE": 20,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 4,
+    "TCP_USER_TIMEOUT": 40_000,
+}
 """After how many seconds of silence a server is asked whether it is there, how often, and how many
-questions it may leave unanswered (tcp(7)); macOS knows the first by another name."""
+questions it may leave unanswered; and for how many milliseconds what it is sent, during which it is
+not asked (tcp(7)). macOS knows the first by another name, and has not the last."""
 
 _OF_THE_LETTER = (SMTPRecipientRefused, SMTPDataError)
 """What a server says of a letter; all else, as of a password, it says of how it is asked."""
@@ -118,7 +124,7 @@ def _notice_its_end(server: SMTP) -> None:
     connection: Any = server.transport and server.transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _PROBES.items():
+        for name, value in _PATIENCE.items():
             if (option := getattr(socket, name, None)) is not None:
                 connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
