@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import signal
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from operating import Answer, Installation, Service, read_answer
 
 SENDER = "portico@example.org"
 NEW = "Chang3dWord"
+KEY = ["keys", "create", "--owner", "admin@example.com", "--name", "Told", "--type", "live"]
 
 
 async def examined(installation: Installation) -> dict[str, Any]:
@@ -60,6 +62,24 @@ async def test_doctor_tells_without_the_password_why_the_mail_server_is_of_no_us
         assert reason in finding["message"]
         assert finding["advice"]
         assert "hunter2" not in str(finding)
+
+
+async def test_the_mail_of_a_command_is_left_to_the_server_that_is_there(
+    installation: Installation,
+) -> None:
+    async with serving(MailServer()) as server:
+        url = f"smtp://127.0.0.1:{server.port}"
+        given = installation.having(smtp_url=url, mail_from=SENDER)
+        with given.serving() as service:
+            service.process.send_signal(signal.SIGSTOP)
+            try:
+                await asyncio.to_thread(given.told, *KEY)
+                assert server.received == []
+            finally:
+                service.process.send_signal(signal.SIGCONT)
+            await server.next()
+        await asyncio.to_thread(given.told, *KEY)
+        assert len(server.received) == 2, "no server is there"
 
 
 async def test_a_forgotten_password_is_reset_by_mail(

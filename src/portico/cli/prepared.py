@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from portico.app import Portico
+from portico.cli.lock import holder
 from portico.cli.output import CommandError
 from portico.cli.stopping import ENDING_SECONDS, whole
 from portico.domain.errors import Unavailable
@@ -47,10 +48,11 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
         keys += await portico.live.signing_keys.all()
         heard = {env: env.mails_bell.listener() for env in portico.environments}
         yield portico
-        # What was done is stored. A server would see to these only every few seconds.
+        # What was done is stored. A server here sees to the mails within seconds, and can wait for
+        # as long as a mail server takes: who leaves it at a letter has that sent twice.
         with suppress(Unavailable):
             for env, bell in heard.items():
-                if await bell.wait(0):
+                if await bell.wait(0) and holder(settings.data) is None:
                     await SendMails(env).flush()
             for env in portico.environments:
                 await env.events.settle()
