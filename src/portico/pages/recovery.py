@@ -126,8 +126,8 @@ async def show_new_email(visit: Visit) -> Reply:
 
 async def new_email(visit: Visit) -> Reply:
     """POST /new-email."""
-    await take_new_email(visit.env, visit.sent("token"), visit.request.by)
-    return visit.go("/verified" if visit.env.has_mail_server else "/new-email/taken")
+    is_verified = await take_new_email(visit.env, visit.sent("token"), visit.request.by)
+    return visit.go("/verified" if is_verified else "/new-email/taken")
 
 
 async def show_taken(visit: Visit) -> Reply:

@@ -127,16 +127,16 @@ async def ask_new_email(env: Environment, user: User, email: str, current: str, 
     await _write(env, user, NEW_EMAIL, by, to=email)
 
 
-async def take_new_email(env: Environment, token: str, by: By) -> None:
-    """Gives the owner of a token the e-mail address that it was sent to, which is verified by that
-    where there is a mail server; the old address and the new one are told. Raises `Invalid` where
-    the token is of no use, and `Duplicate` where another user has that address."""
+async def take_new_email(env: Environment, token: str, by: By) -> bool:
+    """Gives the owner of a token the e-mail address that it was sent to, and tells the old address
+    and the new one. Returns whether it is verified by that, since the token went by mail. Raises
+    `Invalid` where the token is of no use, and `Duplicate` where another user has that address."""
     found = await find_link(env, token, NEW_EMAIL)
 
     async def work(change: Change) -> None:
         user = await _use(env, change, token, found)
         changed = msgspec.structs.replace(user, email=found.email)
-        verified_at = change.now if env.has_mail_server else None
+        verified_at = change.now if found.mailed else None
         after = await store_change(env, change, user, changed, email_verified_at=verified_at)
         await tell_changed(env, change, user, after, whoever(by))
 
@@ -145,6 +145,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> None:
     except UniqueViolation as error:
         raise taken_meanwhile() from error
     await follow(env, found.user_id)
+    return found.mailed
 
 
 async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
@@ -164,7 +165,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
     async def work(change: Change) -> User:
         user = await _use(env, change, token, found)
         verified_at = user.email_verified_at
-        if env.has_mail_server and _still_theirs(user, found):
+        if found.mailed and _still_theirs(user, found):
             verified_at = verified_at or change.now
         changed = msgspec.structs.replace(
             user,
@@ -267,7 +268,7 @@ async def _write(
         if link is NEW_EMAIL and present.password_hash != user.password_hash:
             return
         await env.email_tokens.delete_sent(change.tx, user.id, link.purpose)
-        stored = EmailToken(user.id, link.purpose, to, until)
+        stored = EmailToken(user.id, link.purpose, to, until, mailed=env.has_mail_server)
         await env.email_tokens.insert(change.tx, digest(token), stored)
         change.note(LinkAsked(user, link.purpose))
         brought = letter(

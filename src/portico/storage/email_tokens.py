@@ -4,22 +4,26 @@ for."""
 import msgspec
 
 from portico.storage.database import Database, Transaction
-from portico.storage.table import Table
+from portico.storage.table import LOADED_BOOLEAN, Table
 
 NOWHERE = ""
 """Instead of an address, where a token was handed over."""
 
 
 class EmailToken(msgspec.Struct, frozen=True):
-    """What a token is good for; `email` is where it was sent."""
+    """What a token is good for; `email` is where it was sent, and `mailed` tells that it went there
+    by mail, not into a file that whoever runs the server reads."""
 
     user_id: int
     purpose: str
     email: str
     expires_at: int
+    mailed: bool = False
 
 
-EMAIL_TOKENS = Table("email_tokens", EmailToken, secrets=("token_hash",))
+EMAIL_TOKENS = Table(
+    "email_tokens", EmailToken, forms={"mailed": LOADED_BOOLEAN}, secrets=("token_hash",)
+)
 
 _BY_HASH = f"SELECT {EMAIL_TOKENS.columns} FROM email_tokens WHERE token_hash = :hash"
 # Single use: of concurrent uses exactly one finds the row.
@@ -53,7 +57,7 @@ class EmailTokens:
     ) -> EmailToken | None:
         """Uses a token up, if it is there, for this purpose and not expired."""
         row = await tx.one(_TAKE, {"hash": token_hash, "purpose": purpose, "now": now})
-        return EmailToken(*row) if row else None
+        return EMAIL_TOKENS.read(row) if row else None
 
     async def delete_of_user(self, tx: Transaction, user_id: int, *, purpose: str = "") -> None:
         """Makes a user's tokens of one purpose, or of all, useless."""
