@@ -50,7 +50,7 @@ async def attempt(
     """One attempt from its beginning to its end."""
     entry = await limiter.enter(guards, now)
     if entry.admitted:
-        await limiter.leave(guards, now, has_failed=fails)
+        await limiter.leave(guards, now, entered_ms=now, has_failed=fails)
     return entry
 
 
@@ -133,10 +133,10 @@ async def test_attempts_at_once_are_no_more_than_may_still_fail(
     entries = await asyncio.gather(*(limiter.enter(guards, NOON) for _ in range(40)))
     assert entries.count(ADMITTED) == places
     assert entries.count(BUSY) == 40 - places
-    await limiter.leave(guards, NOON, has_failed=False)
+    await limiter.leave(guards, NOON, entered_ms=NOON, has_failed=False)
     assert await limiter.enter(guards, NOON) == ADMITTED  # what was right makes room
     for _ in range(places):
-        await limiter.leave(guards, NOON, has_failed=True)
+        await limiter.leave(guards, NOON, entered_ms=NOON, has_failed=True)
     assert await limiter.enter(guards, NOON) == Entry(admitted=False, wait=MINUTE)
 
 
@@ -146,6 +146,56 @@ async def test_after_a_wait_there_is_one_attempt_at_a_time(limiter: Limiter) -> 
     entries = await asyncio.gather(*(limiter.enter(guards, NOON + MINUTE) for _ in range(9)))
     assert entries.count(ADMITTED) == 1
     assert entries.count(BUSY) == 8
+
+
+async def test_a_place_that_nobody_gives_back_ends_after_a_minute(limiter: Limiter) -> None:
+    guards: Guards = [address(), account()]
+    for _ in range(10):
+        assert await limiter.enter(guards, NOON) == ADMITTED  # and never left
+    assert await limiter.enter(guards, NOON + MINUTE - 1) == BUSY
+    await limiter.leave(guards, NOON + 2 * MINUTE, entered_ms=NOON, has_failed=True)  # far too late
+    entries = [await limiter.enter(guards, NOON + 2 * MINUTE) for _ in range(10)]
+    assert entries == [ADMITTED] * 9 + [BUSY]
+
+
+async def test_a_place_that_nobody_gives_back_ends_while_others_come_and_go(
+    limiter: Limiter,
+) -> None:
+    guards: Guards = [account()]
+    for _ in range(8):
+        assert await limiter.enter(guards, NOON) == ADMITTED  # and never left
+    assert await limiter.enter(guards, NOON) == ADMITTED
+    before = NOON
+    for now in range(NOON + 5 * SECOND, NOON + MINUTE, 5 * SECOND):
+        assert await limiter.enter(guards, now) == ADMITTED
+        assert await limiter.enter(guards, now) == BUSY
+        await limiter.leave(guards, now, entered_ms=before, has_failed=False)
+        before = now
+    entries = [await limiter.enter(guards, NOON + MINUTE) for _ in range(10)]
+    assert entries == [ADMITTED] * 9 + [BUSY]  # the last of those that came has its place still
+
+
+async def test_a_place_that_nobody_gives_back_after_a_wait_ends_too(limiter: Limiter) -> None:
+    await fail(limiter, 10, NOON, account())
+    guards: Guards = [account()]
+    assert await limiter.enter(guards, NOON + MINUTE) == ADMITTED  # and never left
+    assert await limiter.enter(guards, NOON + 2 * MINUTE - 1) == BUSY
+    assert await limiter.enter(guards, NOON + 2 * MINUTE) == ADMITTED
+
+
+async def test_a_place_is_held_beyond_the_window_of_the_failures(limiter: Limiter) -> None:
+    await fail(limiter, 1, NOON, account())
+    guards: Guards = [account()]
+    late = NOON + ACCOUNT.window - 1
+    assert [await limiter.enter(guards, late) for _ in range(9)] == [ADMITTED] * 9
+    assert [await limiter.enter(guards, late + 1) for _ in range(2)] == [ADMITTED, BUSY]
+
+
+async def test_a_clock_that_is_wrongly_ahead_holds_no_place(limiter: Limiter) -> None:
+    guards: Guards = [account()]
+    for _ in range(10):
+        assert await limiter.enter(guards, NOON + DAY) == ADMITTED
+    assert await limiter.enter(guards, NOON) == ADMITTED
 
 
 async def test_who_is_forgiven_begins_anew(limiter: Limiter) -> None:
@@ -162,6 +212,21 @@ async def test_a_clock_that_was_wrongly_ahead_keeps_nobody_waiting(limiter: Limi
     assert await attempt(limiter, NOON, account()) == ADMITTED
 
 
+async def test_an_older_release_beside_counts_those_under_way(redis: RedisServer) -> None:
+    environment = uuid.uuid4().hex
+    limiter = ValkeyLimiter(redis.url, environment)
+    guards: Guards = [account()]
+    await limiter.enter(guards, NOON)
+    async with Valkey.from_url(redis.url) as client:
+        (key,) = [key async for key in client.scan_iter(f"portico:{{{environment}:*")]
+        assert await client.hget(key, "under_way") == b"1"
+        of_older = {"failures": 9, "under_way": 30, "ends": NOON + MINUTE}
+        await client.delete(key)
+        await client.hset(key, mapping=of_older)
+    assert [await limiter.enter(guards, NOON) for _ in range(2)] == [ADMITTED, BUSY]
+    await limiter.close()
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(
@@ -176,17 +241,19 @@ def test_both_stores_decide_alike(redis: RedisServer, steps: list[tuple[str, int
     async def compare() -> None:
         stores: list[Limiter] = [MemoryLimiter(), ValkeyLimiter(redis.url, uuid.uuid4().hex)]
         guards: Guards = [account(patience=Patience(3, 15 * MINUTE, (MINUTE, 4 * MINUTE)))]
-        now = NOON
+        now, entered = NOON, [NOON]
         for step, milliseconds in steps:
             now += milliseconds
             if step == "enter":
                 memory, valkey = [await store.enter(guards, now) for store in stores]
                 assert memory == valkey
+                entered.append(now)
+            then = entered[len(entered) // 2]
             for store in stores:
                 if step == "forget":
                     await store.forget([guards[0][0]])
                 elif step != "enter":
-                    await store.leave(guards, now, has_failed=step == "wrong")
+                    await store.leave(guards, now, entered_ms=then, has_failed=step == "wrong")
         for store in stores:
             await store.close()
 
@@ -270,17 +337,3 @@ async def test_keys_in_the_server_vanish_with_what_they_count(redis: RedisServer
         for key in keys:
             assert 15 * MINUTE < await client.pttl(key) <= 17 * MINUTE
     await limiter.close()
-
-
-async def test_places_that_nobody_gives_back_end_with_the_window_while_others_come_and_go(
-    limiter: Limiter,
-) -> None:
-    guards: Guards = [account()]
-    for _ in range(9):
-        assert await limiter.enter(guards, NOON) == ADMITTED  # and never left
-    for now in range(NOON, NOON + ACCOUNT.window, MINUTE):
-        assert await limiter.enter(guards, now) == ADMITTED
-        assert await limiter.enter(guards, now) == BUSY
-        await limiter.leave(guards, now, has_failed=False)
-    entries = [await limiter.enter(guards, NOON + ACCOUNT.window) for _ in range(11)]
-    assert entries == [ADMITTED] * 10 + [BUSY]

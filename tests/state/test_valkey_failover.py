@@ -163,7 +163,7 @@ async def test_every_node_of_a_cluster_counts_and_each_step_stays_within_one(
     assert (await limiter.take_all(claims, MIDNIGHT)).remaining == 1
     guards = [((GUARDED_ADDRESS, f"192.0.2.{number}"), Patience(1, 1000)) for number in range(9)]
     assert (await limiter.enter(guards, MIDNIGHT)).admitted
-    await limiter.leave(guards, MIDNIGHT, has_failed=True)
+    await limiter.leave(guards, MIDNIGHT, entered_ms=MIDNIGHT, has_failed=True)
     await limiter.probe()
     assert (await limiter.about()).version
     await limiter.close()

@@ -394,7 +394,7 @@ async def test_installations_that_share_a_server_count_apart_by_their_prefix(
     async def fail(limiter: ValkeyLimiter) -> None:
         guards = [((GUARDED_ADDRESS, "192.0.2.1"), Patience(1, DAY))]
         assert (await limiter.enter(guards, MIDNIGHT)).admitted
-        await limiter.leave(guards, MIDNIGHT, has_failed=True)
+        await limiter.leave(guards, MIDNIGHT, entered_ms=MIDNIGHT, has_failed=True)
         assert not (await limiter.enter(guards, MIDNIGHT)).admitted
 
     one = Plan("one", 1, 1)

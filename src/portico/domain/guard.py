@@ -3,6 +3,8 @@
 Counting is `state`'s work; nothing here keeps a count or reads a clock.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from portico.domain.times import MINUTE
@@ -54,12 +56,21 @@ ADDRESS = Patience(30, 15 * MINUTE)
 """For attempts from one address at all accounts. Then those that know it let in what is right, and
 nobody else is let in."""
 
+HELD = MINUTE
+"""How long an attempt holds its place at most, longer than any takes: after a crash, or where the
+store answered too late, nobody tells of its end."""
+
 
 def remembered(patience: Patience, failures: Failures, now: int) -> Failures:
     """What still counts at `now`. What seems to end too far ahead was counted by a wrong clock."""
     if not 0 < failures.until - now <= patience.longest:
         return Failures(0, now + patience.window)
     return failures
+
+
+def under_way(begun: Iterable[int], now: int) -> tuple[int, ...]:
+    """Of the attempts that began then (epoch milliseconds) those that hold their places still."""
+    return tuple(time for time in begun if abs(now - time) < HELD)
 
 
 def places(patience: Patience, failures: Failures, now: int) -> tuple[int, int]:

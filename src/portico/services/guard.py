@@ -40,10 +40,12 @@ class Claim(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """What an attempt that may be made holds places of. `wait` is how long (milliseconds) its
-    address has no failure left, where it is let in all the same."""
+    """What an attempt that may be made holds places of, and since when (epoch milliseconds).
+    `wait` is how long (milliseconds) its address has no failure left, where it is let in all the
+    same."""
 
     guards: Guards
+    since: int
     wait: int
 
 
@@ -68,13 +70,13 @@ async def guarded(
     Raises `RateLimited` where the next guess has to wait, or where this one would have had to,
     had it come from an address that the account does not know.
     """
-    guards, wait = await _enter(env, claim)
+    guards, since, wait = await _enter(env, claim)
     has_failed = False
     try:
         found = await check()
         has_failed = not found
     finally:
-        await env.limiter.leave(guards, env.clock(), has_failed=has_failed)
+        await env.limiter.leave(guards, env.clock(), entered_ms=since, has_failed=has_failed)
     if has_failed:
         await note()
         if wait:
@@ -103,14 +105,15 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
     # The address first: its wait is told, which is the same for whoever knows the account or not.
     guards: Guards = [((GUARDED_ADDRESS, address), ADDRESS), *own]
     for _ in range(LOOKS):
-        entry = await env.limiter.enter(guards, env.clock())
+        now = env.clock()
+        entry = await env.limiter.enter(guards, now)
         if entry.admitted:
-            return _Place(guards, 0)
+            return _Place(guards, now, 0)
         wait = entry.wait
         if wait and is_known:  # perhaps it is the address alone that has to
-            entry = await env.limiter.enter(own, env.clock())
+            entry = await env.limiter.enter(own, now)
             if entry.admitted:
-                return _Place(own, wait)
+                return _Place(own, now, wait)
         if entry.wait:
             raise _too_many(wait)
         # Whoever holds the places may be in another process, so nobody here can be told by them.

@@ -109,9 +109,11 @@ class MemoryLimiter:
         """See `protocol.Limiter`."""
         return self._attempts.enter(guards, now_ms)
 
-    async def leave(self, guards: Guards, now_ms: int, *, has_failed: bool) -> None:
+    async def leave(
+        self, guards: Guards, now_ms: int, *, entered_ms: int, has_failed: bool
+    ) -> None:
         """See `protocol.Limiter`."""
-        self._attempts.leave(guards, now_ms, has_failed=has_failed)
+        self._attempts.leave(guards, now_ms, entered_ms, has_failed=has_failed)
 
     async def forget(self, callers: Sequence[Caller]) -> None:
         """See `protocol.Limiter`."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from portico.domain.guard import Entry, Failures, Patience, failed, places, remembered
+from portico.domain.guard import Entry, Failures, Patience, failed, places, remembered, under_way
 from portico.domain.times import DAY
 from portico.state.callers import Caller, spelled
 
@@ -15,22 +15,21 @@ form in which all counters are stored."""
 
 
 class _Guarded:
-    """One caller's failures, and how many of its attempts are under way."""
+    """One caller's failures, and when its attempts under way began."""
 
-    __slots__ = ("failures", "under_way")
+    __slots__ = ("begun", "failures")
 
-    def __init__(self, failures: Failures, under_way: int = 0) -> None:
+    def __init__(self, failures: Failures, begun: tuple[int, ...] = ()) -> None:
         self.failures = failures
-        self.under_way = under_way
+        self.begun = begun
 
 
 _NOBODY = _Guarded(Failures(0, 0))
 
 
 def _known(guarded: _Guarded, patience: Patience, now: int) -> _Guarded:
-    """What still counts of it. With the failures' time the places end that nobody gave back."""
-    failures = remembered(patience, guarded.failures, now)
-    return _Guarded(failures, guarded.under_way if failures == guarded.failures else 0)
+    """What still counts of it."""
+    return _Guarded(remembered(patience, guarded.failures, now), under_way(guarded.begun, now))
 
 
 class FailedAttempts:
@@ -47,28 +46,36 @@ class FailedAttempts:
             known = _known(self._kept.get(caller, _NOBODY), patience, now)
             free, later = places(patience, known.failures, now)
             wait = wait or later
-            busy = busy or known.under_way >= free
+            busy = busy or len(known.begun) >= free
         if wait or busy:
             return Entry(admitted=False, wait=wait)
         for caller, patience in guards:
             guarded = self._keep(caller, now)
             known = _known(guarded, patience, now)
-            guarded.failures, guarded.under_way = known.failures, known.under_way + 1
+            guarded.failures, guarded.begun = known.failures, (*known.begun, now)
         return Entry(admitted=True, wait=0)
 
     def leave(
-        self, guards: Sequence[tuple[Caller, Patience]], now: int, *, has_failed: bool
+        self,
+        guards: Sequence[tuple[Caller, Patience]],
+        now: int,
+        entered: int,
+        *,
+        has_failed: bool,
     ) -> None:
         """See `protocol.Limiter.leave`."""
         for caller, patience in guards:
             guarded = self._keep(caller, now)
             known = _known(guarded, patience, now)
-            guarded.under_way = max(0, known.under_way - 1)
+            begun = list(known.begun)
+            if entered in begun:
+                begun.remove(entered)
+            guarded.begun = tuple(begun)
             if has_failed:
                 guarded.failures = failed(patience, known.failures, now)
                 self._changed[caller] = None
                 self._kept[caller] = self._kept.pop(caller)  # the last to be forgotten
-            elif not guarded.under_way and not guarded.failures.count:
+            elif not begun and not guarded.failures.count:
                 del self._kept[caller]
 
     def forget(self, callers: Iterable[Caller]) -> None:
@@ -108,7 +115,7 @@ class FailedAttempts:
         case where there are too many."""
         for caller in list(islice(self._kept, 2)):
             oldest = self._kept[caller]
-            is_over = oldest.failures.until <= now and not oldest.under_way
+            is_over = oldest.failures.until <= now and not under_way(oldest.begun, now)
             if is_over or len(self._kept) >= KEPT:
                 del self._kept[caller]
                 self._changed.pop(caller, None)

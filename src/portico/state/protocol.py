@@ -45,15 +45,17 @@ class Limiter(Protocol):
         """Admits one attempt that may fail, or refuses it (`domain.guard`).
 
         Checking and holding a place are one step, so that attempts at once are no more than may
-        still fail. Whoever was admitted calls `leave` with the same `guards`. A refused attempt
-        changes nothing, and the wait is that of the first guard that has one. Raises
-        `errors.Unavailable` when the store does not answer.
+        still fail. Whoever was admitted calls `leave` with the same `guards`, and holds no place
+        any more after `guard.HELD`. A refused attempt changes nothing, and the wait is that of the
+        first guard that has one. Raises `errors.Unavailable` when the store does not answer.
         """
         ...
 
-    async def leave(self, guards: Guards, now_ms: int, *, has_failed: bool) -> None:
-        """Ends an attempt, and counts it where it failed. Raises `errors.Unavailable` when the
-        store does not answer."""
+    async def leave(
+        self, guards: Guards, now_ms: int, *, entered_ms: int, has_failed: bool
+    ) -> None:
+        """Ends an attempt that entered then, and counts it where it failed. Raises
+        `errors.Unavailable` when the store does not answer."""
         ...
 
     async def forget(self, callers: Sequence[Caller]) -> None:

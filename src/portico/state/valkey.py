@@ -180,13 +180,16 @@ class ValkeyLimiter:
         )
         return Entry(admitted=wait < 0, wait=max(wait, 0))
 
-    async def leave(self, guards: Guards, now_ms: int, *, has_failed: bool) -> None:
+    async def leave(
+        self, guards: Guards, now_ms: int, *, entered_ms: int, has_failed: bool
+    ) -> None:
         """See `protocol.Limiter`."""
         await self._run(
             valkey_guard.LEAVE,
             [caller for caller, _ in guards],
             now_ms,
             int(has_failed),
+            entered_ms,
             *valkey_guard.terms(patience for _, patience in guards),
         )
 

@@ -1,28 +1,36 @@
 """What runs in the Valkey or Redis server for failed attempts: `domain.guard` once more, in Lua.
 
-A key holds how many attempts failed, how many are under way, and when that is forgotten; then the
-key vanishes. A place that a crash never gave back goes with it.
+A key holds how many attempts failed, when that is forgotten, and when those under way began; after
+both the key vanishes. What an attempt gives back is known by when it began, so that those which
+nobody gives back end by themselves, however many follow.
 """
 
 from collections.abc import Iterable, Iterator
 
-from portico.domain.guard import Patience
+from portico.domain.guard import HELD, Patience
 
-_READ = """
+_READ = (
+    f"local held = {HELD}"
+    """
 local now = tonumber(ARGV[1])
 local function read(key, window, longest)
-    local kept = redis.call('HMGET', key, 'failures', 'under_way', 'ends')
-    local failures, under_way, ends = tonumber(kept[1]), tonumber(kept[2]), tonumber(kept[3])
-    if not ends or ends <= now or ends - now > longest then
-        return 0, 0, now + window
+    local kept = redis.call('HMGET', key, 'failures', 'ends', 'begun')
+    local failures, ends, begun = tonumber(kept[1]), tonumber(kept[2]), {}
+    for time in string.gmatch(kept[3] or '', '%d+') do
+        if math.abs(now - time) < held then begun[#begun + 1] = time end
     end
-    return failures, under_way, ends
+    if not ends or ends <= now or ends - now > longest then
+        return 0, begun, now + window
+    end
+    return failures, begun, ends
 end
-local function write(key, failures, under_way, ends)
-    redis.call('HSET', key, 'failures', failures, 'under_way', under_way, 'ends', ends)
-    redis.call('PEXPIRE', key, ends - now + 60000)
+local function write(key, failures, begun, ends)
+    redis.call('HSET', key, 'failures', failures, 'ends', ends, 'begun', table.concat(begun, ' '),
+        'under_way', #begun)  -- the last is what an older release beside counts by
+    redis.call('PEXPIRE', key, ends - now + held)
 end
 """
+)
 
 ENTER = (
     _READ
@@ -30,7 +38,7 @@ ENTER = (
 local wait, busy, kept = 0, false, {}
 for i, key in ipairs(KEYS) do
     local free, window, longest = unpack(ARGV, i * 4 - 2, i * 4)
-    local failures, under_way, ends = read(key, tonumber(window), tonumber(longest))
+    local failures, begun, ends = read(key, tonumber(window), tonumber(longest))
     local places = free - failures
     if places <= 0 then
         local left = ends - now
@@ -38,8 +46,9 @@ for i, key in ipairs(KEYS) do
         if wait == 0 then wait = math.max(0, left) end
         places = 1
     end
-    busy = busy or under_way >= places
-    kept[i] = {failures, under_way + 1, ends}
+    busy = busy or #begun >= places
+    begun[#begun + 1] = ARGV[1]
+    kept[i] = {failures, begun, ends}
 end
 if wait > 0 or busy then return wait end
 for i, key in ipairs(KEYS) do write(key, unpack(kept[i])) end
@@ -53,29 +62,31 @@ LEAVE = (
     + """
 local failed = ARGV[2] == '1'
 for i, key in ipairs(KEYS) do
-    local free, window, longest = unpack(ARGV, i * 4 - 1, i * 4 + 1)
+    local free, window, longest = unpack(ARGV, i * 4, i * 4 + 2)
     free, window = tonumber(free), tonumber(window)
-    local failures, under_way, ends = read(key, window, tonumber(longest))
-    under_way = math.max(0, under_way - 1)
+    local failures, begun, ends = read(key, window, tonumber(longest))
+    for place, time in ipairs(begun) do
+        if time == ARGV[3] then table.remove(begun, place) break end
+    end
     if failed then
         failures = failures + 1
         if failures == 1 then ends = now + window end
         local waits = {}
-        for wait in string.gmatch(ARGV[i * 4 + 2], '%d+') do waits[#waits + 1] = tonumber(wait) end
+        for wait in string.gmatch(ARGV[i * 4 + 3], '%d+') do waits[#waits + 1] = tonumber(wait) end
         if #waits > 0 and failures >= free then
             ends = now + waits[math.min(failures - free + 1, #waits)] + window
         end
     end
-    if failures == 0 and under_way == 0 then
+    if failures == 0 and #begun == 0 then
         redis.call('DEL', key)
     else
-        write(key, failures, under_way, ends)
+        write(key, failures, begun, ends)
     end
 end
 return 0
 """
 )
-"""Takes the time, 1 for a failure or 0, and the terms of every key."""
+"""Takes the time, 1 for a failure or 0, when the attempt began, and the terms of every key."""
 
 FORGET = """
 for _, key in ipairs(KEYS) do
