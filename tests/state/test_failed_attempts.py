@@ -227,6 +227,18 @@ async def test_an_older_release_beside_counts_those_under_way(redis: RedisServer
     await limiter.close()
 
 
+@pytest.mark.parametrize("behind", [1, 3 * SECOND, MINUTE])
+async def test_a_clock_a_little_behind_forgets_no_failure(limiter: Limiter, behind: int) -> None:
+    guards: Guards = [account(), address()]
+    now, later = NOON, Entry(admitted=False, wait=15 * MINUTE + behind)
+    for wait in (0, *ACCOUNT.waits):
+        now += wait
+        await fail(limiter, 10 if now == NOON else 1, now, guards[0])
+    assert await limiter.enter(guards, now - behind) == later
+    await fail(limiter, 30, now, guards[1])
+    assert await limiter.enter(guards[1:], now - behind) == later
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(

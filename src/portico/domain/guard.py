@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from portico.domain.times import MINUTE
+from portico.domain.times import AHEAD, MINUTE
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -23,8 +23,8 @@ class Patience(msgspec.Struct, frozen=True):
 
     @property
     def longest(self) -> int:
-        """How long a count can be kept after its last failure."""
-        return self.window + (self.waits[-1] if self.waits else 0)
+        """How long a count can be kept after its last failure, by a clock behind that one's."""
+        return self.window + (self.waits[-1] if self.waits else 0) + AHEAD
 
 
 class Failures(msgspec.Struct, frozen=True):

@@ -14,6 +14,10 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
+AHEAD = MINUTE
+"""How far another host's clock, or this one before it was set, may be ahead. What bears a later
+time is of a wrong clock."""
+
 _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
 )
