@@ -350,6 +350,17 @@ async def test_a_revoked_token_is_not_active(
     assert await asked(visitor, shop, tokens.refresh_token) == {"active": False}
 
 
+async def test_a_revoked_token_stays_so_by_a_clock_that_is_behind(
+    api: Api, visitor: Visitor, shop: Registered
+) -> None:
+    tokens = await tokens_of(api.live, shop.client, await api.account())
+    api.clock.advance(seconds=1_200)
+    await revoke(visitor, shop, tokens.access_token)
+    api.clock.advance(seconds=-600)
+    refused(await visitor.me(tokens.access_token), 401)
+    assert await asked(visitor, shop, tokens.access_token) == {"active": False}
+
+
 async def test_a_public_client_learns_nothing(
     api: Api, visitor: Visitor, till: Registered, ada: User
 ) -> None:

@@ -189,7 +189,7 @@ async def revoke_token(env: Environment, client: Client, token: str, by: By) -> 
     async def work(change: Change) -> None:
         if refresh is None:
             change.told_elsewhere()  # it would have ended within the hour
-            await env.grants.end_access(change.tx, owned.token.id, change.now)
+            await env.grants.end_access(change.tx, owned.token.id)
         elif await env.grants.revoke(change.tx, owned.grant.id, change.now):
             why = {"reason": "the client revoked it"}
             change.note(GrantRevoked(owned.grant.id, owned.grant.user_id, why))
