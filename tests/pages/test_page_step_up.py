@@ -1,5 +1,6 @@
 """What needs a fresh proof: it is asked for, the form is not lost, and it is carried out once."""
 
+import asyncio
 import re
 from html import unescape
 from typing import Any
@@ -178,6 +179,25 @@ async def test_a_form_that_is_sent_again_is_carried_out_once(api: Api) -> None:
     second = await somebody.send("/keys", {**other, "current_password": PASSWORD})
     assert second.status_code == 303, "another tab is another form"
     assert await keys(api) == 2
+
+
+async def test_a_form_that_is_sent_twice_at_once_leads_twice_to_what_it_made(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody = await stale(api)
+    shown = hidden(await somebody.get("/keys"))
+    waiting = await asked(somebody, "/keys", once=shown["once"][0], **FORMS["/keys"])
+    passwords, verify = api.live.passwords, api.live.passwords.verify
+
+    async def takes_time(password: str, stored: str) -> bool:
+        api.clock.advance(milliseconds=40)
+        return await verify(password, stored)
+
+    monkeypatch.setattr(passwords, "verify", takes_time)
+    sent = {**waiting, "current_password": PASSWORD}
+    answers = await asyncio.gather(*(somebody.send("/keys", sent) for _ in range(2)))
+    assert [answer.status_code for answer in answers] == [303, 303], answers[1].text
+    assert await keys(api) == 1
 
 
 async def test_a_waiting_form_is_its_sessions_and_ends(api: Api) -> None:

@@ -53,9 +53,10 @@ async def question(visit: Visit) -> Reply | None:
         else:
             await prove_by_password(env, visit.user, session, token, form.text(PASSWORD), by)
     except Conflict:
-        # The same form has come before. What does its work once goes on to what came of it.
+        # The same form has come before, perhaps while this one was under way. What does its work
+        # once goes on to what came of it.
         present = await env.sessions.get(visit.session_id)
-        if not form.text(ONCE) or present is None or not is_fresh(present, visit.request.now):
+        if not form.text(ONCE) or present is None or not is_fresh(present, env.clock()):
             raise
     except (Invalid, AuthenticationRequired, RateLimited, Unavailable) as error:
         form.refuse(error)
