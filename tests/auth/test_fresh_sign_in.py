@@ -249,6 +249,32 @@ async def test_a_sign_in_while_the_clock_was_ahead_is_not_fresh(
     assert asks_for_consent(await ada.get(await ada.sign_in(again)))
 
 
+async def test_a_clock_a_little_behind_asks_for_no_second_sign_in(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    api.clock.advance(seconds=-123)
+    assert asks_for_consent(await ada.get(address(shop, max_age="60")))
+    api.clock.advance(seconds=300)
+    where = wants_sign_in(await ada.get(address(shop, prompt="login")))
+    api.clock.advance(seconds=-3)
+    after = await ada.sign_in(where)
+    assert asks_for_consent(await ada.get(after))
+    api.clock.advance(seconds=3)
+    assert asks_for_consent(await ada.get(after))
+
+
+async def test_the_sign_in_that_was_there_does_not_count_however_late_it_was(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    await ada.sign_in()
+    for seconds in (0, 2):
+        api.clock.advance(seconds=seconds)
+        where = wants_sign_in(await ada.get(address(shop, prompt="login")))
+        after = dict(parse_qsl(urlsplit(where).query))["next"]
+        wants_sign_in(await ada.get(after))
+        wants_sign_in(await ada.decide(after))
+
+
 async def test_denying_needs_no_sign_in(shop: Registered, ada: Person) -> None:
     answer = await ada.decide(address(shop, max_age="0"), "deny")
     assert told(answer)["error"] == "access_denied"

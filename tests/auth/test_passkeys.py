@@ -28,6 +28,7 @@ from auth.test_second_factor import (
 from driving import Api
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict
+from portico.jobs.tidy import Tidy
 from portico.services.passkeys import remove_passkey
 from portico.services.second_factor import reset_factors
 from portico.services.suspension import suspend
@@ -225,6 +226,20 @@ async def test_an_answer_is_believed_once_and_for_a_while(api: Api) -> None:
     api.clock.advance(seconds=600)
     late = await person.post("/sign-in/passkey", credential=device.get(options))
     assert late.status_code == 422
+
+
+async def test_an_answer_by_a_clock_a_little_behind_is_believed_once(api: Api) -> None:
+    device = Authenticator()
+    await owner(api, device)
+    api.clock.advance(seconds=300)
+    person = Person(api, DASHBOARD)
+    options = options_in(await person.browser.get(f"{DASHBOARD}/sign-in"))
+    api.clock.advance(seconds=-3)
+    assert session_in(await person.post("/sign-in/passkey", credential=device.get(options)))
+    api.clock.advance(seconds=602)
+    await Tidy(api.live, "test").run()
+    again = await person.post("/sign-in/passkey", credential=device.get(options))
+    assert again.status_code == 422
 
 
 @pytest.mark.parametrize(

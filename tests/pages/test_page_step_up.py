@@ -121,6 +121,13 @@ async def test_a_proof_is_fresh_for_a_quarter_of_an_hour(api: Api) -> None:
     assert "Is it you?" in (await somebody.post("/keys", **FORMS["/keys"])).text
 
 
+async def test_a_proof_is_fresh_by_a_clock_a_little_behind(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    api.clock.advance(seconds=-3)
+    done = await somebody.post("/keys", **FORMS["/keys"])
+    assert "/once" in done.headers["location"]
+
+
 async def test_a_wrong_password_is_asked_for_again_and_the_form_kept(api: Api) -> None:
     somebody = await stale(api)
     waiting = await asked(somebody, "/keys", **FORMS["/keys"])

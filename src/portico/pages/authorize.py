@@ -122,7 +122,8 @@ def _sign_in(
 ) -> Reply:
     """Sends the browser to sign in, and then back with the same request."""
     if wants_fresh_sign_in(asked):
-        request = stamped(visit.env, parameters, visit.request.now)
+        session_id = visit.session_id if visit.signed_in else 0
+        request = stamped(visit.env, parameters, visit.request.now, session_id)
     else:
         request = urlencode(parameters)
     return visit.go("/sign-in", **query, next=f"{visit.request.path}?{request}")

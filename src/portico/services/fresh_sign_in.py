@@ -1,18 +1,20 @@
 """Tells whether somebody signed in for the authorization request that they decide on.
 
 A request may want that (`prompt=login`, `max_age`). While its user signs in, its address carries
-when it was asked, under a code of the server's, so that nobody moves that time or takes it to
-another request: a sign-in from then on is one for this very request.
+when and of which session it was asked, under a code of the server's, so that nobody moves that time
+or takes it to another request: another sign-in from then on is one for this very request.
 """
 
+import re
 from collections.abc import Sequence
 from hmac import compare_digest
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from portico.domain.base64url import base64url
 from portico.domain.proofs import level
 from portico.domain.sessions import Session
-from portico.domain.times import SECOND
+from portico.domain.times import AHEAD, SECOND
 from portico.services.authorization_requests import AuthorizationRequest
 from portico.services.environment import Environment
 
@@ -20,7 +22,16 @@ PARAMETER = "asked_at"
 SECONDS = 1_800
 """How long a user may take to sign in and to decide, before they must sign in again."""
 
+_NUMBER = re.compile(r"[0-9]{1,19}")
+
 Parameters = Sequence[tuple[str, str]]
+
+
+class _Stamp(NamedTuple):
+    """When a request was asked, and the session that there was; 0: none."""
+
+    at: int
+    session_id: int
 
 
 def wants_fresh_sign_in(asked: AuthorizationRequest) -> bool:
@@ -28,10 +39,11 @@ def wants_fresh_sign_in(asked: AuthorizationRequest) -> bool:
     return asked.sign_in_again or asked.max_age is not None
 
 
-def stamped(env: Environment, parameters: Parameters, now: int) -> str:
-    """The query of a request that is asked now."""
+def stamped(env: Environment, parameters: Parameters, now: int, session_id: int) -> str:
+    """The query of a request that is asked now, of this session; 0: of nobody."""
     query = urlencode(_unstamped(parameters))
-    return f"{query}&{PARAMETER}={now}.{_code(env, query, now)}"
+    code = _code(env, query, _Stamp(now, session_id))
+    return f"{query}&{PARAMETER}={now}.{session_id}.{code}"
 
 
 async def signed_in_for(
@@ -39,7 +51,7 @@ async def signed_in_for(
 ) -> bool:
     """Whether a sign-in is as fresh, and as strong, as the request wants it; `parameters` are the
     request as it came. What is weak will do for whoever has no second factor to sign in by."""
-    if not _fresh(env, asked, parameters, session.created_at):
+    if not _fresh(env, asked, parameters, session):
         return False
     if asked.level is None or asked.level <= level(session.amr):
         return True
@@ -47,31 +59,33 @@ async def signed_in_for(
 
 
 def _fresh(
-    env: Environment, asked: AuthorizationRequest, parameters: Parameters, signed_in_at: int
+    env: Environment, asked: AuthorizationRequest, parameters: Parameters, session: Session
 ) -> bool:
-    now = env.clock()
-    recent = asked.max_age is None or 0 <= now - signed_in_at <= asked.max_age * SECOND
+    now, signed_in_at = env.clock(), session.created_at
+    recent = asked.max_age is None or -AHEAD <= now - signed_in_at <= asked.max_age * SECOND
     if recent and not asked.sign_in_again:
         return True
-    asked_at = _asked_at(env, parameters)
-    if asked_at is None:
+    stamp = _stamp(env, parameters)
+    if stamp is None or stamp.session_id == session.id:
         return False
-    return asked_at <= signed_in_at and 0 <= now - asked_at < SECONDS * SECOND
+    return stamp.at - AHEAD <= signed_in_at and -AHEAD <= now - stamp.at < SECONDS * SECOND
 
 
-def _asked_at(env: Environment, parameters: Parameters) -> int | None:
-    """When a request was asked that carries its time under our code."""
-    time, _, code = dict(parameters).get(PARAMETER, "").partition(".")
-    if not (time.isascii() and time.isdigit() and len(time) < 16):
+def _stamp(env: Environment, parameters: Parameters) -> _Stamp | None:
+    """What a request carries under our code."""
+    time, _, rest = dict(parameters).get(PARAMETER, "").partition(".")
+    session_id, _, code = rest.partition(".")
+    if not all(_NUMBER.fullmatch(number) for number in (time, session_id)):
         return None
-    expected = _code(env, urlencode(_unstamped(parameters)), int(time))
-    return int(time) if compare_digest(code.encode(), expected.encode()) else None
+    stamp = _Stamp(int(time), int(session_id))
+    expected = _code(env, urlencode(_unstamped(parameters)), stamp)
+    return stamp if compare_digest(code.encode(), expected.encode()) else None
 
 
 def _unstamped(parameters: Parameters) -> list[tuple[str, str]]:
     return [(name, value) for name, value in parameters if name != PARAMETER]
 
 
-def _code(env: Environment, query: str, now: int) -> str:
-    code = env.vault.authenticate(f"{env.name} {now} {query}".encode())
+def _code(env: Environment, query: str, stamp: _Stamp) -> str:
+    code = env.vault.authenticate(f"{env.name} {stamp.at} {stamp.session_id} {query}".encode())
     return base64url(code)
