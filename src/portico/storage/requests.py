@@ -15,7 +15,7 @@ from portico.domain.requests import (
     Kind,
     Sums,
 )
-from portico.domain.times import DAY, HOUR
+from portico.domain.times import AHEAD, DAY, HOUR
 from portico.storage.database import Database, Params, Reader, Row, Transaction
 from portico.storage.table import Table
 
@@ -39,8 +39,12 @@ class Span(NamedTuple):
     units: int
 
     def first(self, now: int) -> int:
-        """The first of its units, counted since the epoch; the last is the present one."""
+        """The first of its units, counted since the epoch."""
         return now // self.milliseconds - self.units + 1
+
+    def last(self, now: int) -> int:
+        """The last of them, by any clock: what is later was counted by a wrong one."""
+        return (now + AHEAD) // self.milliseconds
 
 
 HOURS = Span("request_hours", "hour", HOUR, 48)
@@ -122,14 +126,16 @@ CAST(sum(requests) AS BIGINT) AS made,
         AS failed,
     CAST(sum(CASE WHEN status = {REFUSED} THEN requests ELSE 0 END) AS BIGINT) AS refused"""
 _OVER_TIME = f"""
-SELECT {{column}}, {_MADE} FROM {{table}} WHERE {{column}} >= :since AND {{where}}
-GROUP BY {{column}}"""
-# All that is stored, less what is too old and not forgotten yet.
+SELECT {{column}}, {_MADE} FROM {{table}}
+WHERE {{column}} BETWEEN :since AND :last AND {{where}} GROUP BY {{column}}"""
+# All that is stored, less what is too old and not forgotten yet, and what is ahead of the clock.
 _SUMS = f"""
 SELECT {{by}}, {_MADE} FROM (
     SELECT user_id, route, status, key_id, requests FROM request_totals WHERE unit = '{{column}}'
     UNION ALL
     SELECT user_id, route, status, key_id, -requests FROM {{table}} WHERE {{column}} < :since
+    UNION ALL
+    SELECT user_id, route, status, key_id, -requests FROM {{table}} WHERE {{column}} > :last
 ) AS kept WHERE {{where}}
 GROUP BY {{by}} HAVING sum(requests) > 0 ORDER BY made DESC, {{by}} LIMIT :limit"""
 _KEYS = """
@@ -140,14 +146,15 @@ _ACCOUNTS = """
 SELECT s.user_id, u.name, u.email, s.made, s.failed, s.refused
 FROM ({sums}) AS s LEFT JOIN users AS u ON u.id = s.user_id
 ORDER BY s.made DESC, s.user_id"""
+# What is ahead of the clock counts for nothing until its time has come.
 _TRIM = f"""
 DELETE FROM failed_requests WHERE user_id = :user_id AND (at, request_id) <= (
-    SELECT at, request_id FROM failed_requests WHERE user_id = :user_id
+    SELECT at, request_id FROM failed_requests WHERE user_id = :user_id AND at <= :latest
     ORDER BY at DESC, request_id DESC LIMIT 1 OFFSET {MOST_FAILED})"""
 _FAILED = f"""
 SELECT u.email, {FAILED.of("f")}
 FROM failed_requests AS f LEFT JOIN users AS u ON u.id = f.user_id
-WHERE {{where}} ORDER BY f.at DESC, f.request_id DESC LIMIT {MOST_FAILED}"""
+WHERE {{where}} AND f.at <= :latest ORDER BY f.at DESC, f.request_id DESC LIMIT {MOST_FAILED}"""
 
 
 class Requests:
@@ -157,7 +164,11 @@ class Requests:
         self._db = db
 
     async def add(
-        self, tx: Transaction, counts: Mapping[Kind, int], failed: Sequence[FailedRequest]
+        self,
+        tx: Transaction,
+        counts: Mapping[Kind, int],
+        failed: Sequence[FailedRequest],
+        now: int,
     ) -> None:
         """Adds requests, and notes which failed: of each account the latest stay."""
         hours: Counter[Kind] = Counter()
@@ -175,7 +186,7 @@ class Requests:
             await tx.run_many(_ADD_TOTALS, _totals(span, units))
         await tx.run_many(FAILED.insert, map(FAILED.values, failed))
         users = sorted({request.user_id for request in failed})
-        await tx.run_many(_TRIM, [{"user_id": user_id} for user_id in users])
+        await tx.run_many(_TRIM, [{"user_id": one, "latest": now + AHEAD} for one in users])
 
     async def over_time(self, span: Span, user_id: int, now: int) -> Mapping[int, Sums]:
         """An account's requests by the units of a span; those without any are left out."""
@@ -199,13 +210,14 @@ class Requests:
 
         return await self._db.snapshot(read)
 
-    async def latest_failed(self, chosen: RequestFilter) -> Sequence[NamedFailure]:
+    async def latest_failed(self, chosen: RequestFilter, now: int) -> Sequence[NamedFailure]:
         """The latest failed requests that a filter leaves, the newest first."""
         wheres = dict(chosen.wheres())
         if chosen.user_id == EVERYBODY:
             del wheres["user_id"]
         where = " AND ".join(f"f.{name} = :{name}" for name in wheres) or "TRUE"
-        rows = await self._db.slow.all(_FAILED.format(where=where), wheres)
+        values = {**wheres, "latest": now + AHEAD}
+        rows = await self._db.slow.all(_FAILED.format(where=where), values)
         return [NamedFailure(FAILED.read(row[1:]), row[0]) for row in rows]
 
 
@@ -245,13 +257,13 @@ class _Sums:
     def __init__(self, reader: Reader, span: Span, now: int) -> None:
         self._reader = reader
         self._span = span
-        self._since = span.first(now)
+        self._units = {"since": span.first(now), "last": span.last(now)}
 
     async def over_time(self, wheres: Mapping[str, object]) -> Mapping[int, Sums]:
         span = self._span
         where = " AND ".join(map(_is, wheres))
         sql = _OVER_TIME.format(column=span.column, table=span.table, where=where)
-        rows = await self._reader.all(sql, {**wheres, "since": self._since})
+        rows = await self._reader.all(sql, {**wheres, **self._units})
         return {row[0]: Sums(*row[1:]) for row in rows}
 
     async def shares(self, by: str, wheres: Mapping[str, object]) -> list[Share[Any]]:
@@ -284,7 +296,7 @@ class _Sums:
         return _SUMS.format(by=by, where=where, table=span.table, column=span.column)
 
     async def _all(self, sql: str, wheres: Mapping[str, object]) -> list[Row]:
-        return await self._reader.all(sql, {**wheres, "since": self._since, "limit": MOST_SHOWN})
+        return await self._reader.all(sql, {**wheres, **self._units, "limit": MOST_SHOWN})
 
 
 _KEYED = f" AND key_id <> {NO_KEY}"
