@@ -117,6 +117,7 @@ def test_a_chart_of_nothing_is_empty() -> None:
         (DAY, "1 day ago"),
         (30 * DAY, "30 days ago"),
         (31 * DAY, "12 Feb 2026"),
+        (-365 * DAY, "15 Mar 2027"),
     ],
 )
 def test_a_time_is_told_by_how_long_ago_it_was(before: int, words: str) -> None:

@@ -227,6 +227,7 @@ def test_a_clock_behind_the_newest_data_is_found(installation: Installation) -> 
     problems = examined(installation)
     assert set(problems) == {"clock"}
     assert "behind the newest live data" in problems["clock"]["message"]
+    assert "if it is right, it was ahead then" in problems["clock"]["advice"]
 
 
 def given_certificate(

@@ -189,7 +189,8 @@ async def _clock(environment: str, db: Database) -> Finding:
     ahead = (stored or 0) - system_clock()
     if ahead > CLOCK_MILLISECONDS:
         message = f"this clock is {ahead // 1000} s behind the newest {environment} data"
-        return wrong("clock", message, "set this machine's clock, and keep it with NTP")
+        advice = "set this machine's clock, and keep it with NTP; if it is right, it was ahead then"
+        return wrong("clock", message, advice)
     return well("clock", f"not behind the newest {environment} data")
 
 

@@ -62,10 +62,10 @@ class Flush:
         )
 
     async def _store(self, batch: _Batch) -> None:
-        env = self._env
+        env, now = self._env, self._env.clock()
         async with env.db.transaction() as tx:
             await env.rate_counters.save(tx, batch.counters)
-            await env.api_keys.record_use(tx, batch.uses.keys)
-            await env.grants.record_use(tx, batch.uses.grants)
+            await env.api_keys.record_use(tx, batch.uses.keys, now)
+            await env.grants.record_use(tx, batch.uses.grants, now)
             await env.sessions.record_seen(tx, batch.uses.sessions)
         self._batch = _Batch([], Uses())

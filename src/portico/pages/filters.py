@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from portico.domain.oauth import OPENID_WORDS
 from portico.domain.requests import REFUSED
 from portico.domain.scopes import SCOPE_WORDS
-from portico.domain.times import SECOND
+from portico.domain.times import AHEAD, SECOND
 
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")'
@@ -86,7 +86,10 @@ def when(at: int) -> Markup:
 
 
 def ago(at: int, now: int) -> Markup:
-    """How long ago a time is, in the largest unit that it fills; a date after 30 days."""
+    """How long ago a time is, in the largest unit that it fills; a date after 30 days, and where it
+    is ahead of the clock."""
+    if at > now + AHEAD:
+        return _time(at, day(at))
     seconds = max(now - at, 0) // SECOND
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:

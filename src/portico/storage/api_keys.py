@@ -2,6 +2,7 @@
 
 from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
+from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Reader, Row, Transaction
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, counted_page, page_by_id
@@ -76,14 +77,12 @@ UPDATE api_keys SET reminded_at = :now WHERE id = :id AND {_TO_REMIND} RETURNING
 _REMINDED_AFTER = "SELECT id FROM api_keys WHERE reminded_at > :latest LIMIT :limit"
 _FORGET_REMINDER = "UPDATE api_keys SET reminded_at = NULL WHERE id = :id AND reminded_at > :latest"
 # Whoever holds a row that this wants may want another that this holds; so it waits for none.
+_EARLIER = "(last_used_at IS NULL OR last_used_at < :at OR last_used_at > :latest)"
 _USED = {
-    "sqlite": """
-UPDATE api_keys SET last_used_at = :at
-WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at)""",
-    "postgres": """
+    "sqlite": f"UPDATE api_keys SET last_used_at = :at WHERE id = :id AND {_EARLIER}",
+    "postgres": f"""
 UPDATE api_keys SET last_used_at = :at WHERE id = (
-    SELECT id FROM api_keys WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at)
-    FOR UPDATE SKIP LOCKED)""",
+    SELECT id FROM api_keys WHERE id = :id AND {_EARLIER} FOR UPDATE SKIP LOCKED)""",
 }
 
 
@@ -210,7 +209,8 @@ class ApiKeys:
         """Has the owners of these be reminded in time who were later than this."""
         await tx.run_many(_FORGET_REMINDER, [{"id": one, "latest": latest} for one in ids])
 
-    async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
-        """Moves the last-used times of keys forward: key id to milliseconds."""
-        uses = [{"id": key, "at": at} for key, at in used.items()]
+    async def record_use(self, tx: Transaction, used: dict[int, int], now: int) -> None:
+        """Moves the last-used times of keys forward: key id to milliseconds. One that is ahead of
+        the clock gives way."""
+        uses = [{"id": key, "at": at, "latest": now + AHEAD} for key, at in used.items()]
         await tx.run_many(_USED[self._db.engine], uses)

@@ -3,6 +3,7 @@
 import msgspec
 
 from portico.domain.proofs import Methods, Proof
+from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Row, Transaction
 from portico.storage.listing import Page, counted_page
@@ -114,11 +115,12 @@ _REVOKE_OF_USER = """
 UPDATE grants SET revoked_at = :now WHERE user_id = :user_id AND revoked_at IS NULL RETURNING id"""
 _EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
 # Whoever holds a row that this wants may want another that this holds; so it waits for none.
+_EARLIER = "(last_used_at < :at OR last_used_at > :latest)"
 _USED = {
-    "sqlite": "UPDATE grants SET last_used_at = :at WHERE id = :id AND last_used_at < :at",
-    "postgres": """
+    "sqlite": f"UPDATE grants SET last_used_at = :at WHERE id = :id AND {_EARLIER}",
+    "postgres": f"""
 UPDATE grants SET last_used_at = :at WHERE id = (
-    SELECT id FROM grants WHERE id = :id AND last_used_at < :at FOR UPDATE SKIP LOCKED)""",
+    SELECT id FROM grants WHERE id = :id AND {_EARLIER} FOR UPDATE SKIP LOCKED)""",
 }
 # Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
 _USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
@@ -253,9 +255,10 @@ class Grants:
         tx.touch(*(GRANTS.part(row[0]) for row in revoked))
         return len(revoked)
 
-    async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
-        """Moves the last-used times of grants forward: grant id to milliseconds."""
-        uses = [{"id": grant, "at": at} for grant, at in used.items()]
+    async def record_use(self, tx: Transaction, used: dict[int, int], now: int) -> None:
+        """Moves the last-used times of grants forward: grant id to milliseconds. One that is ahead
+        of the clock gives way."""
+        uses = [{"id": grant, "at": at, "latest": now + AHEAD} for grant, at in used.items()]
         await tx.run_many(_USED[self._db.engine], uses)
 
     async def add_code(self, tx: Transaction, code_hash: bytes, code: Code) -> None:
