@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -106,8 +106,27 @@ def test_a_renewed_certificate_is_served_and_nobody_notices(installation: Instal
         assert service.text.count(NOT_TAKEN) == 1
 
 
+def test_a_certificate_is_served_once_its_time_has_come(installation: Installation) -> None:
+    certificate, key = installation.data / "tls" / "server.pem", installation.data / "renewed.key"
+    key.write_bytes((installation.data / "tls" / "server.key").read_bytes())
+    given = installation.having(tls_cert=str(certificate), tls_key=str(key))
+    with given.serving(program=IMPATIENT) as service:
+        before = served(service)
+        made = pair(starts=datetime.now(UTC) + timedelta(seconds=5))
+        certificate.write_bytes(made[0])
+        key.write_bytes(made[1])
+        until(lambda: "is not valid before" in service.text, "the log's line")
+        assert served(service) == before
+        address, renewed = ("127.0.0.1", given.port), made[0].decode()
+        until(lambda: ssl.get_server_certificate(address) == renewed, "its time")
+
+
 def pair(
-    *, critical: bool = False, exponent: int = 65_537, until_year: int = 2046
+    *,
+    critical: bool = False,
+    exponent: int = 65_537,
+    until_year: int = 2046,
+    starts: datetime = datetime(2025, 1, 1, tzinfo=UTC),
 ) -> tuple[bytes, bytes]:
     """A certificate and its key; `critical` has an extension that nobody knows."""
     key = rsa.generate_private_key(exponent, 2048)
@@ -116,7 +135,7 @@ def pair(
     made = (
         x509.CertificateBuilder(name, name, key.public_key())
         .serial_number(5)
-        .not_valid_before(datetime(2025, 1, 1, tzinfo=UTC))
+        .not_valid_before(starts)
         .not_valid_after(datetime(until_year, 1, 1, tzinfo=UTC))
         .add_extension(unknown, critical=critical)
         .sign(key, hashes.SHA256())

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from portico.certificates import CertificateError, inspect
 from portico.cli.connections import Listener
 from portico.cli.trial import require_taken
+from portico.domain.times import SECOND
 
 HANDSHAKE_SECONDS = 5.0
 """How long a connection that came before may take to its first request."""
@@ -105,10 +107,9 @@ class Renewal:
                 log.error("the certificate served before stays, since %s", error)  # noqa: TRY400 - its line tells all
 
     async def _try(self, pair: Pair, content: bytes) -> None:
+        _require_in_time(pair[0])  # by a clock that may be set, so it is asked again
         try:
             await asyncio.to_thread(require_taken, *pair)
-            if inspect(pair[0]).expires_at <= time.time() * 1000:
-                raise CertificateError(f"{pair[0]} has expired")  # noqa: TRY301 - as any other
         except CertificateError:
             self._refused = content
             raise
@@ -126,6 +127,15 @@ class Renewal:
         leave()
         await asyncio.sleep(HANDSHAKE_SECONDS)
         before.stop()
+
+
+def _require_in_time(certificate: Path) -> None:
+    inspection, now = inspect(certificate), time.time() * SECOND
+    if inspection.expires_at <= now:
+        raise CertificateError(f"{certificate} has expired")
+    if inspection.starts_at > now:
+        starts = datetime.fromtimestamp(inspection.starts_at / SECOND, UTC)
+        raise CertificateError(f"{certificate} is not valid before {starts:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _content(pair: Pair) -> bytes:
