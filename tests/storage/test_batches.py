@@ -2,6 +2,8 @@
 than the question."""
 
 import asyncio
+import gc
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
@@ -10,20 +12,25 @@ import pytest
 
 from operating import eventually
 from portico.domain.errors import Unavailable
-from portico.storage.postgres import POINT_CONNECTIONS, PostgresDatabase
+from portico.storage.postgres import POINT_CONNECTIONS, POINT_ROWS, PostgresDatabase
 from servers import PostgresServer
-
-LOCK = "SELECT pg_advisory_lock(7)"
-UNLOCK = "SELECT pg_advisory_unlock(7)"
+from storage.held import (
+    LOCK,
+    STATEMENT,
+    UNLOCK,
+    WAITED,
+    another,
+    end_those_who_wait,
+    opened,
+    waiting,
+)
 
 
 class Numbers(NamedTuple):
     """The rows of a table, and which statement found them, once nobody holds the lock."""
 
     by_id: str = ""
-    by_ids: str = """
-SELECT number, name, pg_backend_pid() || ' ' || statement_timestamp()
-FROM (SELECT pg_advisory_xact_lock_shared(7)) AS waited, numbers WHERE number = ANY($1)"""
+    by_ids: str = f"SELECT number, name, {STATEMENT} FROM {WAITED}, numbers WHERE number = ANY($1)"  # noqa: S608 - constants
 
 
 NUMBERS = Numbers()
@@ -37,31 +44,15 @@ def url(postgres: PostgresServer) -> str:
 @pytest.fixture
 async def other(url: str) -> AsyncIterator[asyncpg.Connection]:
     """Another's connection to the same database, which has a table of a hundred numbers."""
-    connection = await asyncpg.connect(url)
-    await connection.execute(
-        "CREATE TABLE numbers AS"
-        " SELECT number, 'first' AS name FROM generate_series(1, 100) AS number"
-    )
-    yield connection
-    await connection.close()
+    table = "SELECT number, 'first' AS name FROM generate_series(1, 100) AS number"
+    async with another(url, f"CREATE TABLE numbers AS {table}") as connection:
+        yield connection
 
 
 @pytest.fixture
 async def database(url: str, other: asyncpg.Connection) -> AsyncIterator[PostgresDatabase]:  # noqa: ARG001 - which makes the table
-    database = PostgresDatabase(url, "public")
-    await database.open()
-    yield database
-    await database.close()
-
-
-async def waiting(other: asyncpg.Connection, count: int) -> None:
-    """Until so many statements wait for the lock."""
-    sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-
-    async def wait() -> bool:
-        return bool(await other.fetchval(sql) == count)
-
-    await eventually(wait, "statements that wait")
+    async with opened(url) as database:
+        yield database
 
 
 async def test_those_who_ask_at_one_time_are_answered_by_one_statement(
@@ -71,6 +62,34 @@ async def test_those_who_ask_at_one_time_are_answered_by_one_statement(
     rows = await asyncio.gather(*(database.row(NUMBERS, number) for number in asked))
     assert [row and row[0] for row in rows] == [*range(90, 101), *[None] * 10, 90]
     assert len({row[2] for row in rows if row}) == 1
+
+
+async def test_no_statement_answers_more_than_there_is_memory_for(
+    database: PostgresDatabase,
+) -> None:
+    rows = await asyncio.gather(*(database.row(NUMBERS, number) for number in range(1, 101)))
+    assert [row and row[0] for row in rows] == [*range(1, 101)]
+    answered = Counter(row[2] for row in rows if row)
+    assert max(answered.values()) == POINT_ROWS
+
+
+async def test_a_row_that_was_told_takes_no_memory_while_others_wait_for_theirs(
+    url: str,
+    other: asyncpg.Connection,  # noqa: ARG001 - which makes the table
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("portico.storage.postgres.POINT_ROWS", 2)
+    few_at_once = PostgresDatabase(url, "public")
+    there: list[int] = []
+
+    async def ask(number: int) -> None:
+        await few_at_once.row(NUMBERS, number)
+        if number % 10 == 0:
+            there.append(sum(isinstance(one, asyncpg.Record) for one in gc.get_objects()))
+
+    await asyncio.gather(*map(ask, range(1, 101)))
+    await few_at_once.close()
+    assert max(there) < 50
 
 
 async def test_who_asks_while_others_wait_is_told_what_was_stored_since(
@@ -124,10 +143,7 @@ async def test_where_the_connection_is_lost_all_are_told_and_the_next_are_answer
     await other.execute(LOCK)
     tasks = [asyncio.create_task(database.row(NUMBERS, number)) for number in (1, 2)]
     await waiting(other, 1)
-    await other.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    )
-    await other.execute(UNLOCK)
+    await end_those_who_wait(other)
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in told] == [Unavailable] * 2
     row = await database.row(NUMBERS, 1)

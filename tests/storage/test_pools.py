@@ -18,12 +18,15 @@ from portico.storage.postgres import (
 )
 from portico.storage.postgres_hosts import Hosts
 from portico.storage.postgres_pool import Pool
+from portico.storage.postgres_versions import PAUSE_SECONDS
 from portico.storage.products import list_part
 from servers import PostgresServer
 
 WAITING = 3
 WAIT = "SELECT pg_advisory_xact_lock_shared(1)"
 """Waits for as long as another connection holds the lock."""
+
+LIST_COUNTS = "CREATE TABLE list_counts AS SELECT 'products' AS list, 'active' AS key, 1 AS version"
 
 
 @pytest.fixture
@@ -112,9 +115,7 @@ async def test_the_version_of_a_list_waits_for_nobody_and_nobody_for_it(
     url: str, database: PostgresDatabase
 ) -> None:
     administrator = await asyncpg.connect(url)
-    await administrator.execute(
-        "CREATE TABLE list_counts AS SELECT 'products' AS list, 'active' AS key, 1 AS version"
-    )
+    await administrator.execute(LIST_COUNTS)
     part = list_part("active", None)
     async with stuck(url, database, "point"), asyncio.timeout(20):
         told = await eventually(lambda: database.version_of(part), "a version")
@@ -126,6 +127,34 @@ async def test_the_version_of_a_list_waits_for_nobody_and_nobody_for_it(
             await ask(database, "SELECT 1")
     await administrator.close()
     await eventually(lambda: database.version_of(part), "a version again")
+
+
+async def test_after_a_version_that_was_not_told_one_in_a_while_asks_for_all(url: str) -> None:
+    now = 0.0
+    database = PostgresDatabase(url, "public", clock=lambda: now)
+    await database.open()
+    administrator = await asyncpg.connect(url)
+    await administrator.execute(LIST_COUNTS)
+    part = list_part("active", None)
+    async with administrator.transaction():
+        await administrator.execute("LOCK list_counts")
+        assert await database.version_of(part) is None
+        now += PAUSE_SECONDS
+        first = asyncio.create_task(database.version_of(part))
+        await asyncio.sleep(0)
+        assert await database.version_of(part) is None
+        assert not first.done()
+        assert await first is None
+    assert await database.version_of(part) is None
+
+    async def later() -> object:
+        nonlocal now
+        now += PAUSE_SECONDS
+        return await database.version_of(part)
+
+    assert await eventually(later, "a version") == await database.version_of(part)
+    await administrator.close()
+    await database.close()
 
 
 async def test_no_more_connections_are_opened_than_are_needed(database: PostgresDatabase) -> None:

@@ -22,11 +22,10 @@ from portico.storage.database import (
     Row,
     Transaction,
 )
-from portico.storage.filtered_totals import list_versions
 from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notices
 from portico.storage.parts import ListPart, Part, Version
 from portico.storage.positions import MemoryPositions, Positions
-from portico.storage.postgres_batches import Batches
+from portico.storage.postgres_batches import Rows
 from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts, each_host
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_replicas import POSITION, Replicas, ReplicatedReads
@@ -39,15 +38,16 @@ from portico.storage.postgres_statements import (
     Writes,
     faults,
 )
+from portico.storage.postgres_versions import VERSION_SECONDS, ListVersions
 
 OLDEST_SERVER = 140000
 POINT_CONNECTIONS = 3
+POINT_ROWS = 32
+"""Callers of one statement: all rows that it finds are in memory at one time, each of up to a
+megabyte."""
+
 WRITE_CONNECTIONS = 6
 SLOW_CONNECTIONS = 4
-VERSION_SECONDS = 0.5
-"""How long the version of a list is waited for, on a connection of its own, before the list is read
-without: twice, where that connection has to be made or given back."""
-
 SLOW_PATIENCE_SECONDS = 5.0
 """How long a slow read may wait for others: where it is one of several for an answer, those before
 it shall not have been in vain."""
@@ -110,7 +110,7 @@ class PostgresDatabase:
         """`url` is a `postgresql://` address, `schema` a plain lower-case name. `listen_url` leads
         to the servers themselves where `url` is that of a pooler, and `read_url` to standbys;
         `positions` are those of all hosts. `prepared` is whether to keep prepared statements.
-        `clock` is that of `Notices`."""
+        `clock` is in seconds, and never goes back."""
         stopped = f"{STOPPED_SECONDS:g}s"
         settings = {
             "search_path": schema,
@@ -140,9 +140,8 @@ class PostgresDatabase:
             "version": version,
         }
         self._point, self._checks = PoolReads(point), PoolReads(check)
-        self._rows, self._list_versions = Batches(point), Batches(version, VERSION_SECONDS)
-        self._last_versions: dict[Part, str] = {}
-        """Of each list by its key: so that one text stands on all that is kept under it."""
+        self._rows = Rows(point, POINT_ROWS)
+        self._list_versions = ListVersions(version, clock)
         self.one, self.all = self._point.one, self._point.all
         slow_reads = PoolReads(slow)
         self.slow = slow_reads
@@ -243,17 +242,7 @@ class PostgresDatabase:
         from_one = self._replicas is None and self._hosts.keeps_sessions
         if not isinstance(part, ListPart) or not from_one:
             return None
-        try:
-            row = await self._list_versions.one(list_versions(part.table), part.key)
-        except (Unavailable, Contended, asyncpg.PostgresError):
-            return None
-        if row is None:
-            return None
-        version: str = row[1]
-        if (known := self._last_versions.get(part[:2])) == version:
-            return known
-        self._last_versions[part[:2]] = version
-        return version
+        return await self._list_versions.of(part)
 
     def pools(self) -> Mapping[str, PoolUse]:
         here = {name: pool.use() for name, pool in self._pools.items()}
