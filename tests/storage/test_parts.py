@@ -345,3 +345,23 @@ async def test_a_list_that_was_restored_has_another_version(
     await database.close()
     assert before != after
     assert None not in (before, after)
+
+
+async def test_a_list_of_a_copied_database_has_another_version(
+    postgres: PostgresServer, migrated: str
+) -> None:
+    """The copy may take the place and the name of the other."""
+    versions: list[Version | None] = []
+    url = postgres.fresh_database(migrated)
+    database = PostgresDatabase(url, "test")
+    await database.open()
+    async with database.transaction() as tx:
+        await Products(database).insert(tx, LAMP)
+    versions.append(await database.version_of(list_part("active", None)))
+    await database.close()
+    database = PostgresDatabase(postgres.fresh_database(url), "test")
+    await database.open()
+    versions.append(await database.version_of(list_part("active", None)))
+    await database.close()
+    assert None not in versions
+    assert versions[0] != versions[1]

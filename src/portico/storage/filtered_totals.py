@@ -10,19 +10,27 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from portico.storage.database import NOTHING, Engine, Params, Row
+from portico.storage.parts import Version
+
+# The server that answers, until it starts anew: while it runs, each of its snapshots shows what the
+# ones before it showed, unless it has crashed. Another one, a replica, may be behind, and shows
+# commits in another order. And the table's file, which names the database, whatever that is called
+# by now: rows of a list that was emptied with its database, or restored, are in another one.
+_ORIGIN = """concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),
+    pg_relation_filepath(max(tableoid)))"""
+
+_CHANGES = "CAST(coalesce(sum(version), 0) AS BIGINT)"
 
 VERSION: dict[Engine, str] = {
-    "sqlite": "coalesce(sum(version), 0)",
-    "postgres": "CAST(coalesce(sum(version), 0) * 2"
-    " + CAST(pg_is_in_recovery() AS INTEGER) AS BIGINT)",
+    "sqlite": _CHANGES,
+    "postgres": f"concat_ws(' ', {_ORIGIN}, {_CHANGES})",
 }
-"""The version of a list, of its `list_counts`. Commits become visible on a replica in another order
-than on the primary, so no version of the one is one of the other."""
+"""The version of a list, of its `list_counts`: one that comes again is of the same rows."""
 
 BLOCK = 4_096
 """Ids that `list_blocks` counts together, as the migrations have it."""
 
-SERVERS = 8
+ORIGINS = 8
 """Those of which is known what they showed last."""
 
 TOUCHED = 32
@@ -38,20 +46,19 @@ _COUNTED = """
 SELECT ({count}) AS total, kept.version
 FROM ({counts}) AS kept LIMIT 1"""
 
-# The server that answers, until it starts anew: while it runs, each of its snapshots shows what the
-# ones before it showed, unless it has crashed. Another one, a replica, may be behind.
-_SERVER = "extract(epoch FROM pg_postmaster_start_time())::text"
-
-# Rows of a list that was emptied with its database, or restored, are in another table.
 _LIST_VERSIONS = f"""
-SELECT key, concat_ws(' ', {_SERVER}, max(CAST(tableoid AS BIGINT)), sum(version))
+SELECT key, {VERSION["postgres"]}
 FROM list_counts WHERE list = '{{table}}' AND key = ANY($1) GROUP BY key"""
+
+# Where blocks are counted: of one origin, a version that is higher is later.
+_STATE = f"""
+SELECT {_ORIGIN} AS origin, {_CHANGES} AS version FROM list_counts WHERE list = '{{table}}'"""
 
 # What a snapshot does not show is of transactions from this one on.
 _SINCE = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
 _BY_BLOCKS = f"""
-SELECT json_build_object('server', {_SERVER}, 'since', {_SINCE}, 'counts', (
+SELECT json_build_object('origin', kept.origin, 'since', {_SINCE}, 'counts', (
     SELECT json_agg(json_build_array(block, total)) FROM (
         SELECT {{id}} / {BLOCK} AS block, count(*) AS total
         FROM {{source}} WHERE {{where}} GROUP BY 1
@@ -62,8 +69,8 @@ SELECT json_build_object('server', {_SERVER}, 'since', {_SINCE}, 'counts', (
 _TOUCHED = f"""
 WITH known AS MATERIALIZED (
     SELECT version, since FROM json_to_recordset(CAST(CAST(:known AS TEXT) AS JSON))
-        AS states (server TEXT, version BIGINT, since BIGINT)
-    WHERE server = {_SERVER} AND version <= kept.version
+        AS states (origin TEXT, version BIGINT, since BIGINT)
+    WHERE origin = kept.origin AND version <= kept.version
         AND {_SINCE} - since BETWEEN 0 AND 1000000000),
 touched AS MATERIALIZED (
     SELECT block FROM known CROSS JOIN LATERAL (
@@ -72,7 +79,7 @@ touched AS MATERIALIZED (
         LIMIT {TOUCHED + 1}) AS blocks
     WHERE known.version <> kept.version),
 few AS (SELECT block FROM touched WHERE (SELECT count(*) FROM touched) <= {TOUCHED})
-SELECT json_build_object('server', {_SERVER}, 'since', {_SINCE},
+SELECT json_build_object('origin', kept.origin, 'since', {_SINCE},
     'touched', CASE WHEN EXISTS (SELECT FROM known) THEN (SELECT count(*) FROM touched) END,
     'counts', (SELECT json_agg(json_build_array(block, (
         SELECT count(*) FROM {{source}} WHERE {{where}}
@@ -80,7 +87,7 @@ SELECT json_build_object('server', {_SERVER}, 'since', {_SINCE},
 
 
 class _State(NamedTuple):
-    """What one server showed: how many rows of which version of the list fit, how many of them in
+    """What one origin showed: how many rows of which version of the list fit, how many of them in
     each block, and the oldest transaction of which it may not have shown all."""
 
     number: int
@@ -90,11 +97,11 @@ class _State(NamedTuple):
 
 
 class Total(NamedTuple):
-    """How many rows of one version of a list fit, and what each server has shown of blocks, where
+    """How many rows of one version of a list fit, and what each origin has shown of blocks, where
     they are counted by those: the one that was asked last at the end."""
 
     number: int
-    version: int
+    version: Version
     states: Mapping[str, _State] = {}
 
     @property
@@ -104,10 +111,10 @@ class Total(NamedTuple):
 
 
 class _Told(msgspec.Struct):
-    """What a server tells of blocks: pairs of a block and how many rows in it fit; how many blocks
-    were touched, None where it does not know since when."""
+    """What is told of an origin's blocks: pairs of a block and how many rows in it fit; how many
+    blocks were touched, None where it is not known since when."""
 
-    server: str
+    origin: str
     since: int
     counts: list[tuple[int, int]] | None
     touched: int | None = None
@@ -190,7 +197,6 @@ class BlockTotals:
         self._table = table
         self._source = source or table
         self._identity = identity
-        self._version = kept_total(table, "TRUE", "postgres")
 
     @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the process
     def count(self, where: str) -> str:
@@ -205,8 +211,8 @@ class BlockTotals:
     def check(self, where: str, last: Total) -> tuple[str, Params]:
         """See `Totals`."""
         known = [
-            {"server": server, "version": state.version, "since": state.since}
-            for server, state in last.states.items()
+            {"origin": origin, "version": state.version, "since": state.since}
+            for origin, state in last.states.items()
         ]
         return self._check(where), {"known": msgspec.json.encode(known).decode()}
 
@@ -215,7 +221,7 @@ class BlockTotals:
         told = msgspec.json.decode(row[0], type=_Told)
         if told.touched is None or told.touched > TOUCHED:
             return None
-        state = last.states[told.server]
+        state = last.states[told.origin]
         return _total(told, row[1], last, state.number, dict(state.blocks))
 
     @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the process
@@ -226,18 +232,18 @@ class BlockTotals:
         fact = template.format(
             table=self._table, source=self._source, id=self._identity, where=where
         )
-        return _COUNTED.format(count=fact, counts=self._version)
+        return _COUNTED.format(count=fact, counts=_STATE.format(table=self._table))
 
 
 def _total(
     told: _Told, version: int, last: Total | None, number: int, blocks: dict[int, int]
 ) -> Total:
-    """The last total, but for what is told of one server: where there were so many in these blocks,
+    """The last total, but for what is told of one origin: where there were so many in these blocks,
     what it tells of some of them is newer."""
     for block, count in told.counts or ():
         number += count - blocks.get(block, 0)
         blocks[block] = count
-    others = [] if last is None else [one for one in last.states.items() if one[0] != told.server]
-    states = dict(others[1 - SERVERS :])
-    states[told.server] = _State(number, version, told.since, blocks)
+    others = [] if last is None else [one for one in last.states.items() if one[0] != told.origin]
+    states = dict(others[1 - ORIGINS :])
+    states[told.origin] = _State(number, version, told.since, blocks)
     return Total(number, version, states)

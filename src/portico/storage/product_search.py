@@ -15,6 +15,7 @@ from portico.domain.search import tokens
 from portico.storage.database import Params, Reader, Reads, Row, Transaction
 from portico.storage.filtered_totals import VERSION, BlockTotals, Total, counting
 from portico.storage.listing import CACHED_BLOCKS, NEWEST, Beginning, Page, Place, remember
+from portico.storage.parts import Version
 from portico.storage.table import Table
 
 Totals = dict[object, int]
@@ -90,7 +91,7 @@ class ProductSearch:
         self._countable = NEWEST if count_limit is None else count_limit
         self._rare = min(_RARE, self._countable)
         self._totals: Totals = {}
-        self._totals_version = -1
+        self._totals_version: Version | None = None
         self._in_blocks = self._engine == "postgres" and count_limit is None
         self._blocks = {
             source: BlockTotals("products", source, _ID["postgres"])
@@ -247,10 +248,9 @@ class ProductSearch:
     async def _follow(self, reader: Reader) -> Totals:
         """What was counted of the version of the products that `reader` sees; that of another one
         is forgotten."""
-        row = await reader.one(_VERSION.format(version=VERSION[self._engine]))
-        if row is None or self._totals_version != row[0] or len(self._totals) >= _CACHED_TOTALS:
-            self._totals = {}
-            self._totals_version = row[0] if row else -1
+        [(version,)] = await reader.all(_VERSION.format(version=VERSION[self._engine]))
+        if version != self._totals_version or len(self._totals) >= _CACHED_TOTALS:
+            self._totals, self._totals_version = {}, version
         return self._totals
 
     async def _count(

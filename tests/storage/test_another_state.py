@@ -1,0 +1,93 @@
+"""What was counted of a PostgreSQL database is not told of another state of it, which takes its
+place: that may have been changed as often since, and otherwise."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+
+import pytest
+
+from driving import FakeClock
+from operating import eventually
+from portico.domain.errors import Unavailable
+from portico.storage.migrate import migrate
+from portico.storage.postgres import PostgresDatabase
+from portico.storage.products import ProductFilter, Products
+from servers import PostgresServer, postgres_server
+from storage.lamp import LAMP
+
+CHEAP = ProductFilter("active", min_price=0, max_price=9)
+OTHERWISE = """
+SET LOCAL session_replication_role = replica;
+DELETE FROM product_words;
+DELETE FROM products"""
+"""Nothing tells of it, as if it had been so at this version."""
+
+RESTORED = """
+CREATE TABLE restored (LIKE list_counts INCLUDING ALL);
+INSERT INTO restored SELECT * FROM list_counts;
+DROP TABLE list_counts;
+ALTER TABLE restored RENAME TO list_counts"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One that is started anew."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+async def database(server: PostgresServer) -> AsyncIterator[PostgresDatabase]:
+    """One with this program's tables."""
+    database = PostgresDatabase(server.fresh_database(), "test")
+    await database.open()
+    await migrate(database, FakeClock())
+    yield database
+    await database.close()
+
+
+async def restore(database: PostgresDatabase, _server: PostgresServer) -> None:
+    async with database.transaction() as tx:
+        await tx.script(OTHERWISE)
+        await tx.script(RESTORED)
+
+
+async def fail_over(database: PostgresDatabase, server: PostgresServer) -> None:
+    await asyncio.to_thread(server.stop, signal.SIGINT)
+    await asyncio.to_thread(server.start)
+
+    async def changed() -> bool:
+        with suppress(Unavailable):
+            async with database.transaction() as tx:
+                await tx.script(OTHERWISE)
+            return True
+        return False
+
+    await eventually(changed, "a change on the successor")
+
+
+Replace = Callable[[PostgresDatabase, PostgresServer], Awaitable[None]]
+
+
+@pytest.mark.parametrize("replace", [restore, fail_over])
+@pytest.mark.parametrize("count_limit", [None, 1_000])
+@pytest.mark.parametrize("words", [[], ["lamp"]])
+async def test_a_total_is_not_that_of_another_state_with_as_many_changes(
+    database: PostgresDatabase,
+    server: PostgresServer,
+    replace: Replace,
+    count_limit: int | None,
+    words: Sequence[str],
+) -> None:
+    products = Products(database, count_limit)
+    async with database.transaction() as tx:
+        await products.insert(tx, LAMP)
+
+    async def total() -> int:
+        return (await products.page(CHEAP, words=[*words], offset=0, limit=9)).total
+
+    assert await total() == 1
+    await replace(database, server)
+    assert await total() == 0
