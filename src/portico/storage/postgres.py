@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
@@ -35,10 +35,10 @@ from portico.storage.postgres_statements import (
     OUTAGES,
     REFUSED_PREPARED,
     SCRIPT_SECONDS,
-    Writes,
     faults,
 )
 from portico.storage.postgres_versions import VERSION_SECONDS, ListVersions
+from portico.storage.postgres_writes import Shared, Writes
 
 OLDEST_SERVER = 140000
 POINT_CONNECTIONS = 3
@@ -79,6 +79,9 @@ _PLANNER = {
     "enable_mergejoin": "off",
 }
 
+# Statements of many changes are longer than the driver would keep prepared.
+_OPTIONS = {"command_timeout": STATEMENT_SECONDS, "max_cacheable_statement_size": 64 * 1024}
+
 _LOCK = f"SELECT pg_advisory_xact_lock({AdvisoryLock.SCHEMA})"
 # A server goes on with an index whose client was killed. What is held while that is built ends with
 # the session, or is given back, so that the next session need not wait for this one's end.
@@ -117,7 +120,7 @@ class PostgresDatabase:
             "idle_in_transaction_session_timeout": stopped,
             **_PLANNER,
         }
-        options: dict[str, Any] = {"command_timeout": STATEMENT_SECONDS}
+        options = dict(_OPTIONS)
         if not prepared:
             options["statement_cache_size"] = 0
         self._hosts = Hosts(url, settings, options)
@@ -140,6 +143,7 @@ class PostgresDatabase:
             "version": version,
         }
         self._point, self._checks = PoolReads(point), PoolReads(check)
+        self._shared = Shared(self._writes, self._hosts)
         self._rows = Rows(point, POINT_ROWS)
         self._list_versions = ListVersions(version, clock)
         self.one, self.all = self._point.one, self._point.all
@@ -206,8 +210,10 @@ class PostgresDatabase:
         tx: Writes | None = None
         try:
             with faults():
-                async with self._writes.connection() as connection:
-                    tx = Writes(connection, begun=not self._hosts.keeps_sessions)
+                async with AsyncExitStack() as stack:
+                    tx = Writes(stack, self._writes, self._hosts, self._shared)
+                    if not self._hosts.keeps_sessions:
+                        await tx.connect()  # one session gives the ids and takes the rows
                     try:
                         yield tx
                         await tx.commit()

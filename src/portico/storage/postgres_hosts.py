@@ -88,6 +88,10 @@ class Hosts:
             self._end(lambda one: 0 < one.timeline != timeline)
         return connection
 
+    def timeline(self, connection: Any) -> int:
+        """That of the server of a connection, which a promotion ends; 0 of a standby."""
+        return self._connected[connection].timeline
+
     def leave(self, but: Any = None) -> None:
         """Ends all connections except those to the server of `but`: whoever waits for an answer
         there gets an error at once."""

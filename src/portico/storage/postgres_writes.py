@@ -1,0 +1,269 @@
+"""Write transactions in PostgreSQL: alone on a connection, or in one statement with others."""
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from functools import cache, partial
+from itertools import chain, islice
+from typing import Any
+
+import asyncpg
+
+from portico.storage.database import NOTHING, Contended, Params, Row
+from portico.storage.parts import Part
+from portico.storage.postgres_batches import Batches
+from portico.storage.postgres_hosts import Hosts
+from portico.storage.postgres_pool import Pool
+from portico.storage.postgres_statements import LOST, Statements, call, positional
+
+LARGEST = 8
+"""How many changes go in one statement: with twice as many each takes as long."""
+
+MANY = 64
+"""How many changes get their ids by one statement."""
+
+_PATIENCE = "set_config('lock_timeout', '300ms', true)"
+"""Ends a statement of several that waits for a lock: it may be that of one of them."""
+
+_NEXT_IDS = """
+SELECT nextval(pg_get_serial_sequence(:table, 'id'))
+FROM generate_series(1, CAST(:count AS BIGINT))"""
+_UNMET = "PO001"
+"""What the function `demand` ends a statement with."""
+
+_Last = tuple[str, Params, Exception | None]
+"""A statement, its values, and what it ends with where it gives no row."""
+
+_Insert = tuple["Writes", Sequence[_Last]]
+"""A change, and all that it stores."""
+
+_PLACE = re.compile(r"\$([0-9]+)")
+_CHANGES = re.compile(r"\s*(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
+_ADDS = re.compile(r"\s*INSERT INTO ")
+
+
+@cache
+def _table(sql: str) -> str:
+    """The table that a statement changes."""
+    found = _CHANGES.match(sql)
+    return found[1] if found else ""
+
+
+def _moved(by: int, place: re.Match[str]) -> str:
+    return f"${int(place[1]) + by}"
+
+
+@cache
+def _joined(statements: tuple[str, ...], demanded: tuple[bool, ...], *further: str) -> str:
+    """Statements as one, which ends as a whole where one of the demanded ones gives no row: their
+    parameters are numbered one after the other. `further` is selected first."""
+    if len(statements) == 1 and not demanded[0]:
+        return positional(statements[0])[0]
+    parts: list[str] = []
+    before = 0
+    for place, sql in enumerate(statements):
+        text, names = positional(sql)
+        parts.append(f"part_{place} AS ({_PLACE.sub(partial(_moved, before), text)})")
+        before += len(names)
+    asked = [
+        f"demand({place}, EXISTS (SELECT FROM part_{place}))"
+        for place, is_demanded in enumerate(demanded)
+        if is_demanded
+    ]
+    return f"WITH {', '.join(parts)} SELECT {', '.join([*further, *asked])}"
+
+
+def _shape(asked: Sequence[_Last]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """What decides how statements are joined."""
+    return (
+        tuple(sql for sql, _, _ in asked),
+        tuple(otherwise is not None for _, _, otherwise in asked),
+    )
+
+
+async def _run(connection: Any, *changes: Sequence[_Last]) -> None:
+    """Runs the statements of changes as one. Raises what one of them is to end with."""
+    asked = [*chain.from_iterable(changes)]
+    further = [_PATIENCE] if len(changes) > 1 else []
+    values = [params[name] for sql, params, _ in asked for name in positional(sql)[1]]
+    try:
+        await connection.execute(_joined(*_shape(asked), *further), *values)
+    except asyncpg.PostgresError as error:
+        otherwise = asked[int(error.args[0])][2] if error.sqlstate == _UNMET else None
+        if otherwise is None:
+            raise
+        raise otherwise from None
+
+
+class Shared:
+    """What changes ask for that have no connection of their own: many go in one statement."""
+
+    def __init__(self, pool: Pool, hosts: Hosts) -> None:
+        self._pool = pool
+        self._ids = Batches(pool, MANY)
+        self._inserts = Batches(pool, LARGEST, rounded=True)
+        self._hosts = hosts
+
+    async def next_ids(self, table: str, count: int) -> tuple[int, Sequence[int]]:
+        """Ids for new rows of a table, after the timeline of the server that gives them."""
+
+        async def answer(
+            connection: Any, counts: Sequence[int]
+        ) -> Sequence[tuple[int, Sequence[int]]]:
+            text, values = call(_NEXT_IDS, {"table": table, "count": sum(counts)})
+            rows = iter(await connection.fetch(text, *values))
+            timeline = self._hosts.timeline(connection)
+            return [(timeline, [row[0] for row in islice(rows, count)]) for count in counts]
+
+        given: tuple[int, Sequence[int]] = await self._ids.ask(table, answer, count)
+        return given
+
+    async def insert(self, change: "Writes", asked: Sequence[_Last]) -> None:
+        """Stores the rows of a change, with those of others where that goes well, else alone: so
+        nobody waits for, or is told of, what is another's."""
+        if await self._inserts.ask(_shape(asked), self._together, (change, asked)):
+            return
+        async with self._pool.connection() as connection:
+            change.send(self._hosts.timeline(connection))
+            await _run(connection, asked)
+
+    async def _together(self, connection: Any, changes: Sequence[_Insert]) -> Sequence[bool]:
+        """Whether all are stored: none is where one of them cannot be. Raises `LOST`."""
+        try:
+            for change, _ in changes:
+                change.send(self._hosts.timeline(connection))
+            await _run(connection, *(asked for _, asked in changes))
+        except LOST:
+            raise
+        except Exception:  # noqa: BLE001 - who is at fault shows where each is alone
+            for change, _ in changes:
+                change.committing = False
+            return [False] * len(changes)
+        return [True] * len(changes)
+
+
+class Writes(Statements):
+    """One write transaction.
+
+    It takes a connection, and begins, with the first statement that is not among the `last` ones.
+    Those go as one, which is a transaction of its own where nothing else was asked for: no row is
+    locked then while anybody waits for this process. Where all are INSERTs, they go with those of
+    others.
+    """
+
+    def __init__(self, stack: AsyncExitStack, pool: Pool, hosts: Hosts, shared: Shared) -> None:
+        """Connections are of `pool`, and given back by `stack`."""
+        super().__init__(None)
+        self._stack = stack
+        self._pool = pool
+        self._hosts = hosts
+        self._shared = shared
+        self._timeline: int | None = None
+        """Of the server that is asked."""
+        self._begun = False
+        self._transaction: Any = None
+        self._last: dict[str, _Last] = {}
+        self.committing = False
+        """Whether nobody knows any more what became of it, should the server be lost."""
+
+    async def connect(self) -> None:
+        """Takes a connection of its own."""
+        self._connection = await self._stack.enter_async_context(self._pool.connection())
+        self._meet(self._hosts.timeline(self._connection))
+        self._begun = not self._hosts.keeps_sessions  # then somebody else commits
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        await self._begin()
+        return await super().one(sql, params)
+
+    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
+        await self._begin()
+        return await super().all(sql, params)
+
+    async def run(self, sql: str, params: Params = NOTHING) -> None:
+        await self._begin()
+        await super().run(sql, params)
+
+    async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
+        await self._begin()
+        await super().run_many(sql, rows)
+
+    async def script(self, sql: str) -> None:
+        await self._begin()
+        await super().script(sql)
+
+    async def last(
+        self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
+    ) -> None:
+        """See `Transaction`."""
+        # Of two that change a table, the second may mean a row of the first.
+        if (table := _table(sql)) in self._last:
+            await self._begin()
+        self._last[table] = sql, params, otherwise
+
+    async def next_ids(self, table: str, count: int) -> Sequence[int]:
+        """See `Transaction`. No transaction gives them back, so none is begun for them."""
+        if self._connection is not None:
+            rows = await super().all(_NEXT_IDS, {"table": table, "count": count})
+            return [row[0] for row in rows]
+        timeline, ids = await self._shared.next_ids(table, count)
+        self._meet(timeline)
+        return ids
+
+    async def commit(self) -> None:
+        """Ends it, with its effects."""
+        if self._last and self._connection is None:
+            if all(_ADDS.match(sql) for sql, _, _ in self._last.values()):
+                await self._shared.insert(self, self._take())
+            else:
+                await self.connect()
+        if self._last:
+            self.committing = not self._begun
+            await _run(self._connection, self._take())
+        self.committing = True
+        transaction, self._transaction = self._transaction, None  # whatever comes, it has ended
+        if transaction is not None:
+            await transaction.commit()
+
+    def send(self, timeline: int) -> None:
+        """Notes that all of it is sent to a server. Raises as `_meet`."""
+        self._meet(timeline)
+        self.committing = True
+
+    async def undo(self) -> None:
+        """Ends it without any."""
+        if self._transaction is not None:
+            await self._transaction.rollback()
+
+    async def _begin(self) -> None:
+        if self._connection is None:
+            await self.connect()
+        if not self._begun:
+            transaction = self._connection.transaction(isolation="read_committed")
+            try:
+                await transaction.start()
+            except BaseException:
+                self._connection.terminate()  # the driver would take any other for a part of it
+                raise
+            self._transaction, self._begun = transaction, True
+        if self._last:
+            await _run(self._connection, self._take())
+
+    def _take(self) -> Sequence[_Last]:
+        asked, self._last = [*self._last.values()], {}
+        return asked
+
+    def _meet(self, timeline: int) -> None:
+        """Raises `Contended` where ids were given by a server that this one has succeeded: it may
+        give them again."""
+        if self._timeline not in (None, timeline):
+            raise Contended
+        self._timeline = timeline
+
+    def touch(self, *parts: Part) -> None:
+        """This process need not wait for the notice; see `notices` for all others."""
+        self.touched.update(parts)
+
+    def touch_all(self) -> None:
+        """As above."""
+        self.touched_all = True
