@@ -44,6 +44,11 @@ FAULTS = """([parts, values]) => axe.run(
         node => `${id}: ${help}: ${node.html} ${node.failureSummary}`)))"""
 CUT_OFF = """() => {
     const root = document.documentElement, chosen = root.dataset.theme, found = [];
+    const lines = (one) => {
+        const range = document.createRange();
+        range.selectNodeContents(one);
+        return new Set([...range.getClientRects()].map(({bottom}) => Math.round(bottom))).size;
+    };
     const meant = "pre, textarea, input, select, thead, thead *, .hidden, svg *, .lines span";
     for (const theme of ["light", "dark"]) {
         root.dataset.theme = theme;
@@ -57,6 +62,12 @@ CUT_OFF = """() => {
             if (wide && overflowX !== "visible" || high && overflowY === "hidden")
                 found.push(`${theme}: cut off: ${one.outerHTML.slice(0, 150)}`);
         }
+        for (const one of document.querySelectorAll(".card table"))
+            if (one.scrollWidth > one.parentElement.clientWidth + 1)
+                found.push(`${theme}: wider than its place: ${one.outerHTML.slice(0, 150)}`);
+        for (const one of document.querySelectorAll("h1, .sheet td code"))
+            if (!/\\s/.test(one.textContent) && one.textContent.length < 16 && lines(one) > 1)
+                found.push(`${theme}: broken within a word: ${one.textContent}`);
     }
     root.dataset.theme = chosen;
     return found;
@@ -79,7 +90,7 @@ STAYS = f"""addEventListener("DOMContentLoaded", () => {{
 }})"""
 """It is there on every page."""
 
-WIDTHS = (1280, 1920, 1024, 768, 390)
+WIDTHS = (1280, 1920, 1030, 960, 840, 768, 360)
 WIDE = (1280, 900)
 PHONE = (390, 844)
 

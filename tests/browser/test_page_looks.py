@@ -140,6 +140,12 @@ CROWDED = {
     "metadata": {"n" * 100: "v" * 1_000, "colour": "brass"},
 }
 """A product whose words are as long as they may be."""
+CROWDED_KEY = {
+    "name": "K" * 100,
+    "type": "read",
+    "scopes": ["read:products"],
+    "networks": ["2001:db8:1234:5678:9abc:def0::/96", "192.168.1.7", "10.0.0.0/8"],
+}
 
 
 class Rows:
@@ -267,11 +273,13 @@ def lived(desk: Desk, secured: Person) -> Iterator[dict[str, int | str]]:
         made = caller.post("/v1/products", json=CROWDED)
         assert made.status_code == 201, made.text
         ids["product"] = made.json()["data"]["id"]
+        made = caller.post("/v1/api-keys", json=CROWDED_KEY)
+        assert made.status_code == 201, made.text
     database = apsw.Connection(str(desk.installation.data / "live.db"))
     database.set_busy_timeout(5_000)
     rows, owner = Rows(database), desk.admin.id
     ids["client"] = rows.found("SELECT id FROM oauth_clients WHERE client_id = ?", ids["client_id"])
-    ids["key"] = rows.found("SELECT id FROM api_keys WHERE user_id = ?", owner)
+    ids["key"] = rows.found("SELECT min(id) FROM api_keys WHERE user_id = ?", owner)
     with database:
         add_requests(database, owner, now)
         for row_id, agent in ((ids["client"], ""), (None, "curl/8.5")):
