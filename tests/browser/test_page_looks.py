@@ -336,6 +336,7 @@ WEIGHT = (
 )
 """How many bytes a page and all that it loads are, as they are sent."""
 
+OPEN_ALL = "for (const one of document.querySelectorAll('main details')) one.open = true"
 
 _known: set[str] = set()
 """Kinds of elements that pages were made of that have been looked at."""
@@ -350,6 +351,7 @@ async def looked_at(page: Page, name: str) -> list[str]:
     weight = await page.evaluate(WEIGHT)
     if not 5_000 < weight <= MAX_BYTES:
         found.append(f"it and what it loads are {weight} bytes")
+    await page.evaluate(OPEN_ALL)
     kinds = set(await page.evaluate(KINDS))
     is_new = not kinds <= _known
     _known.update(kinds)
