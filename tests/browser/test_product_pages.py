@@ -78,6 +78,17 @@ async def test_products_are_found_while_one_types_and_archived_together_by_keybo
         await expect(page.locator("tbody .badge").get_by_text("Archived")).to_have_count(2)
 
 
+async def test_all_products_of_a_page_are_chosen_on_a_phone(desk: Desk) -> None:
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        product = {"name": "A lamp", "category": "light", "price": 1}
+        assert caller.post("/v1/products", json=product).status_code == 201
+    async with desk.looking(desk.admin, size=PHONE) as page:
+        await page.goto("products")
+        await page.get_by_text("Choose all", exact=True).click()
+        await expect(page.locator("tbody [name=id]:not(:checked)")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Archive")).to_be_visible()
+
+
 async def test_a_form_that_one_comes_back_to_has_what_was_typed(desk: Desk) -> None:
     async with desk.looking(desk.person("editor")) as page:
         await page.goto("products/new")
