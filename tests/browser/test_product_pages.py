@@ -89,6 +89,40 @@ async def test_all_products_of_a_page_are_chosen_on_a_phone(desk: Desk) -> None:
         await expect(page.get_by_role("button", name="Archive")).to_be_visible()
 
 
+ENDS_LEFT = """one => {
+    const words = document.createTreeWalker(one, NodeFilter.SHOW_TEXT), parts = [];
+    while (words.nextNode()) if (words.currentNode.data.trim()) parts.push(words.currentNode);
+    const left = (at) => {
+        const range = document.createRange();
+        range.setStart(parts[0], at), range.setEnd(parts[0], at + 1);
+        return range.getBoundingClientRect().left;
+    };
+    const {data} = parts[0], begin = data.search(/[\u0600-\u06ff]/);
+    return left(data.lastIndexOf("!")) < left(begin);
+}"""
+"""Whether what comes last, a mark, is left of what comes first."""
+
+
+async def test_what_is_written_from_right_to_left_reads_so(desk: Desk) -> None:
+    name = "\u0645\u0635\u0628\u0627\u062d (2024)!"
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        product = {"name": name, "category": name, "price": 1, "description": name}
+        number = caller.post("/v1/products", json=product).json()["data"]["id"]
+    async with desk.looking(desk.admin) as page:
+        for path, parts in {
+            "products": ("tbody tr:first-child th a", "tbody tr:first-child .category"),
+            f"products/{number}": ("h1", "dd:has-text('!')", ".written"),
+            "events": ("tbody tr:first-child .told",),
+        }.items():
+            await page.goto(path)
+            for part in parts:
+                assert await page.locator(part).first.evaluate(ENDS_LEFT), (path, part)
+        await page.goto(f"products/{number}/edit")
+        for part in ("#name", "#description"):
+            direction = "one => getComputedStyle(one).unicodeBidi"
+            assert await page.locator(part).evaluate(direction) == "plaintext"
+
+
 async def test_a_form_that_one_comes_back_to_has_what_was_typed(desk: Desk) -> None:
     async with desk.looking(desk.person("editor")) as page:
         await page.goto("products/new")
