@@ -6,7 +6,7 @@ import secrets
 import pytest
 from playwright.async_api import Route, expect
 
-from browser.looking import PHONE, Desk, htmx_there
+from browser.looking import PHONE, WIDE, Desk, htmx_there
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -87,6 +87,21 @@ async def test_all_products_of_a_page_are_chosen_on_a_phone(desk: Desk) -> None:
         await page.get_by_text("Choose all", exact=True).click()
         await expect(page.locator("tbody [name=id]:not(:checked)")).to_have_count(0)
         await expect(page.get_by_role("button", name="Archive")).to_be_visible()
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+async def test_more_filters_stays_below_the_pointer_that_opens_it(
+    desk: Desk, size: tuple[int, int]
+) -> None:
+    async with desk.looking(desk.admin, size=size) as page:
+        await page.goto("products")
+        more = page.get_by_text("More filters")
+        before = await more.bounding_box()
+        await more.click()
+        await expect(page.get_by_label("Price from")).to_be_visible()
+        assert await more.bounding_box() == before
+        await more.click()
+        await expect(page.get_by_label("Price from")).to_be_hidden()
 
 
 ENDS_LEFT = """one => {
