@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import expect
 
-from browser.looking import PHONE, Desk, cut_off, faults, overflow
+from browser.looking import PHONE, WIDE, Desk, cut_off, faults, overflow
 from operating import in_database
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -18,6 +18,23 @@ async def test_the_reference_is_sound_at_every_width(desk: Desk, name: str) -> N
         assert await cut_off(page) == []
         await page.evaluate("document.documentElement.dataset.theme = 'dark'")
         assert await faults(page, rules=("color-contrast",)) == []
+
+
+COVERED = """() => [...document.querySelectorAll(".copied")].filter((box) => {
+    const button = box.querySelector("button").getBoundingClientRect(), words = new Range();
+    words.selectNodeContents(box.querySelector("code"));
+    return [...words.getClientRects()].some(({left, right, top, bottom}) =>
+        left < button.right && right > button.left && top < button.bottom && bottom > button.top);
+}).map(one => one.textContent)"""
+"""Code that the button to copy it lies on."""
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+async def test_no_button_covers_the_code_that_it_copies(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.looking(size=size) as page:
+        await page.goto(f"{desk.origin}/v1/docs")
+        await expect(page.locator(".copy").first).to_be_visible()
+        assert await page.evaluate(COVERED) == []
 
 
 async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk) -> None:
