@@ -65,6 +65,14 @@ CUT_OFF = """() => {
         for (const one of document.querySelectorAll(".card table"))
             if (one.scrollWidth > one.parentElement.clientWidth + 1)
                 found.push(`${theme}: wider than its place: ${one.outerHTML.slice(0, 150)}`);
+        for (const one of document.querySelectorAll("main :is(h2:not(.hidden), .card)")) {
+            const before = one.previousElementSibling;
+            if (!before || before.matches(".crumb, .hidden")) continue;
+            const {height, bottom} = before.getBoundingClientRect();
+            const apart = one.getBoundingClientRect().top - bottom;
+            if (height && apart > -1 && apart < 12)
+                found.push(`${theme}: sticks to what is above: ${one.outerHTML.slice(0, 150)}`);
+        }
         for (const one of document.querySelectorAll("h1, .sheet td code"))
             if (!/\\s/.test(one.textContent) && one.textContent.length < 16 && lines(one) > 1)
                 found.push(`${theme}: broken within a word: ${one.textContent}`);
