@@ -104,6 +104,32 @@ async def test_more_filters_stays_below_the_pointer_that_opens_it(
         await expect(page.get_by_label("Price from")).to_be_hidden()
 
 
+RIGHTS = """(form) => [...form.querySelectorAll(".filters .filters .field")].map(
+    (one) => one.getBoundingClientRect().right - form.getBoundingClientRect().right)"""
+
+
+async def test_filters_are_as_wide_as_a_phone(desk: Desk) -> None:
+    async with desk.looking(desk.admin, size=PHONE) as page:
+        await page.goto("products")
+        await page.get_by_text("More filters").click()
+        assert set(await page.locator("form.filters").evaluate(RIGHTS)) == {0}
+
+
+async def test_two_versions_that_are_compared_have_the_same_room(desk: Desk) -> None:
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        product = {"name": "A lamp", "category": "light", "price": 1, "description": "Short"}
+        number = caller.post("/v1/products", json=product).json()["data"]["id"]
+        async with desk.looking(desk.admin, expected=("status of 412",)) as page:
+            await page.goto(f"products/{number}/edit")
+            caller.patch(f"/v1/products/{number}", json={"description": "A long one. " * 80})
+            await page.get_by_label("Description").fill("Mine")
+            await page.get_by_role("button", name="Save").click()
+            theirs, mine = await page.locator("[data-label]").evaluate_all(
+                "cells => cells.map(one => one.offsetWidth)"
+            )
+            assert abs(theirs - mine) <= 1
+
+
 ENDS_LEFT = """one => {
     const words = document.createTreeWalker(one, NodeFilter.SHOW_TEXT), parts = [];
     while (words.nextNode()) if (words.currentNode.data.trim()) parts.push(words.currentNode);
