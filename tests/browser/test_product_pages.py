@@ -104,6 +104,21 @@ async def test_more_filters_stays_below_the_pointer_that_opens_it(
         await expect(page.get_by_label("Price from")).to_be_hidden()
 
 
+async def test_a_dialog_with_a_long_name_opens_at_its_beginning(desk: Desk) -> None:
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        product = {"name": "W" * 200, "category": "light", "price": 1}
+        number = caller.post("/v1/products", json=product).json()["data"]["id"]
+    async with desk.looking(desk.admin, size=(PHONE[0], 360)) as page:
+        await page.goto(f"products/{number}")
+        await htmx_there(page)
+        await page.get_by_role("link", name="Delete").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_be_visible()
+        assert await dialog.evaluate(
+            "one => [one.scrollHeight > one.clientHeight, one.scrollTop]"
+        ) == [True, 0]
+
+
 RIGHTS = """(form) => [...form.querySelectorAll(".filters .filters .field")].map(
     (one) => one.getBoundingClientRect().right - form.getBoundingClientRect().right)"""
 

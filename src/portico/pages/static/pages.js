@@ -44,10 +44,13 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => (button.textContent = dataset.said), 2500);
 });
 
-// The page that asks for confirmation is shown in a dialog: htmx fetches it, this opens it.
+// The page that asks for confirmation is shown in a dialog: htmx fetches it, this opens it at its beginning, from which
+// the focus on a button at its end would scroll it.
 document.addEventListener("htmx:afterSwap", (event) => {
   const { target } = event.detail;
-  if (target.matches("dialog") && target.firstElementChild) target.showModal();
+  if (!target.matches("dialog") || !target.firstElementChild) return;
+  target.showModal();
+  target.scrollTop = 0;
 });
 
 // What htmx was refused is visited without it, so that the page says why; what no server has answered
