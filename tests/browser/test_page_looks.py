@@ -348,6 +348,8 @@ async def looked_at(page: Page, name: str) -> list[str]:
     found = []
     if await page.locator("h1").count() != 1:
         found.append("it has not one heading of the first rank")
+    if await page.locator(".head > :not(h1) + p").count():
+        found.append("what explains the heading does not follow it")
     weight = await page.evaluate(WEIGHT)
     if not 5_000 < weight <= MAX_BYTES:
         found.append(f"it and what it loads are {weight} bytes")
