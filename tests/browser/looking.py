@@ -49,7 +49,8 @@ CUT_OFF = """() => {
         range.selectNodeContents(one);
         return new Set([...range.getClientRects()].map(({bottom}) => Math.round(bottom))).size;
     };
-    const meant = "pre, textarea, input, select, thead, thead *, .hidden, svg *, .lines span";
+    const meant = `pre, textarea, input, select, thead, thead *, .hidden, svg *, .lines span,
+        .three`;
     for (const theme of ["light", "dark"]) {
         root.dataset.theme = theme;
         const beside = root.scrollWidth - root.clientWidth;
@@ -80,8 +81,8 @@ CUT_OFF = """() => {
     root.dataset.theme = chosen;
     return found;
 }"""
-"""Looks at both themes at once. Code, and the addresses in a list of deliveries, may be longer than
-their place."""
+"""Looks at both themes at once. Code, and the addresses in lists of webhooks and deliveries, may be
+longer than their place."""
 
 HTMX_THERE = """new Promise(there => {
     const look = () => window.htmx ? there() : requestAnimationFrame(look);

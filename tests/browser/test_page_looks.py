@@ -15,7 +15,7 @@ import apsw
 import pytest
 from playwright.async_api import Page
 
-from browser.looking import WIDE, Desk, Person, cut_off, faults
+from browser.looking import PHONE, WIDE, Desk, Person, cut_off, faults
 from portico.pages.dashboard import ACCOUNT, SHOWING
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -403,6 +403,16 @@ async def test_what_an_administrator_with_something_of_everything_sees_is_sound(
 ) -> None:
     async with desk.looking(desk.admin) as page:
         assert await troubles(page, [path.format(**lived) for path in paths]) == []
+
+
+async def test_a_long_address_takes_three_lines_of_a_list(
+    desk: Desk, lived: dict[str, int | str]
+) -> None:
+    async with desk.looking(desk.admin, size=PHONE) as page:
+        await page.goto("webhooks")
+        address = page.locator(f"[href$='/webhooks/{lived['webhook']}'] span")
+        assert await address.evaluate("one => one.offsetHeight / one.offsetWidth") < 0.25
+        assert len(await address.get_attribute("title") or "") > 200
 
 
 async def test_what_somebody_with_a_second_factor_sees_is_sound(
