@@ -102,6 +102,35 @@ async def test_a_press_is_judged_by_when_it_began(desk: Desk, hasty: Person) -> 
         assert sent == ["then"]
 
 
+async def rest_and_press(page: Page) -> None:
+    """Presses the button on which the mouse lies as its page comes."""
+    await page.goto("devices/end-others")
+    await page.get_by_role("button", name="Sign out everywhere else").hover()
+    await page.reload()
+    await page.mouse.down()
+    await page.mouse.up()
+
+
+async def test_a_mouse_that_rests_on_a_button_as_its_page_is_shown_sends_at_once(
+    desk: Desk, hasty: Person
+) -> None:
+    async with desk.looking(hasty) as page:
+        await sent_from(page)
+        async with page.expect_request(lambda request: request.method == "POST"):
+            await rest_and_press(page)
+
+
+async def test_where_the_page_may_lie_behind_a_window_a_mouse_that_rests_there_sends_nothing(
+    desk: Desk, hasty: Person
+) -> None:
+    async with desk.looking(hasty) as page:
+        await page.add_init_script("document.hasFocus = () => false")
+        sent = await sent_from(page)
+        await rest_and_press(page)
+        await page.evaluate("fetch(location.pathname, {method: 'POST', body: 'then'})")
+        assert sent == ["then"]
+
+
 @pytest.mark.parametrize("key", ["Enter", "Space"])
 async def test_the_keyboard_sends_at_once(desk: Desk, hasty: Person, key: str) -> None:
     async with desk.looking(hasty, hasty=True) as page:

@@ -16,14 +16,16 @@ document.addEventListener("submit", (event) => {
 addEventListener("pageshow", () => pressed.clear());
 
 /* Nor does it send where the mouse has come to the page less than half a second before it is pressed: the first click
-   of a double click may have closed another site's window above, and the second falls on what nobody has read. */
+   of a double click may have closed another site's window above, and the second falls on what nobody has read. Where
+   the page is shown with the focus nothing is above, and the mouse may rest on a button: it came as the page did. */
 let came, isEarly;
 const note = ({ timeStamp }) => (came ??= timeStamp);
 const press = ({ pointerType, timeStamp }) => (isEarly = pointerType === "mouse" && timeStamp - came < 500);
 for (const [name, does] of [["pointermove", note], ["pointerdown", note], ["pointerdown", press]]) {
   document.addEventListener(name, does, true);
 }
-for (const name of ["focus", "pageshow"]) addEventListener(name, () => (came = undefined));
+addEventListener("focus", () => (came = undefined));
+addEventListener("pageshow", ({ timeStamp }) => (came = document.hasFocus() ? timeStamp : undefined));
 document.addEventListener("click", (event) => {
   const { target, detail } = event;
   const isMouses = detail > 0; // the keyboard's clicks have no count
