@@ -74,6 +74,16 @@ async def test_where_somebody_else_is_signed_in_an_account_is_made_or_reset_and_
         await browser.send("/sign-in", {"email": other.email, "password": PASSWORD})
 
 
+async def test_who_is_asked_to_sign_in_is_not_offered_to_go_on_without(api: Api) -> None:
+    """They would be led in a circle."""
+    user, browser = await signed_in(api)
+    for query in ("again=yes", "again=yes&done=password-reset"):
+        asked = await browser.client.get(f"{DASHBOARD}/sign-in?{query}")
+        assert (asked.status_code, "Go on as" in asked.text) == (200, False)
+    refused = await browser.send("/sign-in", {"email": user.email, "password": "Wrong1-password"})
+    assert (refused.status_code, "Go on as" in refused.text) == (422, False)
+
+
 async def test_who_has_an_account_by_now_is_led_to_it_by_the_link_to_another(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     page = await admin.made("/users/invitations", **FORM)

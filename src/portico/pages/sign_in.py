@@ -48,8 +48,8 @@ def local(site: Site, target: str) -> str:
 async def show(visit: Visit) -> Reply:
     """GET /sign-in."""
     target = local(visit.site, visit.sent("next"))
-    asked = visit.request.method != "GET" or visit.sent("again")
-    if visit.signed_in and not asked and visit.sent("done") not in _FOR_ANOTHER:
+    is_asked = visit.request.method != "GET" or bool(visit.sent("again"))
+    if visit.signed_in and not is_asked and visit.sent("done") not in _FOR_ANOTHER:
         return see_other(target)
     env = visit.site.accounts.environment
     waits = await awaited_link(env, PROVIDER.read(visit.request.headers))
@@ -60,6 +60,7 @@ async def show(visit: Visit) -> Reply:
         application=await _application(visit, target),
         passkey_options=request_options(env),
         again=visit.sent("again"),
+        goes_on=visit.signed_in and not is_asked,
         providers=env.sign_in_by.values(),
         waits=waits,
         unreadable=are_unreadable(visit.request.headers),
