@@ -81,6 +81,38 @@ async def test_an_e_mail_finds_every_account_that_ever_had_it(api: Api) -> None:
         assert told(await admin.get(f"/audit?user={named}")) == ended
 
 
+@pytest.mark.parametrize(
+    ("email", "likewise"),
+    [
+        ("Groß@example.com", "gROß@example.com"),
+        ("Änne@example.com", "ÄNNE@example.com"),
+        ("ada@straße.example", "Ada@STRAße.example"),
+    ],
+)
+async def test_an_e_mail_beyond_ascii_finds_whose_it_was(
+    api: Api, email: str, likewise: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    user = await api.account(email=email)
+    maker = await api.caller("admin")
+    await maker.patch(f"/users/{user.id}", json={"email": "now@example.com"})
+    await maker.delete(f"/users/{user.id}")
+    for typed in (email, likewise):
+        assert told(await admin.get(f"/audit?user={typed}")) == ["user.deleted", "user.changed"]
+
+
+async def test_what_is_no_e_mail_finds_nobody(api: Api) -> None:
+    """Entries have it elsewhere: an account is made with a role and a plan."""
+    _, admin = await signed_in(api, "admin")
+    maker = await api.caller("admin")
+    person = {"name": "Grace Hopper", "email": "grace@example.com", "password": "Cobol1959"}
+    made = (await maker.post("/users", json={**person, "role": "admin"})).json()["data"]
+    await maker.patch(f"/users/{made['id']}", json={"role": "viewer"})
+    assert len(told(await admin.get(f"/audit?user={person['email']}"))) == 2
+    for words in ("admin", "viewer", "free", "email", "fields"):
+        assert told(await admin.get(f"/audit?user={words}")) == [], words
+
+
 async def test_an_e_mail_that_hundreds_of_accounts_had_finds_the_latest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     made = """

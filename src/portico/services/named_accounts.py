@@ -18,7 +18,8 @@ async def accounts_named(env: Environment, who: str) -> frozenset[int]:
     ever had it."""
     user_id = await named_user(env, who)
     now = frozenset() if user_id is None else frozenset({user_id})
-    return now if _number(who) is not None else now | await env.audit.once_called(typed_email(who))
+    email = typed_email(who)
+    return now | await env.audit.once_called(email) if "@" in email else now
 
 
 def _number(text: str) -> int | None:

@@ -12,7 +12,7 @@ from portico.storage.database import Database, Engine, Transaction
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.live_credentials import HOLDS, held
 from portico.storage.table import Table
-from portico.storage.users import pattern
+from portico.storage.users import anywhere, pattern
 
 AUDIT = Table("audit", Entry)
 
@@ -39,11 +39,13 @@ SELECT :at, :action, :user_id, :email, :credential, :credential_id, :address, :t
 _RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held in HOLDS.items()}
 # What an account did or what was done to it is two ways through the log, each by its own index.
 _OF_USER = ("user_id = {0:d}", "target = 'user' AND target_id = '{0:d}'")
-# By the index of actions: as many rows as accounts were made, changed and deleted.
+# By the index of actions: as many rows as accounts were made, changed and deleted. Roles, plans and
+# names of fields stand there too, but only an e-mail has an @. The engine's `lower` leaves letters
+# that a key folds, ß and on SQLite Ä, so an e-mail is also looked for by what it makes of those.
 _ONCE_CALLED = """
 SELECT target_id FROM {audit}
 WHERE action IN ('user.created', 'user.changed', 'user.deleted')
-    AND lower(details) LIKE :part ESCAPE '!'
+    AND (lower(details) LIKE :folded ESCAPE '!' OR lower(details) LIKE lower(:typed) ESCAPE '!')
 GROUP BY target_id ORDER BY max(id) DESC LIMIT :most"""
 MOST_ACCOUNTS = 100
 """At most so many accounts that had one e-mail are looked for: each is two ways through the log."""
@@ -183,8 +185,9 @@ class Audit:
     async def once_called(self, email: str) -> frozenset[int]:
         """The accounts that the log says had this e-mail, of many the latest."""
         sql = _ONCE_CALLED.format(audit=_by_index("audit_by_action", self._db.engine))
-        part = pattern(msgspec.json.encode(email).decode())
-        rows = await self._db.shown.slow.all(sql, {"part": part, "most": MOST_ACCOUNTS})
+        text = msgspec.json.encode(email).decode()
+        values = {"folded": pattern(text), "typed": anywhere(text), "most": MOST_ACCOUNTS}
+        rows = await self._db.shown.slow.all(sql, values)
         return frozenset(int(row[0]) for row in rows)
 
     async def actions(self) -> list[str]:

@@ -67,7 +67,12 @@ _DELETE_ALL_BUT_MIRRORS = "DELETE FROM users WHERE account_id IS NULL"
 
 def pattern(text: str) -> str:
     """What LIKE finds a text by, in any case, anywhere in a key that is compared so."""
-    return f"%{case_key(text).translate(_WILD)}%"
+    return anywhere(case_key(text))
+
+
+def anywhere(text: str) -> str:
+    """What LIKE finds a text by as it is, anywhere."""
+    return f"%{text.translate(_WILD)}%"
 
 
 class Users:
