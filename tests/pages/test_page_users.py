@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from driving import Api
-from pages.visiting import PASSWORD, faults, said, signed_in, visitor
+from pages.visiting import PASSWORD, faults, said, signed_in, version_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.services.accounts import give_key
 from portico.services.suspension import suspend
@@ -62,6 +62,27 @@ async def test_who_has_a_plan_that_is_configured_no_more_keeps_it(api: Api) -> N
     async with api.unchanged():
         refused = await admin.saved(path, name="Grace", plan="gold", **fields)
     assert refused.status_code == 422
+
+
+async def test_a_plan_that_ended_meanwhile_is_told_as_a_change_and_what_is_stored_is_offered(
+    api: Api,
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    user = await api.account("viewer", plan="gold")
+    path, stored = f"/users/{user.id}", '<option value="pro" selected>Pro</option>'
+    fields = {"name": "Grace", "email": user.email, "role": "viewer"}
+    begun = version_in(await admin.get(path))
+    await admin.saved(path, **fields, plan="pro")
+    async with api.unchanged():
+        answer = await admin.post(path, **fields, plan="gold", version=begun)
+    assert answer.status_code == 412
+    assert re.findall(r'<span class="written">(.*?)</span>', answer.text) == ["pro", "gold"]
+    assert stored in answer.text
+    async with api.unchanged():
+        answer = await admin.post(path, **fields, plan="gold", version=version_in(answer))
+    assert answer.status_code == 422
+    assert faults(answer)["plan"] == f"Must be one of {', '.join(api.live.plans)}."
+    assert stored in answer.text
 
 
 async def test_who_is_suspended_learns_it_where_they_sign_in(api: Api) -> None:

@@ -56,12 +56,16 @@ async def show_all(visit: Visit) -> Reply:
     )
 
 
+def _plans(visit: Visit, own_plan: str) -> dict[str, str]:
+    """What each plan is called; also the one that somebody has, which may be configured no more."""
+    plans = {plan: plan.capitalize() for plan in visit.env.plans}
+    plans.setdefault(own_plan, f"{own_plan.capitalize()}, no longer configured: limited as Free")
+    return plans
+
+
 def _choices(visit: Visit, own_plan: str = "free") -> dict[str, Any]:
-    """Roles and plans; also the plan that somebody has, which may be configured no more."""
-    plans = [(plan, plan.capitalize()) for plan in visit.env.plans]
-    if own_plan not in visit.env.plans:
-        plans.append((own_plan, f"{own_plan.capitalize()}, no longer configured: limited as Free"))
-    return {"roles": [(role, role.capitalize()) for role in ROLES], "plans": plans}
+    roles = [(role, role.capitalize()) for role in ROLES]
+    return {"roles": roles, "plans": list(_plans(visit, own_plan).items())}
 
 
 async def show_new(visit: Visit) -> Reply:
@@ -126,17 +130,18 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
 async def change(visit: Visit) -> Reply:
     """POST /users/{id}."""
     form, user_id = visit.form, visit.request.resource_id
-    own_plan = (await read_user(visit.env, user_id)).plan
     values: dict[str, Any] = {
         "name": form.read("name", users.name),
         "email": form.read("email", users.email),
         "role": form.read("role", users.role),
-        "plan": form.read("plan", OneOf((*visit.env.plans, own_plan))),
+        "plan": form.text("plan"),
     }
     form.check()
 
     def check(user: User) -> None:
         require_version(form, _stored(user))
+        form.read("plan", OneOf(tuple(_plans(visit, user.plan))))
+        form.check()
 
     try:
         await change_user(visit.env, visit.request.caller, user_id, values, check, visit.request.by)
