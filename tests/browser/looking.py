@@ -105,6 +105,9 @@ STAYS = f"""{SHOWN % -1000} addEventListener("DOMContentLoaded", () => {{
 COMES = SHOWN % "Infinity"
 """However long a test takes, the page was only now shown."""
 
+LEFT = ("htmx:afterRequest", "htmx:sendAbort")
+"""What htmx complains of where a request ends with its page. One that fails has other words too."""
+
 WIDTHS = (1280, 1920, 1030, 960, 840, 768, 360)
 WIDE = (1280, 900)
 PHONE = (390, 844)
@@ -208,7 +211,8 @@ class Desk:
         """A page of a browser that knows nobody, signed in as somebody. Every page was shown long
         before a button is pressed there, with the mouse on it, unless they are `hasty`.
 
-        Fails for whatever the console complains of, unless it holds one of `expected`.
+        Fails for whatever the console complains of, unless it holds one of `expected` or is of a
+        request that was under way as its page was left.
         """
         context = await self._context(script=script)
         if person is not None:
@@ -233,7 +237,7 @@ class Desk:
 
         def note(message: ConsoleMessage) -> None:
             if message.type in ("error", "warning") and not any(
-                words in message.text for words in expected
+                words in message.text for words in (*LEFT, *expected)
             ):
                 complaints.append(f"{message.location['url']}: {message.text}")
 

@@ -333,10 +333,14 @@ def test_an_export_touches_no_other_file(installation: Installation, tmp_path: P
 def test_two_exports_to_one_name_at_once_each_leave_it_whole(
     installation: Installation, tmp_path: Path
 ) -> None:
-    installation.told("products", "import", written(tmp_path, "a.ndjson", *[GOOD] * 500))
+    installation.told("products", "import", written(tmp_path, "a.ndjson", *[GOOD] * 5_000))
     whole = installation.run("products", "export", "-").stdout
     (tmp_path / "into").mkdir()
     target = tmp_path / "into" / "catalog.ndjson"
+
+    def written_to() -> bool:  # by then it holds no lock of a database that it opens
+        return any(path.stat().st_size for path in target.parent.iterdir())
+
     with subprocess.Popen(
         [*COMMAND, "products", "export", str(target)],
         cwd=installation.directory,
@@ -344,7 +348,7 @@ def test_two_exports_to_one_name_at_once_each_leave_it_whole(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as first:
-        until(lambda: list(target.parent.iterdir()), "the first export's file")
+        until(written_to, "the first export's rows")
         first.send_signal(signal.SIGSTOP)
         try:
             second = installation.run("products", "export", str(target))
