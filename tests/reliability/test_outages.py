@@ -57,8 +57,9 @@ def waiting(service: Service) -> float:
 def small_file_system(
     directory: Path,
 ) -> Iterator[Fill]:
-    """Makes the directory a file system of its own, and gives what fills it."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", directory], check=True)
+    """Makes the directory a file system of its own, and gives what fills it. SQLite's write-ahead
+    log has room there: it grows to 4 MB before it begins anew."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", directory], check=True)
 
     @contextmanager
     def filled(_: Service) -> Iterator[None]:
