@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from portico.contract.reading import decode, decode_query
-from portico.domain.caller import READING_METHODS, require, require_all, require_method
+from portico.domain.caller import READING_METHODS, Principal, require, require_all, require_method
 from portico.domain.errors import (
     AuthenticationRequired,
     MethodNotAllowed,
@@ -22,7 +22,7 @@ from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
 from portico.http.messages import NoBody, NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
-from portico.http.representations import Representation, Representations
+from portico.http.representations import Representation, Representations, key_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.storage.database import acting_for
@@ -73,9 +73,11 @@ class ApiResponder:
             require(request.caller, endpoint.scope, request.method)
             if endpoint.whole:
                 require_all(request.caller)
-        shows = endpoint.shows
-        if shows is not None and (kept := await self._kept.find(request, endpoint)) is not None:
-            return kept
+        shows, key = endpoint.shows if self._kept.bound else None, ""
+        if shows is not None:
+            key = key_of(request, endpoint)
+            if key in self._kept and (kept := await self._kept.find(key, request, endpoint)):
+                return kept
         if id_texts:
             request.identify(id_texts)
         check_accept(request, endpoint.media)
@@ -98,8 +100,8 @@ class ApiResponder:
                 body = b""
         if endpoint.route.repeatable and (known := keyed_request(request, endpoint, body)):
             reply = await self._repeats.once(request, known, endpoint.handler)
-        elif shows is not None:
-            return await self._kept.read(request, endpoint, shows)
+        elif shows is not None and (room := self._kept.room(key)):
+            return await self._kept.read(key, room, request, endpoint, shows)
         else:
             reply = await endpoint.handler(request)
         return _for_caches(request, endpoint, reply)
@@ -107,7 +109,9 @@ class ApiResponder:
     async def _admit(self, request: Request, endpoint: Endpoint | None) -> None:
         """Authenticates and counts the request, against its account or else its address."""
         try:
-            caller = await self._authenticators.caller(request)
+            caller = self._authenticators.caller(request)
+            if not isinstance(caller, Principal):
+                caller = await caller
         except (AuthenticationRequired, PermissionDenied):
             await self._throttle.address(request)
             raise

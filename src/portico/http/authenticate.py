@@ -1,6 +1,6 @@
 """Who calls: the credential of a request as a `Principal` (decisions §5)."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from portico.domain.caller import READING_METHODS, Principal
@@ -39,20 +39,14 @@ class Authenticators:
         self._cookie = cookie
         self._origins = origins
 
-    async def caller(self, request: Request) -> Principal:
-        """Whoever makes this request. Raises `AuthenticationRequired`, and `PermissionDenied` for a
-        cookie that another site's page makes use of."""
+    def caller(self, request: Request) -> Principal | Awaitable[Principal]:
+        """Whoever makes this request, at once where that is known. Raises `AuthenticationRequired`,
+        and `PermissionDenied` for a cookie that another site's page makes use of."""
         token = bearer(request.headers)
         if token is None:
-            return await self._of_cookie(request)
+            return self._of_cookie(request)
         credentials = self._credentials[request.environment.name]
-        known = credentials.known(token, request.now)
-        if known is not None:
-            return known
-        try:
-            return await credentials.look_up(token, request.now)
-        except AuthenticationRequired as refusal:
-            raise AuthenticationRequired(refusal.message, error="invalid_token") from None
+        return credentials.known(token, request.now) or _looked_up(credentials, token, request.now)
 
     async def _of_cookie(self, request: Request) -> Principal:
         cookie = self._cookie.read(request.headers)
@@ -74,3 +68,10 @@ class Authenticators:
         credentials = self._credentials[request.environment.name]
         known = credentials.known_session(cookie, request.now)
         return known or await credentials.look_up_session(cookie, request.now)
+
+
+async def _looked_up(credentials: Credentials, token: str, now: int) -> Principal:
+    try:
+        return await credentials.look_up(token, now)
+    except AuthenticationRequired as refusal:
+        raise AuthenticationRequired(refusal.message, error="invalid_token") from None

@@ -101,17 +101,16 @@ class Pipeline:
             except Exception as error:  # noqa: BLE001 - this is the one boundary
                 reply = _refusal(request, responder, error)
             headers = reply.headers
-            headers.extend(security)
-            headers.append(("x-request-id", request.id))
-            if extra_headers:
-                headers.extend(extra_headers)
+            headers += *security, ("x-request-id", request.id), *extra_headers
             if self.leaving and scope.http_version != "2":  # which has no such header
                 headers.append(("connection", "close"))
             verdict = request.verdict
             if verdict is not None:
-                headers.append(("x-ratelimit-limit", str(verdict.limit)))
-                headers.append(("x-ratelimit-remaining", str(verdict.remaining)))
-                headers.append(("x-ratelimit-reset", str(verdict.reset)))
+                headers += (
+                    ("x-ratelimit-limit", str(verdict.limit)),
+                    ("x-ratelimit-remaining", str(verdict.remaining)),
+                    ("x-ratelimit-reset", str(verdict.reset)),
+                )
             if isinstance(reply, Stream):
                 self.streams.begin(request, reply, scope, proto, carried)
             else:

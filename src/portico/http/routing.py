@@ -203,10 +203,10 @@ class Endpoint:
         "environment",
         "handler",
         "ids",
+        "mark",
         "media",
         "name",
         "never_refused",
-        "number",
         "path",
         "public",
         "query",
@@ -218,7 +218,7 @@ class Endpoint:
 
     def __init__(self, route: AnyRoute, environment: str, path: str) -> None:
         """`environment` and `path`, the pattern with its version, name the endpoint in metrics."""
-        self.number = next(_numbers)
+        self.mark = f"{next(_numbers)} "
         """Its own among all endpoints of this process."""
         self.route = route
         self.environment = environment

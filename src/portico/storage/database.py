@@ -221,7 +221,7 @@ class Database(Reads, Protocol):
         are made of, clients and signing keys."""
         ...
 
-    async def row(self, rows: Identified, row_id: int) -> Row | None:
+    def row(self, rows: Identified, row_id: int) -> Awaitable[Row | None]:
         """As `one`, the row with this id: for what many callers ask for at one time."""
         ...
 

@@ -183,8 +183,8 @@ class SqliteDatabase:
         except OUTAGES as error:
             raise translated(error) from error
 
-    async def row(self, rows: Identified, row_id: int) -> Row | None:
-        return await self.one(rows.by_id, {"id": row_id})
+    def row(self, rows: Identified, row_id: int) -> Awaitable[Row | None]:
+        return self.one(rows.by_id, {"id": row_id})
 
     def version(self, *_parts: Part) -> int:
         # Whatever the event loop runs before `_expire` was queued before this is read, so one look
