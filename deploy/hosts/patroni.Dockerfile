@@ -1,6 +1,6 @@
 # PostgreSQL with Patroni, from PostgreSQL's own packages for Debian, which the image knows.
-# To build on one image for good, append its digest: see compose.yaml.
-FROM postgres:17
+# The digest is renewed as compose.yaml says.
+FROM postgres:17@sha256:d74eeac9a635390a49bc21bd49fccd973de707e2a53a76ac49b552b8712ec46f
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends patroni python3-etcd \
     && rm -rf /var/lib/apt/lists/* \

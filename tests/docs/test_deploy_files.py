@@ -50,6 +50,17 @@ def test_every_variable_of_portico_that_is_named_exists(directory: Path) -> None
     assert "PORTICO_SECRET_KEY" in named
 
 
+def test_every_image_of_others_is_named_by_its_digest_and_alike_everywhere() -> None:
+    named: set[str] = set()
+    for path in DEPLOY.rglob("*"):
+        if path.name.endswith(("compose.yaml", "Dockerfile")):
+            text = path.read_text("utf-8")
+            named |= set(re.findall(r"^(?:FROM|\s+image:) (\S+)", text, re.MULTILINE))
+    images = dict(image.partition("@")[::2] for image in named - {"portico"})
+    assert len(images) == len(named - {"portico"}) == 5
+    assert all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in images.values())
+
+
 def test_the_unit_of_systemd_goes_on_trying_but_for_misuse() -> None:
     unit = ConfigParser(strict=False, interpolation=None)
     unit.read_string((DEPLOY / "portico.service").read_text("utf-8"))
