@@ -263,6 +263,14 @@ async def _key(env: Environment, owner: User) -> int:
     return (await create_key(env, mirror.id if mirror else owner.id, new, OPERATOR)).key.id
 
 
+async def _targets(api: Api, env: Environment, owner: User) -> dict[str, int]:
+    """Somebody else, a product, a webhook, and a key of the owner, by the names that paths have."""
+    user, product = await api.account(env=env), await api.product(env)
+    targets = {"users": user.id, "products": product.id, **await _webhook(env)}
+    targets["api-keys"] = await _key(env, owner)
+    return targets
+
+
 def _filled(path: str, targets: dict[str, int]) -> str:
     """A route's path with the ids of what it is about."""
     path = path.replace("{id}", str(targets.get(path.split("/")[1])))
@@ -270,13 +278,19 @@ def _filled(path: str, targets: dict[str, int]) -> str:
 
 
 async def send(
-    api: Api, kind: Kind, credential: str, method: str, url: str, body: dict[str, Any] | None
+    api: Api,
+    kind: Kind,
+    credential: str,
+    method: str,
+    url: str,
+    body: dict[str, Any] | bytes | None,
+    *others: tuple[str, str],
 ) -> Any:
     header = ("authorization", f"Bearer {credential}")
     if kind.name == "session":
         header = ("cookie", f"{COOKIE}={credential}")
-    headers = [header, ("content-type", "application/json")]
-    content = [] if body is None else [json_bytes(body)]
+    headers = [header, *(others or [("content-type", "application/json")])]
+    content = [] if body is None else [body if isinstance(body, bytes) else json_bytes(body)]
     target = url.removeprefix("https://localhost:8443")
     return await somewhere(api).exchange(method, target, headers, *content)
 
@@ -295,9 +309,7 @@ async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_mo
         if credential is None:
             owner = await api.account(role, env=owner_env)
             credential = await kind.make(owner_env, owner)
-            user, product = await api.account(env=env), await api.product(env)
-            targets = {"users": user.id, "products": product.id, **await _webhook(env)}
-            targets["api-keys"] = await _key(env, owner)
+            targets = await _targets(api, env, owner)
             before = await api.state()
         url = bases[kind.home] + _filled(path, targets)
         allowed = kind.may(role, method, case.needs)
@@ -410,3 +422,23 @@ async def test_a_user_whose_plan_is_no_longer_configured_is_on_free(api: Api) ->
     answer = await caller.get("/users/me")
     assert answer.status_code == 200
     assert answer.headers["x-ratelimit-limit"] == "30"
+
+
+@pytest.mark.parametrize("role", HAVE)
+@EVERY_KIND
+async def test_who_may_not_call_a_route_is_told_so_whatever_they_send(
+    api: Api, kind: Kind, role: str
+) -> None:
+    env = api.live if kind.home == "live" else api.sandbox
+    owner_env = api.live if kind.name == "test key" else env
+    owner = await api.account(role, env=owner_env)
+    credential = await kind.make(owner_env, owner)
+    targets = await _targets(api, env, owner)
+    async with api.unchanged():
+        for bases, method, path, case in CELLS:
+            if case.needs in (PUBLIC, CLIENTS, LOGINS) or kind.may(role, method, case.needs):
+                continue
+            url = f"{bases[kind.home]}{_filled(path, targets)}?nonsense=1"
+            wrong = [("accept", "image/png"), ("content-type", "text/plain")]
+            answer = await send(api, kind, credential, method, url, b"{", *wrong)
+            assert answer.status_code == 403, (kind.name, kind.scopes, role, method, path)

@@ -196,6 +196,42 @@ async def test_nobody_changes_others_without_write_users(api: Api) -> None:
                 refused(answer, 403, "PERMISSION_DENIED")
 
 
+UNREADABLE: list[tuple[int, str, bytes]] = [
+    (413, "application/json", b'{"name": "' + b"x" * 2_097_152 + b'"}'),
+    (400, "application/json", b"{"),
+    (422, "application/json", b'{"name": "x"}'),
+    (415, "text/plain", b'{"name": "Mallory"}'),
+]
+"""Bodies, and how they are refused where they are read."""
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+async def test_nothing_is_read_of_who_may_not_change_others(api: Api, role: str) -> None:
+    other, caller = await api.account(), await api.caller(role)
+    itself = caller.user.id
+    async with api.unchanged():
+        for read, media, content in UNREADABLE:
+            for whom, status in ((other.id, 403), (999_999, 403), ("none", 404), (itself, read)):
+                headers = {"content-type": media}
+                answer = await caller.patch(f"/users/{whom}", content=content, headers=headers)
+                refused(answer, status)
+    assert (await caller.patch(f"/users/{itself}", json={"name": "New"})).status_code == 200
+
+
+async def test_nothing_is_read_of_who_may_not_change_themselves(api: Api) -> None:
+    client = (await client_of(api.live)).client
+    for role, scopes in (("editor", "read:users"), ("admin", "write:users")):
+        user = await api.account(role)
+        token = (await tokens_of(api.live, client, user, scopes)).access_token
+        caller = api.stranger(authorization=f"Bearer {token}")
+        async with api.unchanged():
+            for where in ("me", user.id):
+                for _, media, content in UNREADABLE:
+                    headers = {"content-type": media}
+                    answer = await caller.patch(f"/users/{where}", content=content, headers=headers)
+                    refused(answer, 403, "PERMISSION_DENIED")
+
+
 async def test_an_admin_changes_everything_of_others(api: Api) -> None:
     admin = await api.caller("admin")
     other = await api.account("viewer")

@@ -4,14 +4,15 @@ import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from driving import Headers
-from portico.api import oauth, products
+from portico.api import oauth, products, users
 from portico.domain.errors import Unreadable
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.router import Router
-from portico.http.routing import AnyRoute, Mount
+from portico.http.routing import Access, AnyRoute, Mount
 from portico.http.throttle import Throttle
 
 LIVE = SimpleNamespace(name="live")
@@ -34,6 +35,16 @@ def test_routes_are_mounted_on_a_responder_that_can_tell_who_calls() -> None:
     assert place.methods.keys() == {"POST"}
     with pytest.raises(ValueError, match="GET /products: its responder cannot tell who calls"):
         mounted(*products.ROUTES)
+
+
+@pytest.mark.parametrize(
+    "change", [{"access": Access.ANYONE}, {"access": Access.CLIENT}, {"shows": lambda _: "users"}]
+)
+def test_no_route_permits_something_that_nothing_asks_about(change: dict[str, Any]) -> None:
+    (route,) = (route for route in users.ROUTES if route.handler is users.read_me)
+    permitting = msgspec.structs.replace(route, permit=lambda _caller, _id: None)
+    with pytest.raises(ValueError, match="nothing would ask what it permits"):
+        msgspec.structs.replace(permitting, **change)
 
 
 def test_a_request_to_two_hosts_is_refused_where_they_matter() -> None:

@@ -26,6 +26,7 @@ from portico.services.api_keys import (
     Rotation,
     create_key,
     list_keys,
+    permit_rotation,
     read_key,
     revoke_key,
 )
@@ -151,6 +152,7 @@ ROUTES = (
         path="/api-keys/rotate",
         handler=rotate_key,
         access=Access.ANY_CALLER,
+        permit=lambda caller, _: permit_rotation(caller),
         summary="Rotate the calling API key",
         description="The successor keeps name, type, owner, scopes, networks and expiry. The old"
         " key works for 24 hours more, or until its own earlier expiry.",

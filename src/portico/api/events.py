@@ -43,6 +43,10 @@ def seen(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | 
     return asked
 
 
+def _permit_some(caller: Principal, _id: int) -> None:
+    seen(caller, None)
+
+
 async def list_events(request: QueryRequest[ListEvents]) -> Reply:
     """GET /events."""
     query = request.query
@@ -94,6 +98,7 @@ ROUTES = (
         path="/events",
         handler=list_events,
         access=Access.ANY_CALLER,
+        permit=_permit_some,
         summary="List events",
         description="The oldest first. Whoever passes `last_id` as the next `after` misses no event"
         " and sees none twice. One sees what one's scopes cover: those of products with"
@@ -107,6 +112,7 @@ ROUTES = (
         path="/events/stream",
         handler=stream_events,
         access=Access.ANY_CALLER,
+        permit=_permit_some,
         summary="Follow events",
         description="Tells events as they happen, as Server-Sent Events, to those who would see"
         " them in the list. Whoever comes back with `Last-Event-ID` misses none and sees none"

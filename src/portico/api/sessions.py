@@ -2,6 +2,7 @@
 
 from portico.contract.envelope import Created
 from portico.contract.sign_in import SessionBody, SignIn, session_body
+from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, PermissionDenied
 from portico.http.cookies import session_cookie
 from portico.http.messages import BodyRequest, Reply, Request, json_reply
@@ -29,11 +30,14 @@ async def create_session(request: BodyRequest[SignIn]) -> Reply:
 
 async def delete_session(request: Request) -> Reply:
     """DELETE /sessions."""
-    if request.caller.credential != "session":
-        raise PermissionDenied("Only a session can be ended here: call this with its cookie.")
     await close_session(request.environment, request.by)
     cookie = session_cookie(request.environment.addresses.cookie_domain)
     return Reply(204, b"", [cookie.clear()])
+
+
+def _permit_session(caller: Principal, _id: int) -> None:
+    if caller.credential != "session":
+        raise PermissionDenied("Only a session can be ended here: call this with its cookie.")
 
 
 ROUTES = (
@@ -58,6 +62,7 @@ ROUTES = (
         path="/sessions",
         handler=delete_session,
         access=Access.ANY_CALLER,
+        permit=_permit_session,
         summary="Sign out",
         description="Ends the session of the cookie, and clears it.",
         status=204,

@@ -120,6 +120,7 @@ ROUTES = (
         path="/users/me",
         handler=change_me,
         access=Access.ANY_CALLER,
+        permit=lambda caller, _: users.permit(caller, caller.user_id),
         summary="Change the calling user",
         description="Name, avatar, preferences, and the password together with `current_password`.",
         body=ChangeUser,
@@ -154,6 +155,7 @@ ROUTES = (
         path="/users/{id}",
         handler=change_user,
         access=Access.ANY_CALLER,
+        permit=users.permit,
         summary="Change a user",
         description="Everyone may change themselves as at `/users/me`; other users and other "
         "fields need `write:users`. Nobody changes their own role.",

@@ -80,6 +80,8 @@ class ApiResponder:
                 return kept
         if id_texts:
             request.identify(id_texts)
+        if endpoint.permit is not None:
+            endpoint.permit(request.caller, request.resource_id)
         check_accept(request, endpoint.media)
         if endpoint.query is not None:
             request.query = decode_query(endpoint.query, request.query_string)

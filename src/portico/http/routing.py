@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
+from portico.domain.caller import Principal
 from portico.domain.errors import PorticoError
 from portico.domain.idempotency import HEADER
 from portico.domain.oauth import OPENID_SCOPES
@@ -64,6 +65,9 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     handler: Callable[[Any], Awaitable[Reply]]
     access: str | Access
     summary: str
+    permit: Callable[[Principal, int], object] | None = None
+    """What else refuses a caller, whatever they send: it raises `PermissionDenied` by who they are
+    and the first id in the path (0: there is none) alone."""
     description: str = ""
     status: int = 200
     query: type[msgspec.Struct] | None = None
@@ -110,6 +114,9 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"{self.method} {self.path}: {self.access} is no scope.")
         if self.path.count("{") != len(self.ids) or len(self.ids) > MOST_IDS:
             raise ValueError(f"{self.path}: up to {MOST_IDS} whole parts of a path can be ids.")
+        asked = self.scope or self.access in (Access.ANY_CALLER, Access.WHOLE_CALLER)
+        if self.permit and (self.shows or not asked):
+            raise ValueError(f"{self.method} {self.path}: nothing would ask what it permits.")
         if self.shows and not (self.tagged and self.status == 200):
             raise ValueError(f"{self.method} {self.path}: its answers cannot be kept.")
 
@@ -208,6 +215,7 @@ class Endpoint:
         "name",
         "never_refused",
         "path",
+        "permit",
         "public",
         "query",
         "route",
@@ -227,6 +235,7 @@ class Endpoint:
         self.handler = route.handler
         self.ids = route.ids
         self.scope = route.scope
+        self.permit = route.permit
         self.public = route.access is Access.ANYONE
         self.whole = route.access is Access.WHOLE_CALLER
         self.cache_control = route.cache_control

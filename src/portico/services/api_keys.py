@@ -119,13 +119,18 @@ def _new_key(user_id: int, terms: Terms, secret: str, now: int) -> ApiKey:
     )
 
 
+def permit_rotation(caller: Principal) -> None:
+    """Raises `PermissionDenied` for whoever calls with another credential than an API key."""
+    if caller.credential != "api_key":
+        raise PermissionDenied("Only an API key can be rotated: call this with the key itself.")
+
+
 async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
     """Issues a successor for the caller's own key, which ends 24 hours later.
 
     Raises `PermissionDenied` for other credentials, `Conflict` when it was rotated before.
     """
-    if caller.credential != "api_key":
-        raise PermissionDenied("Only an API key can be rotated: call this with the key itself.")
+    permit_rotation(caller)
     try:
         return await renew_key(env, caller.credential_id, by)
     except NotFound:

@@ -130,7 +130,8 @@ async def change_user(
     `current_password`, and `RateLimited` for too many of them.
     """
     own = caller.user_id == user_id
-    _permit(caller, values, own=own)
+    permit(caller, user_id)
+    _permit_fields(caller, values)
     changes = dict(values)
     changes.update(changes.pop("preferences", {}))
     current = changes.pop("current_password", None)
@@ -244,16 +245,25 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
 _OWN_FIELDS = frozenset({"name", "avatar_url", "preferences", "password", "current_password"})
 
 
-def _permit(caller: Principal, values: dict[str, Any], *, own: bool) -> None:
+def permit(caller: Principal, user_id: int) -> None:
+    """Raises `PermissionDenied` where the caller may change nothing of this user, as far as the
+    credential tells."""
+    own = caller.user_id == user_id
+    if "write:users" not in caller.scopes:
+        if not own:
+            raise PermissionDenied("Changing other users needs the scope write:users.")
+        if caller.narrow:
+            # Whoever allowed an application to see products did not mean their own profile.
+            raise PermissionDenied(
+                "A credential of some scopes alone needs write:users to change its user."
+            )
+    if own and caller.role == "admin" and "admin" not in caller.scopes:
+        raise admins_only()
+
+
+def _permit_fields(caller: Principal, values: dict[str, Any]) -> None:
     if "write:users" in caller.scopes:
         return
-    if not own:
-        raise PermissionDenied("Changing other users needs the scope write:users.")
-    if caller.narrow:
-        # Whoever allowed an application to see products did not mean their own profile.
-        raise PermissionDenied(
-            "A credential of some scopes alone needs write:users to change its user."
-        )
     if beyond := sorted(values.keys() - _OWN_FIELDS):
         raise PermissionDenied(f"Changing {', '.join(beyond)} needs the scope write:users.")
 
