@@ -263,6 +263,33 @@ async def test_a_clock_a_little_behind_asks_for_no_second_sign_in(
     assert asks_for_consent(await ada.get(after))
 
 
+async def test_a_stranger_is_asked_once_more_where_another_clock_is_behind(
+    api: Api, shop: Registered
+) -> None:
+    person = Person(api, await api.account("viewer", password=PASSWORD))
+    CONSENT[person.user.id] = query(shop)
+    where = wants_sign_in(await person.get(address(shop, prompt="login")))
+    api.clock.advance(seconds=-3)
+    again = wants_sign_in(await person.get(await person.sign_in(where)))
+    after = await person.sign_in(again)
+    assert asks_for_consent(await person.get(after))
+    assert "code" in told(await person.decide(after))
+
+
+@pytest.mark.parametrize("wishes", [{"prompt": "login"}, {"max_age": "0"}], ids=str)
+async def test_a_request_that_nobody_asked_is_not_answered_by_who_was_signed_in_before_it(
+    api: Api, shop: Registered, ada: Person, wishes: dict[str, str]
+) -> None:
+    await ada.sign_in()
+    for seconds in (0.001, 5, 50):
+        api.clock.advance(seconds=seconds)
+        where = wants_sign_in(await api.stranger().get(address(shop, **wishes)))
+        after = dict(parse_qsl(urlsplit(where).query))["next"]
+        async with api.unchanged():
+            wants_sign_in(await ada.get(after))
+            wants_sign_in(await ada.decide(after))
+
+
 async def test_the_sign_in_that_was_there_does_not_count_however_late_it_was(
     api: Api, shop: Registered, ada: Person
 ) -> None:

@@ -68,7 +68,9 @@ def _fresh(
     stamp = _stamp(env, parameters)
     if stamp is None or stamp.session_id == session.id:
         return False
-    return stamp.at - AHEAD <= signed_in_at and -AHEAD <= now - stamp.at < SECONDS * SECOND
+    # The session that was there does not count; where none was shown, each of before might be it.
+    since = stamp.at - (AHEAD if stamp.session_id else 0)
+    return since <= signed_in_at and -AHEAD <= now - stamp.at < SECONDS * SECOND
 
 
 def _stamp(env: Environment, parameters: Parameters) -> _Stamp | None:
