@@ -120,6 +120,25 @@ async def test_a_page_of_deliveries_leads_to_the_next(api: Api) -> None:
     assert await walked(admin, f"{path}?limit=2") == whole
 
 
+async def test_a_page_of_events_leads_to_the_next(api: Api) -> None:
+    admin = await api.caller("admin")
+    for number in range(5):
+        body = {"name": f"Lamp {number}", "category": "light", "price": 1}
+        assert (await admin.post("/products", json=body)).status_code == 201
+    address = "/events?type=product.created%2Cuser.*&after=0&limit=2"
+    names, following = [], address
+    while following:
+        answer = await admin.get(following)
+        names += [event["data"]["name"] for event in answer.json()["data"]]
+        told, following = answer.json()["pagination"], next_of(answer) or ""
+        assert bool(following) == told["has_more"]
+        if following:
+            asked = {"type": "product.created,user.*", "limit": "2", "after": str(told["last_id"])}
+            assert dict(httpx.URL(following).params) == asked
+            assert following.startswith("https://localhost:8443/v1/events?")
+    assert names == [f"Lamp {number}" for number in range(5)]
+
+
 async def test_the_link_repeats_the_filters_and_is_the_same_each_time(api: Api) -> None:
     admin = await api.caller("admin")
     for _ in range(3):

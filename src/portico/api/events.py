@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import lru_cache
 
+from portico.api.paging import next_link
 from portico.contract.envelope import encode
 from portico.contract.events import (
     EventPages,
@@ -54,7 +55,9 @@ async def list_events(request: QueryRequest[ListEvents]) -> Reply:
     page = await read_events(request.environment, query.after, types, query.limit)
     last = page.rows[-1].id if page.rows else query.after
     pages = EventPages(query.limit, page.has_more, last)
-    return json_reply(200, ListedEvents([event_body(event) for event in page.rows], pages))
+    body = ListedEvents([event_body(event) for event in page.rows], pages)
+    links = [next_link(request, "/events", after=str(last))] if page.has_more else []
+    return json_reply(200, body, *links)
 
 
 async def stream_events(request: QueryRequest[StreamEvents]) -> Reply:

@@ -5,7 +5,7 @@ encrypted, since an address is no place for somebody's name.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -14,7 +14,7 @@ from portico.contract.envelope import listed
 from portico.contract.paging import ListQuery
 from portico.domain.base64url import base64url, from_base64url
 from portico.domain.errors import Fault, unreadable
-from portico.http.messages import QueryRequest, Reply, json_reply
+from portico.http.messages import QueryRequest, Reply, TypedRequest, json_reply
 from portico.storage.listing import Page, Place
 
 Q = TypeVar("Q", bound=ListQuery)
@@ -47,7 +47,7 @@ def start_of(request: QueryRequest[Q]) -> Start:
 def list_reply(
     request: QueryRequest[Q], path: str, start: Start, page: Page[R], items: Sequence[T]
 ) -> Reply:
-    """The answer with a page of the list at `path`, and where the next one is (RFC 8288)."""
+    """The answer with a page of the list at `path`, and where the next one is."""
     limit, total = request.query.limit, page.total
     body = listed(list(items), page=start.page, limit=limit, total=total, exact=page.exact)
     if page.next is None:
@@ -55,11 +55,16 @@ def list_reply(
     text = msgspec.json.encode([start.page + 1, *page.next])
     veiled = request.environment.vault.veil(text, _name(request))
     cursor = base64url(veiled)
+    return json_reply(200, body, next_link(request, path, cursor=cursor))
+
+
+def next_link(request: TypedRequest[Any, Any], path: str, **begins: str) -> tuple[str, str]:
+    """The header that says where the next page is, by where it `begins` and the request's filters
+    (RFC 8288)."""
     asked = parse_qsl(request.query_string, keep_blank_values=True)
-    others = [(name, value) for name, value in asked if name not in ("page", "cursor")]
+    others = [(name, value) for name, value in asked if name not in ("page", *begins)]
     address = f"{request.environment.addresses.base}{path}"
-    link = f'<{address}?{urlencode([*others, ("cursor", cursor)])}>; rel="next"'
-    return json_reply(200, body, ("link", link))
+    return "link", f'<{address}?{urlencode([*others, *begins.items()])}>; rel="next"'
 
 
 def _decoded(cursor: str) -> bytes | None:

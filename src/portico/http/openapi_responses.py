@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from portico.contract.paging import ListQuery
 from portico.domain import errors
 from portico.domain.errors import Fault, PorticoError
 from portico.http.messages import JSON
@@ -151,7 +150,7 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
     if route.public_seconds:
         value = route.cache_control
         headers["Cache-Control"] = _header("Anyone may keep it so long.", value, const=value)
-    if route.query is not None and issubclass(route.query, ListQuery):
+    if route.query is not None and "limit" in route.query.__struct_fields__:
         headers |= refs("Link")
     if route.sets_cookie:
         headers |= refs("Set-Cookie")
