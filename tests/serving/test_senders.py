@@ -265,6 +265,22 @@ def test_chunks_are_whole_with_the_last_and_have_no_trailers(
     assert sent(service, begun, chunks) == (status, "VALIDATION_ERROR")
 
 
+@pytest.mark.parametrize(
+    ("codings", "status"),
+    [
+        ("Chunked", 422),
+        ("gzip, chunked", 400),
+        ("gzip\r\ntransfer-encoding: chunked", 400),
+        ("chunked, chunked", 400),
+    ],
+)
+def test_a_body_that_is_coded_otherwise_than_in_chunks_is_not_taken_for_plain(
+    service: Service, codings: str, status: int
+) -> None:
+    begun = head(service, JSON, f"transfer-encoding: {codings}")
+    assert sent(service, begun, chunk(PRICED) + b"0\r\n\r\n") == (status, "VALIDATION_ERROR")
+
+
 def test_slow_heads_and_slow_bodies_hold_up_nobody(service: Service) -> None:
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(service.connect()) for _ in range(100)]

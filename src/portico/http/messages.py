@@ -225,8 +225,8 @@ class TypedRequest(Generic[Q_co, B_co]):
 
     async def read_body(self, limit: int) -> bytes:
         """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` when it
-        does not arrive within `BODY_SECONDS`, `Unreadable` when it breaks off."""
-        self._refuse_declared(limit)
+        does not arrive within `BODY_SECONDS`, `Unreadable` when it breaks off or is coded."""
+        self._refuse_framing(limit)
         parts: list[bytes] = []
         size = 0
         try:
@@ -244,8 +244,9 @@ class TypedRequest(Generic[Q_co, B_co]):
 
     async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
         """The body as it comes. Raises as `read_body` does: beyond `limit` bytes, when nothing
-        comes for `BODY_SECONDS`, or not all of it within `seconds`, and when it breaks off."""
-        self._refuse_declared(limit)
+        comes for `BODY_SECONDS`, or not all of it within `seconds`, and when it breaks off or is
+        coded."""
+        self._refuse_framing(limit)
         parts = self._begun()
         end = asyncio.get_running_loop().time() + seconds
         size = 0
@@ -275,8 +276,12 @@ class TypedRequest(Generic[Q_co, B_co]):
                     if size > LINGER_BYTES:
                         break
 
-    def _refuse_declared(self, limit: int) -> None:
-        """Raises `PayloadTooLarge` for a body that says that it is larger."""
+    def _refuse_framing(self, limit: int) -> None:
+        """Raises `PayloadTooLarge` for a body that says that it is larger, and `Unreadable` for one
+        that is coded before it is cut in chunks, which the server takes for plain."""
+        codings = self.listed("transfer-encoding")
+        if codings is not None and codings.lower() != "chunked":
+            raise Unreadable("Send the body uncoded: no Transfer-Encoding but chunked is taken.")
         length = self.header("content-length")
         if length is not None and length.isdigit() and int(length) > limit:
             raise _too_large(limit)
