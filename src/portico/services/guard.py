@@ -2,8 +2,8 @@
 
 Failures are counted by account and by address, and slow down whoever makes more of them. An address
 that has signed in to the account is counted apart, and what is right is let in from there when the
-address has no failures left, so that strangers who guess keep no owner out. What is right counts
-nowhere. An e-mail without an account is treated alike.
+address has no failures left, so that strangers who guess elsewhere keep no owner out there. What is
+right counts nowhere. An e-mail without an account is treated alike.
 """
 
 import asyncio
