@@ -178,19 +178,23 @@ async def test_the_time_of_asking_cannot_be_moved_or_taken_along(
     after = await stamped(ada, asked)
     api.clock.advance(seconds=1)
     (stamp,) = parse_qs(urlsplit(after).query)[PARAMETER]
-    time, _, code = stamp.partition(".")
-    assert int(time) <= api.clock()
     other = await client_of(api.live)
-    later = f"{asked}&{PARAMETER}={int(time) + 1}.{code}"
+    stamps = [
+        *(
+            "",
+            "AAAA",
+            f"{api.clock()}.1",
+            "9" * 500,
+            "%C3%A9",
+            stamp[:-2],
+            stamp[4:],
+            f"{stamp}AAAA",
+        ),
+        stamp.translate(str.maketrans("abcABC", "bcaBCA")),
+    ]
     forged = [
-        *(asked, later),
-        f"{asked}&{PARAMETER}={int(time) - 10**9}.{code}",
-        f"{asked}&{PARAMETER}={time}.",
-        f"{asked}&{PARAMETER}={time}",
-        f"{asked}&{PARAMETER}=",
-        f"{asked}&{PARAMETER}={time}.{code[:-1]}",
-        f"{asked}&{PARAMETER}=%C3%A9.%C3%A9",
-        f"{asked}&{PARAMETER}={'9' * 500}.{code}",
+        asked,
+        *(f"{asked}&{PARAMETER}={each}" for each in stamps),
         f"{address(shop, max_age='0', scope='openid')}&{PARAMETER}={stamp}",
         f"{address(other, max_age='0')}&{PARAMETER}={stamp}",
         f"{address(shop, max_age='0', state='t')}&{PARAMETER}={stamp}",
@@ -263,27 +267,30 @@ async def test_a_clock_a_little_behind_asks_for_no_second_sign_in(
     assert asks_for_consent(await ada.get(after))
 
 
-async def test_a_stranger_is_asked_once_more_where_another_clock_is_behind(
+async def test_a_stranger_signs_in_once_where_another_clock_is_behind(
     api: Api, shop: Registered
 ) -> None:
     person = Person(api, await api.account("viewer", password=PASSWORD))
     CONSENT[person.user.id] = query(shop)
     where = wants_sign_in(await person.get(address(shop, prompt="login")))
     api.clock.advance(seconds=-3)
-    again = wants_sign_in(await person.get(await person.sign_in(where)))
-    after = await person.sign_in(again)
+    after = await person.sign_in(where)
     assert asks_for_consent(await person.get(after))
     assert "code" in told(await person.decide(after))
 
 
 @pytest.mark.parametrize("wishes", [{"prompt": "login"}, {"max_age": "0"}], ids=str)
-async def test_a_request_that_nobody_asked_is_not_answered_by_who_was_signed_in_before_it(
-    api: Api, shop: Registered, ada: Person, wishes: dict[str, str]
+@pytest.mark.parametrize("asker", ["nobody", "somebody else"])
+async def test_what_others_ask_is_not_answered_by_who_was_signed_in_before_it(
+    api: Api, shop: Registered, ada: Person, wishes: dict[str, str], asker: str
 ) -> None:
     await ada.sign_in()
+    other = Person(api, await api.account("viewer", password=PASSWORD))
+    if asker == "somebody else":
+        await other.sign_in()
     for seconds in (0.001, 5, 50):
         api.clock.advance(seconds=seconds)
-        where = wants_sign_in(await api.stranger().get(address(shop, **wishes)))
+        where = wants_sign_in(await other.get(address(shop, **wishes)))
         after = dict(parse_qsl(urlsplit(where).query))["next"]
         async with api.unchanged():
             wants_sign_in(await ada.get(after))

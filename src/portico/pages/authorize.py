@@ -39,12 +39,12 @@ async def ask(visit: Visit) -> Reply:
                 raise _refusal(visit, asked, "login_required", "Nobody is signed in.")
             if visit.cookie_kept_back:
                 raise AuthenticationRequired("Whether somebody is signed in will be seen.")
-            return _sign_in(visit, asked, parameters)
+            return await _sign_in(visit, asked, parameters)
         session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
             if asked.silent:
                 raise _refusal(visit, asked, "login_required", "The user must sign in again.")
-            return _sign_in(visit, asked, parameters, again="yes")
+            return await _sign_in(visit, asked, parameters, again="yes")
         if asked.silent:
             raise _refusal(visit, asked, "consent_required", "The user must be asked.")
     except Returned as returned:
@@ -85,7 +85,7 @@ async def decide(visit: Visit) -> Reply:
             raise _refusal(visit, asked, "consent_required", "The user must be asked.")
         session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
-            return _sign_in(visit, asked, parameters, again="yes")
+            return await _sign_in(visit, asked, parameters, again="yes")
         scopes = _grantable(visit, asked.wanted)
         if asked.wanted.scopes and not scopes:
             raise _refusal(visit, asked, "access_denied", "The user may allow nothing of this.")
@@ -117,13 +117,12 @@ def _refusal(visit: Visit, asked: AuthorizationRequest, error: str, message: str
     return asked.refusal(visit.env.addresses.auth, error, message)
 
 
-def _sign_in(
+async def _sign_in(
     visit: Visit, asked: AuthorizationRequest, parameters: Parameters, **query: str
 ) -> Reply:
     """Sends the browser to sign in, and then back with the same request."""
     if wants_fresh_sign_in(asked):
-        session_id = visit.session_id if visit.signed_in else 0
-        request = stamped(visit.env, parameters, visit.request.now, session_id)
+        request = await stamped(visit.env, parameters, visit.request.now)
     else:
         request = urlencode(parameters)
     return visit.go("/sign-in", **query, next=f"{visit.request.path}?{request}")

@@ -27,6 +27,7 @@ WHERE user_id = :user_id AND expires_at > :now AND last_seen_at > :idle ORDER BY
 _ALL = f"""
 SELECT {SESSIONS.columns} FROM sessions
 WHERE expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
+_LATEST = "SELECT max(id) FROM sessions"
 # Whoever holds a row that this wants may want another that this holds; so it waits for none.
 _SEEN = {
     "sqlite": "UPDATE sessions SET last_seen_at = :at WHERE id = :id AND last_seen_at < :at",
@@ -78,6 +79,11 @@ class Sessions:
     async def all(self, now: int) -> list[Session]:
         """Every living session, newest first."""
         return SESSIONS.read_all(await self._db.slow.all(_ALL, living(now)))
+
+    async def latest_id(self) -> int:
+        """The number of the latest session there is, which all later ones exceed; 0 of none."""
+        row = await self._db.one(_LATEST)
+        return (row and row[0]) or 0
 
     async def insert(
         self,
