@@ -22,7 +22,7 @@ from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
 from portico.http.messages import NoBody, NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
-from portico.http.representations import Representation, Representations, key_of
+from portico.http.representations import Representations, key_of, tagged
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.storage.database import acting_for
@@ -169,5 +169,5 @@ def _for_caches(request: Request, endpoint: Endpoint, reply: Reply) -> Reply:
         if reply.status < 400 and "cache-control" not in dict(reply.headers):
             reply.headers.append(("cache-control", endpoint.cache_control))
     elif reply.status == 200 and request.method in READING_METHODS:
-        return Representation.of(reply).reply(request)
+        return tagged(request, reply)
     return reply

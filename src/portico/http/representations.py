@@ -71,6 +71,14 @@ class Representation(msgspec.Struct, gc=False):
         return Reply(200, self._gzipped, [*self._headers, *headers, GZIP])
 
 
+def tagged(request: Request, reply: Reply) -> Reply:
+    """A success that is not kept, with its entity tag, as this caller takes it."""
+    if len(reply.body) >= LEAST or "if-none-match" in request.headers:
+        return Representation.of(reply).reply(request)
+    reply.headers += ("etag", entity_tag(reply.body)), *_SHORT
+    return reply
+
+
 class _Kept(Representation, gc=False):
     """One that is true for as long as that part of the data has this version."""
 
