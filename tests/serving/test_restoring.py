@@ -4,14 +4,15 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import asyncpg
 import pytest
 
-from operating import COMMAND, Installation, until
+from operating import COMMAND, Installation, eventually, until
 from servers import PostgresServer
 
 HELD = """
@@ -34,6 +35,22 @@ LINGERING = """#!/bin/sh
 case "$*" in *--single-transaction*) exec cat "{silent}"; esac
 """
 """A pg_restore that has stored everything, and does not end."""
+
+HELD_TABLES = """
+SELECT pg_advisory_lock(1);
+CREATE FUNCTION held() RETURNS event_trigger LANGUAGE plpgsql
+    AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); END $$;
+CREATE EVENT TRIGGER held ON ddl_command_end WHEN TAG IN ('CREATE TABLE')
+    EXECUTE FUNCTION held()"""
+"""Has whoever makes a table wait for the end of this session."""
+
+WAITS = """
+SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database
+WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"""
+
+LET_GO = """
+SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON pg_database.oid = database
+WHERE locktype = 'advisory' AND datname = current_database()"""
 
 STARTS = (["serve"], ["serve", "--no-migrate"], ["init"], ["migrate"])
 
@@ -138,32 +155,127 @@ def test_what_came_into_the_directory_meanwhile_is_not_restored_over(
     assert {path.name for path in restored.data.iterdir()} == {"init.lock", "live.db"}
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_restore_that_is_ended_as_postgresql_has_stored_it_leaves_nothing(
-    postgres: PostgresServer, tmp_path: Path, how: signal.Signals, code: int
-) -> None:
+@pytest.fixture
+def copies(postgres: PostgresServer, tmp_path: Path) -> Callable[[str], Installation]:
+    """Makes directories, by their names, beside the file of a backup that was made on PostgreSQL:
+    all of them use another database, which is empty."""
     (tmp_path / "first").mkdir()
     first = Installation(tmp_path / "first").having(database_url=postgres.fresh_database())
     first.told("init")
     first.told("backup", str(tmp_path / "backup.tar"))
-    restored = Installation(tmp_path).having(database_url=postgres.fresh_database())
-    silent, program = tmp_path / "silent", tmp_path / "programs" / "pg_restore"
+    database_url = postgres.fresh_database()
+
+    def copy(name: str) -> Installation:
+        (tmp_path / name).mkdir()
+        return Installation(tmp_path / name).having(database_url=database_url)
+
+    return copy
+
+
+def restoring(copy: Installation, path: str | None = None) -> "subprocess.Popen[str]":
+    """A restore of that backup, with the programs of `path`."""
+    return subprocess.Popen(
+        [*COMMAND, "restore", "../backup.tar"],
+        cwd=copy.directory,
+        env=copy.environment | ({"PATH": path} if path else {}),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def stored(copy: Installation) -> Iterator["subprocess.Popen[str]"]:
+    """A restore that PostgreSQL has stored, and that is not through."""
+    silent, program = copy.directory / "silent", copy.directory / "programs" / "pg_restore"
     os.mkfifo(silent)
     program.parent.mkdir()
     program.write_text(LINGERING.format(program=shutil.which("pg_restore"), silent=silent))
     program.chmod(0o700)
-    path = f"{program.parent}:{os.environ['PATH']}"
     with (
-        subprocess.Popen(
-            [*COMMAND, "restore", str(tmp_path / "backup.tar")],
-            env=restored.environment | {"PATH": path},
-            stderr=subprocess.PIPE,
-        ) as command,
+        restoring(copy, f"{program.parent}:{os.environ['PATH']}") as command,
         until(lambda: _end_of(silent), "what was stored"),
     ):
+        yield command
+
+
+@asynccontextmanager
+async def half_stored(copy: Installation) -> AsyncIterator["subprocess.Popen[str]"]:
+    """A restore that PostgreSQL is storing, until the end of this."""
+    connection = await asyncpg.connect(copy.variables["database_url"])
+    await connection.execute(HELD_TABLES)
+    with restoring(copy) as command:
+        try:
+            await eventually(lambda: connection.fetch(WAITS), "the first table")
+            yield command
+        finally:
+            await connection.close()
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_restore_that_is_ended_as_postgresql_has_stored_it_leaves_nothing(
+    copies: Callable[[str], Installation], how: signal.Signals, code: int
+) -> None:
+    copy = copies("copy")
+    with stored(copy) as command:
         command.send_signal(how)
         said = command.communicate()[1]
 
-    assert (command.returncode, said) == (code, b"")
-    assert not restored.data.exists()
-    restored.told("restore", str(tmp_path / "backup.tar"))
+    assert (command.returncode, said) == (code, "")
+    assert not copy.data.exists()
+    copy.told("restore", "../backup.tar")
+
+
+async def test_a_second_restore_into_a_database_is_refused_at_once_and_the_first_is_kept(
+    copies: Callable[[str], Installation],
+) -> None:
+    copy, second = copies("copy"), copies("second")
+    async with half_stored(copy) as first:
+        with restoring(second) as late:
+            try:
+                await eventually(lambda: late.poll() is not None, "the refusal", 20)
+            finally:
+                late.send_signal(signal.SIGINT)
+            said = late.communicate()[1]
+        assert (late.returncode, said.count("\n"), "is under way" in said) == (1, 1, True)
+        assert not second.data.exists()
+    assert first.returncode == 0
+    assert copy.told("users", "show", "admin@example.com")["role"] == "admin"
+
+
+async def test_no_other_host_starts_on_a_database_that_postgresql_is_storing(
+    copies: Callable[[str], Installation],
+) -> None:
+    copy, other = copies("copy"), copies("other")
+    async with half_stored(copy) as command:
+        for words in (["serve"], ["init"], ["migrate"]):
+            code, line = other.refused(*words)
+            assert (code, "is being restored" in line) == (1, True), words
+        command.send_signal(signal.SIGINT)
+        assert command.wait() == 130
+    assert other.told("init")["admin"]["email"] == "admin@example.com"
+
+
+def test_no_other_host_starts_on_a_database_whose_restore_is_not_through(
+    copies: Callable[[str], Installation],
+) -> None:
+    copy, other = copies("copy"), copies("other")
+    with stored(copy):
+        for words in (["serve"], ["migrate"]):
+            code, line = other.refused(*words)
+            assert (code, "is being restored" in line) == (1, True), words
+    other.told("migrate")
+
+
+async def test_a_restore_that_lost_its_hold_on_the_database_removes_nothing(
+    copies: Callable[[str], Installation],
+) -> None:
+    copy = copies("copy")
+    connection = await asyncpg.connect(copy.variables["database_url"])
+    with stored(copy) as command:
+        assert await connection.fetch(LET_GO)
+        command.send_signal(signal.SIGINT)
+        said = command.communicate()[1]
+
+    assert (command.returncode, "could not be emptied" in said) == (1, True)
+    assert await connection.fetchval("SELECT count(*) FROM portico_live.users") == 1
+    await connection.close()

@@ -14,6 +14,7 @@ from portico.app import system_clock
 from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
+from portico.cli.claim import claimed
 from portico.cli.initialise import LOCK, UNFINISHED, alone, require_no_restore
 from portico.cli.lock import NAME as SERVER_LOCK
 from portico.cli.output import CommandError, answer, needing_room, plain
@@ -26,7 +27,7 @@ from portico.secret_file import SecretError, found_secret, is_given, read_secret
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.database import Engine
-from portico.storage.migrate import MigrationError, drop, due, migrate, shipped
+from portico.storage.migrate import MigrationError, advance, due, shipped
 from portico.storage.numbers import lift
 from portico.storage.signing_keys import SigningKey, SigningKeys
 from portico.storage.sqlite_files import FileError, copy, faults, ledger
@@ -206,36 +207,29 @@ def _restored_postgres(settings: Settings, work: Path) -> Iterator[None]:
             "This is a backup of a PostgreSQL database: name a database without Portico in"
             " database_url (PORTICO_DATABASE_URL)."
         )
-    _check_program(settings, "pg_restore")
-    for schema in _SCHEMAS:
+    with claimed(settings, _SCHEMAS) as empty:
+        _check_program(settings, "pg_restore")
+        for schema in _SCHEMAS:
+            try:
+                applied = postgres_tools.ledger(work / DUMP, schema)
+            except CommandError as error:
+                raise CommandError(f"The backup's {DUMP} is damaged: {error}") from error
+            _check_ledger(schema, "postgres", applied)
         try:
-            applied = postgres_tools.ledger(work / DUMP, schema)
-        except CommandError as error:
-            raise CommandError(f"The backup's {DUMP} is damaged: {error}") from error
-        _check_ledger(schema, "postgres", applied)
-    try:
-        postgres_tools.restore(settings.database_listen_url or settings.database_url, work / DUMP)
-        yield
-    except postgres_tools.Failed:  # it has undone all by itself
-        raise
-    except BaseException as error:
-        try:
-            asyncio.run(_drop(settings))
-        except (PorticoError, KeyboardInterrupt) as also:
-            raise CommandError(
-                "The restore failed, and the database could not be emptied again: drop its schemas"
-                f" {' and '.join(_SCHEMAS)} before the next try. {also}".rstrip()
-            ) from error
-        raise
-
-
-async def _drop(settings: Settings) -> None:
-    db = database(settings, LIVE)
-    await db.open()
-    try:
-        await drop(db, _SCHEMAS)
-    finally:
-        await db.close()
+            address = settings.database_listen_url or settings.database_url
+            postgres_tools.restore(address, work / DUMP)
+            yield
+        except postgres_tools.Failed:  # it has undone all by itself
+            raise
+        except BaseException as error:
+            try:
+                empty()
+            except (PorticoError, KeyboardInterrupt) as also:
+                raise CommandError(
+                    "The restore failed, and the database could not be emptied again: drop its"
+                    f" schemas {' and '.join(_SCHEMAS)} before the next try. {also}".rstrip()
+                ) from error
+            raise
 
 
 async def _make_current(settings: Settings) -> None:
@@ -246,7 +240,7 @@ async def _make_current(settings: Settings) -> None:
         db = database(settings, environment)
         await db.open()
         try:
-            await migrate(db, system_clock)
+            await advance(db, system_clock)
             await lift(db, system_clock())
         finally:
             await db.close()

@@ -63,6 +63,8 @@ class AdvisoryLock(IntEnum):
     WEBHOOKS = 7041780
     INDEX = 7041781
     """Held while an index is built concurrently."""
+    RESTORE = 7041782
+    """Held while a backup is restored, and while an environment's schema is made."""
 
 
 def alone(lock: AdvisoryLock) -> dict[Engine, str]:

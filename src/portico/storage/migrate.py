@@ -142,6 +142,16 @@ async def migrate(
     `Unavailable`, where others hold a lock for ten minutes too.
     """
     await db.prepare()
+    return await advance(db, clock, carried, wait)
+
+
+async def advance(
+    db: Database,
+    clock: Clock,
+    carried: Sequence[Migration] | None = None,
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> list[Migration]:
+    """`migrate`, of a database whose place is made: by a restore, which lets nobody make any."""
     carried = shipped(db.engine) if carried is None else carried
     applied: list[Migration] = []
     refused = 0

@@ -82,7 +82,11 @@ _PLANNER = {
 # Statements of many changes are longer than the driver would keep prepared.
 _OPTIONS = {"command_timeout": STATEMENT_SECONDS, "max_cacheable_statement_size": 64 * 1024}
 
-_LOCK = f"SELECT pg_advisory_xact_lock({AdvisoryLock.SCHEMA})"
+# Others who make it are waited for, a restore is not: that may take hours. They share the second
+# lock: as one ends, the next may get the first lock a moment before the second is given back.
+_LOCK = f"""
+SELECT pg_try_advisory_xact_lock_shared({AdvisoryLock.RESTORE})
+FROM pg_advisory_xact_lock({AdvisoryLock.SCHEMA})"""
 # A server goes on with an index whose client was killed. What is held while that is built ends with
 # the session, or is given back, so that the next session need not wait for this one's end.
 _BUILD = f"""
@@ -177,9 +181,11 @@ class PostgresDatabase:
             await self._replicas.open()
 
     async def prepare(self) -> None:
-        """Creates the schema, once, however many processes start."""
+        """Creates the schema, once, however many processes start. Raises `Unavailable` while a
+        backup is restored: what is there of it is not whole yet, and may be removed again."""
         async with self.transaction() as tx:
-            await tx.one(_LOCK)
+            if not (await tx.all(_LOCK))[0][0]:
+                raise Unavailable("The database is being restored: wait for the end of that.", 2)
             if await tx.one(_HAS_SCHEMA, {"schema": self._schema}) is None:
                 await tx.script(f'CREATE SCHEMA "{self._schema}"')
 
