@@ -17,9 +17,9 @@ NAME = "server.lock"
 
 
 @contextmanager
-def only_server(data: Path, port: int) -> Iterator[None]:
-    """Holds the data directory for a server on `port`; the system lets go of it if this process
-    dies.
+def only_server(data: Path, host: str, port: int) -> Iterator[None]:
+    """Holds the data directory for a server on `host` and `port`; the system lets go of it if this
+    process dies.
 
     Raises `CommandError` where another server has it.
     """
@@ -36,7 +36,7 @@ def only_server(data: Path, port: int) -> Iterator[None]:
             time.sleep(WAIT_SECONDS / 20)
         os.ftruncate(lock, 0)
         with needing_room(data / NAME):
-            os.pwrite(lock, f"{os.getpid()} {port}".encode(), 0)
+            os.pwrite(lock, f"{os.getpid()} {port} {host}".encode(), 0)
         yield
     finally:
         os.close(lock)
@@ -47,6 +47,9 @@ class Holder(NamedTuple):
 
     process: int
     port: int
+    """0 as it begins."""
+    host: str
+    """Empty as it begins, and of a server of an earlier release."""
 
 
 def holder(data: Path) -> Holder | None:
@@ -57,8 +60,17 @@ def holder(data: Path) -> Holder | None:
         return None
     try:
         return None if _taken(lock) else _held(lock)
+    except OSError:  # of a file system that has no locks
+        return None
     finally:
         os.close(lock)
+
+
+def listening(data: Path) -> dict[str, str | int]:
+    """The settings `host` and `port` of the server that uses the data directory, where they are
+    known: its flags may have given them, which no command sees."""
+    held = holder(data)
+    return {"host": held.host, "port": held.port} if held and held.port and held.host else {}
 
 
 def _taken(lock: int) -> bool:
@@ -70,5 +82,5 @@ def _taken(lock: int) -> bool:
 
 
 def _held(lock: int) -> Holder:
-    process, _, port = os.pread(lock, 40, 0).partition(b" ")
-    return Holder(int(process or 0), int(port or 0))
+    process, port, host = [*os.pread(lock, 100, 0).decode().split(" "), "", ""][:3]
+    return Holder(int(process or 0), int(port or 0), host)

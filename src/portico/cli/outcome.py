@@ -9,11 +9,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from portico.certificates import CertificateError
+from portico.cli.lock import listening
 from portico.cli.output import CommandError
 from portico.cli.stopping import interrupted_by
 from portico.domain.errors import PorticoError
 from portico.secret_file import SecretError
-from portico.settings import SettingError, Settings, load
+from portico.settings import SettingError, Settings, load, nothing_runs
 from portico.storage.migrate import MigrationError
 
 WELL, WRONG, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -31,7 +32,9 @@ def carry_out(chosen: Namespace) -> int:
     def act() -> int | None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        settings = load(_flags(chosen), os.environ, Path.cwd())
+        # Who is told where to listen is a server itself; all others speak of the one that runs.
+        running = nothing_runs if hasattr(chosen, "port") else listening
+        settings = load(_flags(chosen), os.environ, Path.cwd(), running)
         run: Run = resolve_name(chosen.run)
         return run(settings, chosen)
 

@@ -74,7 +74,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what is under way."""
     logs.configure(settings.log_level)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with only_server(settings.data, settings.port):
+    with only_server(settings.data, settings.host, settings.port):
         for port in filter(None, (settings.port, settings.http_port)):
             if fault := port_fault(settings.host, port):
                 raise CommandError(f"{fault.message}: {fault.advice}.")

@@ -2,7 +2,7 @@
 
 from portico.settings.composed import SETTINGS, Settings, markdown_table
 from portico.settings.declaring import SettingError
-from portico.settings.reading import CLIENTS_VARIABLES, CONFIG_VARIABLE, load
+from portico.settings.reading import CLIENTS_VARIABLES, CONFIG_VARIABLE, load, nothing_runs
 
 __all__ = [
     "CLIENTS_VARIABLES",
@@ -12,4 +12,5 @@ __all__ = [
     "Settings",
     "load",
     "markdown_table",
+    "nothing_runs",
 ]

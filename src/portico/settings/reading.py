@@ -5,7 +5,7 @@ Whether a store answers or a certificate fits its key is not settled here.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,11 +30,22 @@ class _Given(NamedTuple):
     source: str
 
 
-def load(flags: Mapping[str, str | int | None], environ: Mapping[str, str], cwd: Path) -> Settings:
+def nothing_runs(_data: Path) -> Mapping[str, str | int]:
+    """No server tells of what it runs with."""
+    return {}
+
+
+def load(
+    flags: Mapping[str, str | int | None],
+    environ: Mapping[str, str],
+    cwd: Path,
+    running: Callable[[Path], Mapping[str, str | int]] = nothing_runs,
+) -> Settings:
     """Read the settings from portico.toml, then `environ`, then `flags`; the later one wins.
 
     `flags` are named like the settings; None is a flag that was not given. Relative paths start at
-    `cwd`. Raises `SettingError` at the first unknown or impossible setting, whichever wins.
+    `cwd`. What nobody gives is as `running` tells of the server that uses the data directory, then
+    as by default. Raises `SettingError` at the first unknown or impossible setting, whichever wins.
     """
     file, document = _document(environ, cwd)
     try:
@@ -54,6 +65,10 @@ def load(flags: Mapping[str, str | int | None], environ: Mapping[str, str], cwd:
     for given in (*_from_file(document, file), *_from_environment(environ), *_from_flags(flags)):
         values[given.setting.name] = _parsed(given, cwd)
         sources[given.setting.name] = given.source
+    for name, value in running(values["data"]).items():
+        if name not in sources:
+            sources[name] = "the running server"
+            values[name] = _parsed(_Given(_BY_NAME[name], value, sources[name]), cwd)
     settings = Settings(**(values | following(values) | tables))
     settings.check(sources)
     return settings
