@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 
 from portico.certificates import CertificateError
 from portico.cli.lock import listening
-from portico.cli.output import CommandError
+from portico.cli.output import CommandError, say_error
 from portico.cli.stopping import interrupted_by
 from portico.domain.errors import PorticoError
 from portico.secret_file import SecretError
@@ -39,12 +39,13 @@ def carry_out(chosen: Namespace) -> int:
         return run(settings, chosen)
 
     told = interrupted_by()
-    code = outcome(act)
+    code = outcome(act, as_json=getattr(chosen, "json", False))
     return 128 + told[0] if told and code == INTERRUPTED else code
 
 
-def outcome(act: Callable[[], int | None]) -> int:
-    """What `act` returns; what it raises is told in one line and becomes an exit code."""
+def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
+    """What `act` returns; what it raises is told in one line, and becomes an exit code. With
+    `as_json`, what is wrong though the command was not misused is also its JSON value."""
     try:
         return act() or WELL
     except SettingError as error:
@@ -52,17 +53,23 @@ def outcome(act: Callable[[], int | None]) -> int:
     except CommandError as error:
         if isinstance(error.__cause__, BrokenPipeError):
             _leave_output()
-        return _complain(str(error), error.exit_code)
+        message, code = str(error), error.exit_code
     except (PorticoError, MigrationError, CertificateError, SecretError) as error:
-        return _complain(str(error), WRONG)
+        message, code = str(error), WRONG
     except BrokenPipeError:  # whoever read the output has had enough, as `head` does
         _leave_output()
         return WRONG
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{error.strerror or error}", WRONG)
+        message, code = f"{where}{error.strerror or error}", WRONG
     except KeyboardInterrupt:
         return INTERRUPTED
+    if as_json and code == WRONG:
+        try:
+            say_error(message)
+        except OSError:  # the line below tells it
+            _leave_output()
+    return _complain(message, code)
 
 
 def _leave_output() -> None:

@@ -68,13 +68,26 @@ def _say_value(value: Any) -> None:
         say_json(json.dumps(value).encode())
 
 
+def say_error(message: str) -> None:
+    """What was wrong, as JSON, where no JSON was begun: it is one value for each command."""
+    if not _Spoken.json:
+        _say_value({"error": {"message": message}})
+
+
 def named(command: str, *, sandbox: bool) -> str:
     """A command as it is to be typed, for the environment that was chosen."""
     return f"portico {command}{' --sandbox' if sandbox else ''}"
 
 
+class _Spoken:
+    """Whether JSON was begun to be written, by this process, which carries out one command."""
+
+    json = False
+
+
 def say_json(encoded: bytes) -> None:
     """JSON on standard output: UTF-8, whatever the encoding of text is there."""
+    _Spoken.json = True
     sys.stdout.flush()
     sys.stdout.buffer.write(encoded + b"\n")
     sys.stdout.buffer.flush()
