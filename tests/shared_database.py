@@ -64,7 +64,7 @@ class SharedDatabase:
         """Removes what tests left."""
         await self._connection.execute(EMPTY)
 
-    def database(self, _: Settings, environment: str) -> Kept:
+    def database(self, _: Settings, environment: str, **_makes: bool) -> Kept:
         """Stands in for `portico.app.database`."""
         idle = self._idle.setdefault(environment, [])
         return idle.pop() if idle else Kept(self.url, database_schema(environment), idle)

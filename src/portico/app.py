@@ -84,11 +84,15 @@ class Portico:
         sender: Sender | None = None,
         fetcher: Fetcher | None = None,
         secret: Callable[[], bytes] | None = None,
+        makes: bool = False,
     ) -> None:
         """`passwords` hashes them; None: as strongly as is recommended. `sender` sends deliveries;
         `fetcher` asks other providers; None: ones that believe the system's authorities. `secret`
-        gives the installation's; None: that of the settings, made where there is none."""
+        gives the installation's; None: that of the settings, made where there is none. It `makes`
+        SQLite's files where there are none, which only who prepares may: where one was moved under
+        a server, nobody else is to put an empty one there."""
         self.settings = settings
+        self._makes = makes
         self.clock = clock
         self.random = random
         self.passwords = passwords or Passwords()
@@ -152,7 +156,7 @@ class Portico:
             providers=providers,
         )
         engines = Engines(
-            db=database(settings, name),
+            db=database(settings, name, makes=self._makes),
             limiter=limiter(settings, name),
             passwords=self.passwords,
             vault=self.vault,

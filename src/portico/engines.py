@@ -19,12 +19,12 @@ LIVE = "live"
 SANDBOX = "sandbox"
 
 
-def database(settings: Settings, environment: str) -> Database:
-    """The database of one environment."""
+def database(settings: Settings, environment: str, *, makes: bool = False) -> Database:
+    """The database of one environment; it `makes` SQLite's file where there is none."""
     if settings.database_url:
         engines = _shared()(settings, environment)
         return engines.database(settings.database_url, database_schema(environment))
-    return SqliteDatabase(database_file(settings, environment))
+    return SqliteDatabase(database_file(settings, environment), makes=makes)
 
 
 def database_file(settings: Settings, environment: str) -> Path:

@@ -98,7 +98,7 @@ async def hosts(
     of_nobody = postgres.fresh_database()
     seconds, numbers = Seconds(), count(1)
 
-    def database(_: Settings, environment: str) -> PostgresDatabase:
+    def database(_: Settings, environment: str, **_makes: bool) -> PostgresDatabase:
         is_deaf = next(numbers) <= 2
         url, schema = shared_database.url, database_schema(environment)
         heard_at = of_nobody if is_deaf else url

@@ -81,7 +81,7 @@ def of_each(settings: Settings, work: Callable[[str, Database], Awaitable[T]]) -
     """What comes of the databases of both environments."""
 
     async def done(environment: str) -> T:
-        db = database(settings, environment)
+        db = database(settings, environment, makes=True)
         await db.open()
         try:
             return await work(environment, db)

@@ -1,5 +1,6 @@
 """A SQLite file that is removed, moved or replaced under a process that has it open."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +59,32 @@ async def test_a_file_that_is_put_back_is_written_again(
         return await refusal(sqlite) is None
 
     await eventually(is_written, "the write")
+
+
+async def test_only_who_prepares_makes_a_file(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=re.escape(f"There is no {tmp_path / 'test.db'}")):
+        await SqliteDatabase(tmp_path / "test.db").open()
+    assert not (tmp_path / "test.db").exists()
+
+
+async def test_no_file_is_made_beside_the_log_of_one_that_is_gone(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    assert await refusal(sqlite) is None
+    moved(tmp_path / "test.db")
+    log = (tmp_path / "test.db-wal").read_bytes()
+    with pytest.raises(Unavailable, match="put the file back"):
+        await SqliteDatabase(tmp_path / "test.db", makes=True).open()
+    assert not (tmp_path / "test.db").exists()
+    assert (tmp_path / "test.db-wal").read_bytes() == log != b""
+
+
+async def test_a_file_is_made_beside_a_log_that_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test.db-wal").touch()
+    database = SqliteDatabase(tmp_path / "test.db", makes=True)
+    await database.open()
+    await database.close()
+    assert (tmp_path / "test.db").exists()
 
 
 async def test_a_reader_makes_no_file_in_the_place_of_one_that_is_gone(

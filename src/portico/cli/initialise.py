@@ -86,7 +86,7 @@ async def _prepare(
     with alone(settings.data):
         require_place(settings)  # a restore may have been sooner
         authority = _authority(settings)
-        portico = Portico(settings)
+        portico = Portico(settings, makes=True)
         await portico.connect()
         try:
             if not migrates and await portico.is_behind():

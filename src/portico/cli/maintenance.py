@@ -37,7 +37,7 @@ def run(settings: Settings, chosen: Namespace) -> int:
 
 
 async def _migrate(settings: Settings) -> list[Named]:
-    portico = Portico(settings)
+    portico = Portico(settings, makes=True)
     await portico.connect()
     try:
         return [

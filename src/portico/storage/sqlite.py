@@ -35,13 +35,10 @@ from portico.storage.database import (
 from portico.storage.parts import Part, PartVersions, Version
 from portico.storage.sqlite_connection import (
     BUSY_SECONDS,
-    OLDEST_SAFE,
     OUTAGES,
     Place,
-    connect,
-    sqlite_version,
+    opened,
     translated,
-    unopened,
 )
 from portico.storage.sqlite_reads import SlowReads
 
@@ -116,9 +113,11 @@ class SqliteDatabase:
     engine: Engine = "sqlite"
     slow: Reader
 
-    def __init__(self, path: Path) -> None:
-        """`path` is the database file; its directory must exist."""
+    def __init__(self, path: Path, *, makes: bool = False) -> None:
+        """`path` is the database file, which is made where it `makes` it and there is none; its
+        directory must exist."""
         self._path = path
+        self._makes = makes
         self._lock = asyncio.Lock()
         self._waiting = 0
         self._waited = 0.0
@@ -136,17 +135,7 @@ class SqliteDatabase:
 
     async def open(self) -> None:
         self._call_soon = asyncio.get_running_loop().call_soon
-        if sqlite_version() < OLDEST_SAFE:
-            raise Unavailable(
-                f"SQLite {apsw.sqlite_lib_version()} can corrupt a database in WAL mode; "
-                "install apsw 3.51.3 or newer."
-            )
-        try:
-            self._reader = connect(self._path, cache_kib=32768, makes=True)
-            self._writer = connect(self._path)
-            self._writer.set_busy_timeout(0)
-        except apsw.Error as error:
-            raise unopened(self._path, error) from error
+        self._reader, self._writer = opened(self._path, makes=self._makes)
         self._place = Place(self._path)
         self._writes = _Writes(self._writer, self._parts)
         self._read = self._reader.execute

@@ -22,6 +22,8 @@ LOG_BYTES = 4_000_000
 SHARED_BYTES = 32 * 1024
 """By how much the file grows at a time that connections share as memory."""
 
+_PUT_BACK = "put the file back; where it is lost, restore a backup into a new directory."
+
 log = logging.getLogger(__name__)
 
 
@@ -81,9 +83,40 @@ class Place:
         self._lost = not found
 
 
-def unopened(path: Path, error: apsw.Error) -> Unavailable:
+def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection]:
+    """A connection to read and one to write, which waits for no lock. It `makes` the file where
+    there is none. Raises `Unavailable`."""
+    if sqlite_version() < OLDEST_SAFE:
+        raise Unavailable(
+            f"SQLite {apsw.sqlite_lib_version()} can corrupt a database in WAL mode; "
+            "install apsw 3.51.3 or newer."
+        )
+    if makes:
+        _require_no_rest(path)
+    try:
+        reader = connect(path, cache_kib=32768, makes=makes)
+        writer = connect(path)
+        writer.set_busy_timeout(0)
+    except apsw.Error as error:
+        raise _unopened(path, error) from error
+    return reader, writer
+
+
+def _require_no_rest(path: Path) -> None:
+    """Raises `Unavailable` where there is the log of a file that is gone: SQLite would empty it,
+    and what was written last was lost, though the file be put back."""
+    rest = path.with_name(f"{path.name}-wal")
+    if not path.exists() and rest.exists() and rest.stat().st_size:
+        raise Unavailable(
+            f"There is no {path}, but what was written to it last, {rest}: {_PUT_BACK}"
+        )
+
+
+def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     """Why a file cannot be opened. Where there is no room for what its connections share, SQLite
     speaks of an I/O error, as of a disk that is broken."""
+    if isinstance(error, apsw.CantOpenError) and not path.exists():
+        return Unavailable(f"There is no {path}: {_PUT_BACK}")
     reason = str(error)
     if isinstance(error, apsw.FullError) or (
         isinstance(error, apsw.IOError) and shutil.disk_usage(path.parent).free < SHARED_BYTES
