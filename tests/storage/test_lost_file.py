@@ -1,5 +1,6 @@
 """A SQLite file that is removed, moved or replaced under a process that has it open."""
 
+import asyncio
 import re
 import shutil
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from operating import eventually
-from portico.domain.errors import Unavailable
+from portico.domain.errors import Unavailable, Unknown
 from portico.storage.sqlite import SqliteDatabase
 
 ADD = "INSERT INTO numbers (number) VALUES (NULL)"
@@ -42,8 +43,10 @@ async def test_nothing_is_written_to_a_file_that_nobody_finds_again(
 ) -> None:
     assert await refusal(sqlite) is None
     lose(tmp_path / "test.db")
-    refused = await eventually(lambda: refusal(sqlite), "the refusal")
+    refused = await refusal(sqlite)
+    assert refused is not None
     assert refused.why == "gone"
+    assert not isinstance(refused, Unknown)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert str(tmp_path / "test.db") in caplog.text
 
@@ -52,13 +55,34 @@ async def test_a_file_that_is_put_back_is_written_again(
     sqlite: SqliteDatabase, tmp_path: Path
 ) -> None:
     moved(tmp_path / "test.db")
-    await eventually(lambda: refusal(sqlite), "the refusal")
+    assert await refusal(sqlite)
     (tmp_path / "moved.db").rename(tmp_path / "test.db")
+    assert await refusal(sqlite) is None
 
-    async def is_written() -> bool:
-        return await refusal(sqlite) is None
 
-    await eventually(is_written, "the write")
+async def test_nobody_is_told_that_a_file_has_what_was_written_as_it_was_moved(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    async def first() -> None:
+        async with sqlite.transaction() as tx:
+            await tx.run(ADD)
+            await asyncio.sleep(0)  # in which the second comes to wait, so that it joins the group
+
+    async def second() -> None:
+        async with sqlite.transaction() as tx:
+            moved(tmp_path / "test.db")
+            await tx.run(ADD)
+
+    outcomes = await asyncio.gather(first(), second(), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Unknown, Unknown]
+
+
+async def test_a_file_that_nobody_writes_to_is_missed_all_the_same(
+    sqlite: SqliteDatabase, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await refusal(sqlite) is None
+    moved(tmp_path / "test.db")
+    await eventually(lambda: str(tmp_path / "test.db") in caplog.text, "the line of the log")
 
 
 async def test_only_who_prepares_makes_a_file(tmp_path: Path) -> None:

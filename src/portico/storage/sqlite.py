@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 
-from portico.domain.errors import Unavailable
+from portico.domain.errors import Unavailable, Unknown
 from portico.storage.bell import Bell
 from portico.storage.database import (
     NOTHING,
@@ -279,7 +279,6 @@ class SqliteDatabase:
 
     async def _join(self) -> _Group:
         """Takes the writer, opening a group where none is gathering."""
-        self._place.require()
         time = asyncio.get_running_loop().time
         begun = time()
         deadline = begun + BUSY_SECONDS
@@ -312,6 +311,7 @@ class SqliteDatabase:
         # Another process may hold the write lock. SQLite's own busy handler would block the event
         # loop, so the waiting is done here.
         while True:
+            self._place.require()
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
             except apsw.BusyError as error:
@@ -378,7 +378,9 @@ class SqliteDatabase:
             self._roll_back()
             self._fail(group, translated(error))
         else:
-            if not group.committed.done():
+            if not self._place.look():
+                self._fail(group, Unknown())  # the file may have been there until the commit
+            elif not group.committed.done():
                 group.committed.set_result(None)
         finally:
             self._commit_job = None

@@ -60,20 +60,21 @@ class Place:
         self._lost = False
 
     def require(self) -> None:
-        """Raises `Unavailable` where the file was not there at the last look."""
-        if self._lost:
+        """Raises `Unavailable` where the file is not there."""
+        if not self.look():
             raise Unavailable(
                 "The database's file is gone; nothing was changed.", retry_after=30, why="gone"
             )
 
-    def look(self) -> None:
-        """Sees whether it is there, and tells once where it is not."""
+    def look(self) -> bool:
+        """Whether it is there, as far as that can be seen; tells once where it is not. It takes
+        two microseconds."""
         try:
             found = os.path.samestat(self._path.stat(), self._opened)
         except (FileNotFoundError, NotADirectoryError):
             found = False
         except OSError:  # which tells nothing of where the file is
-            return
+            return not self._lost
         if not found and not self._lost:
             log.error(
                 "%s was removed, moved or replaced while it was open: nothing is written until it"
@@ -81,6 +82,7 @@ class Place:
                 self._path,
             )
         self._lost = not found
+        return found
 
 
 def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection]:
