@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from operating import eventually
+from operating import eventually, in_database
 from portico.domain.errors import Unavailable, Unknown
 from portico.storage.sqlite import SqliteDatabase
 
 ADD = "INSERT INTO numbers (number) VALUES (NULL)"
+COUNT = "SELECT count(*) FROM numbers"
 
 
 def moved(file: Path) -> None:
@@ -22,6 +23,10 @@ def moved(file: Path) -> None:
 def replaced(file: Path) -> None:
     shutil.copy(file, file.with_name("copy.db"))
     file.with_name("copy.db").rename(file)
+
+
+def without_log(file: Path) -> None:
+    file.with_name(f"{file.name}-wal").unlink()
 
 
 async def refusal(database: SqliteDatabase) -> Unavailable | None:
@@ -34,7 +39,7 @@ async def refusal(database: SqliteDatabase) -> Unavailable | None:
     return None
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, moved, replaced])
+@pytest.mark.parametrize("lose", [Path.unlink, moved, replaced, without_log])
 async def test_nothing_is_written_to_a_file_that_nobody_finds_again(
     sqlite: SqliteDatabase,
     tmp_path: Path,
@@ -85,6 +90,16 @@ async def test_a_file_that_nobody_writes_to_is_missed_all_the_same(
     await eventually(lambda: str(tmp_path / "test.db") in caplog.text, "the line of the log")
 
 
+async def test_what_lay_in_a_log_that_is_removed_is_stored_as_the_server_stops(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    assert await refusal(sqlite) is None
+    without_log(tmp_path / "test.db")
+    assert await refusal(sqlite)
+    await sqlite.close()
+    assert in_database(tmp_path / "test.db", COUNT) == 1
+
+
 async def test_only_who_prepares_makes_a_file(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=re.escape(f"There is no {tmp_path / 'test.db'}")):
         await SqliteDatabase(tmp_path / "test.db").open()
@@ -116,5 +131,5 @@ async def test_a_reader_makes_no_file_in_the_place_of_one_that_is_gone(
 ) -> None:
     (tmp_path / "test.db").unlink()
     with pytest.raises(Unavailable):
-        await sqlite.slow.one("SELECT count(*) FROM numbers")
+        await sqlite.slow.one(COUNT)
     assert not (tmp_path / "test.db").exists()

@@ -50,14 +50,14 @@ def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.C
 
 
 class Place:
-    """Where a file is that was opened, and whether it is still found there: what is written to one
-    that is not will be lost, of which SQLite says nothing."""
+    """Where a file is that was opened, and whether it is still found there, with its log: what is
+    written to one that is not will be lost, of which SQLite says nothing."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is that of a file that stays open."""
-        self._path = path
-        self._opened = path.stat()
-        self._lost = False
+        """`path` is that of a file that stays open, and so do those that SQLite keeps beside it."""
+        beside = (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm"))
+        self._opened = {file: file.stat() for file in (path, *beside) if file.exists()}
+        self._missing: Path | None = None
 
     def require(self) -> None:
         """Raises `Unavailable` where the file is not there."""
@@ -67,22 +67,28 @@ class Place:
             )
 
     def look(self) -> bool:
-        """Whether it is there, as far as that can be seen; tells once where it is not. It takes
-        two microseconds."""
+        """Whether all is there, as far as that can be seen; tells once where it is not. It takes
+        some microseconds."""
         try:
-            found = os.path.samestat(self._path.stat(), self._opened)
-        except (FileNotFoundError, NotADirectoryError):
-            found = False
+            missing = next((file for file in self._opened if not self._finds(file)), None)
         except OSError:  # which tells nothing of where the file is
-            return not self._lost
-        if not found and not self._lost:
+            return self._missing is None
+        if missing not in (None, self._missing):
             log.error(
                 "%s was removed, moved or replaced while it was open: nothing is written until it"
-                " is put back. Where it is another by now, start the server again.",
-                self._path,
+                " is put back. Where it is another by now, or was a log that is lost, start the"
+                " server again.",
+                missing,
             )
-        self._lost = not found
-        return found
+        self._missing = missing
+        return missing is None
+
+    def _finds(self, file: Path) -> bool:
+        """Whether a path leads to what was opened. Raises `OSError` where nobody can tell."""
+        try:
+            return os.path.samestat(file.stat(), self._opened[file])
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
 
 def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection]:
