@@ -60,6 +60,24 @@ def test_a_new_worker_makes_no_file_in_the_place_of_one_that_is_gone(
     assert in_database(file, COUNT) == KEPT
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_server_starts_with_the_file_that_took_the_place_of_one(
+    installation: Installation, how: signal.Signals
+) -> None:
+    file = installation.data / "live.db"
+    with installation.serving() as service:
+        in_database(file, "VACUUM INTO ?", str(installation.data / "copy.db"))
+        store(service, "/v1/products", installation.key)
+        (installation.data / "copy.db").rename(file)
+        until(lambda: list(installation.data.glob("live.db-wal.lost-*")), "the log's move")
+        service.stop(how)
+    with installation.serving() as service:
+        store(service, "/v1/products", installation.key)
+        assert service.stop()[0] == 0
+    assert in_database(file, COUNT) == KEPT
+    assert in_database(file, "PRAGMA integrity_check") == "ok"
+
+
 @pytest.mark.parametrize("command", ["serve", "migrate"])
 def test_no_start_makes_a_file_beside_the_log_of_one_that_is_gone(
     installation: Installation, command: str

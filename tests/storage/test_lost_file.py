@@ -16,13 +16,17 @@ ADD = "INSERT INTO numbers (number) VALUES (NULL)"
 COUNT = "SELECT count(*) FROM numbers"
 
 
+def renamed(file: Path, name: str) -> None:
+    file.rename(file.with_name(name))
+
+
 def moved(file: Path) -> None:
-    file.rename(file.with_name("moved.db"))
+    renamed(file, "moved.db")
 
 
 def replaced(file: Path) -> None:
     shutil.copy(file, file.with_name("copy.db"))
-    file.with_name("copy.db").rename(file)
+    renamed(file.with_name("copy.db"), file.name)
 
 
 def without_log(file: Path) -> None:
@@ -98,6 +102,119 @@ async def test_what_lay_in_a_log_that_is_removed_is_stored_as_the_server_stops(
     assert await refusal(sqlite)
     await sqlite.close()
     assert in_database(tmp_path / "test.db", COUNT) == 1
+
+
+@pytest.fixture
+async def restored(sqlite: SqliteDatabase, tmp_path: Path) -> Path:
+    """A file whose place a copy took, with one number, while there were three and a table more."""
+    file = tmp_path / "test.db"
+    assert await refusal(sqlite) is None
+    in_database(file, "VACUUM INTO ?", str(tmp_path / "copy.db"))
+    async with sqlite.transaction() as tx:
+        await tx.run(ADD)
+        await tx.run(ADD)
+        await tx.script("CREATE TABLE others (number INTEGER PRIMARY KEY) STRICT")
+    renamed(file, "old.db")
+    renamed(tmp_path / "copy.db", "test.db")
+    return file
+
+
+def lost_logs(file: Path) -> list[Path]:
+    """Those that were moved aside."""
+    return list(file.parent.glob(f"{file.name}-wal.lost-*"))
+
+
+async def counted_anew(file: Path) -> int:
+    """How many numbers a file has for who opens it, and is sound."""
+    database = SqliteDatabase(file)
+    await database.open()
+    assert await database.one("PRAGMA integrity_check") == ("ok",)
+    row = await database.one(COUNT)
+    await database.close()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("stops", [True, False])
+async def test_a_file_that_took_the_place_of_one_does_not_get_its_log(
+    sqlite: SqliteDatabase, restored: Path, caplog: pytest.LogCaptureFixture, *, stops: bool
+) -> None:
+    assert await refusal(sqlite)
+    if stops:
+        await sqlite.close()
+    assert await counted_anew(restored) == 1
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    (log,) = lost_logs(restored)
+    assert str(log) in caplog.text
+
+
+async def test_the_log_of_a_file_whose_place_was_taken_is_kept_for_it(
+    sqlite: SqliteDatabase, restored: Path
+) -> None:
+    assert await refusal(sqlite)
+    await sqlite.close()
+    (log,) = lost_logs(restored)
+    renamed(log, "old.db-wal")
+    assert await counted_anew(restored.with_name("old.db")) == 3
+
+
+async def test_a_file_is_put_back_with_its_log_in_the_place_of_another(
+    sqlite: SqliteDatabase, restored: Path
+) -> None:
+    assert await refusal(sqlite)
+    renamed(restored.with_name("old.db"), "test.db")
+    assert await refusal(sqlite) is None
+    assert await counted_anew(restored) == 4
+    assert lost_logs(restored) == []
+
+
+async def test_the_logs_of_two_files_that_take_turns_are_kept_apart(
+    sqlite: SqliteDatabase, restored: Path
+) -> None:
+    assert await refusal(sqlite)
+    other = SqliteDatabase(restored)
+    await other.open()
+    assert await refusal(other) is None
+    renamed(restored, "new.db")
+    renamed(restored.with_name("old.db"), "test.db")
+    assert await refusal(other)
+    assert await refusal(sqlite) is None
+    await other.close()
+    assert await counted_anew(restored) == 4
+    (log,) = lost_logs(restored)
+    renamed(log, "new.db-wal")
+    assert await counted_anew(restored.with_name("new.db")) == 2
+
+
+async def test_a_log_is_not_put_back_over_that_of_another_file(
+    sqlite: SqliteDatabase, restored: Path
+) -> None:
+    assert await refusal(sqlite)
+    log = restored.with_name("test.db-wal")
+    log.write_text("of the other")
+    renamed(restored.with_name("old.db"), "test.db")
+    assert await refusal(sqlite)
+    assert log.read_text() == "of the other"
+
+
+async def test_a_log_that_is_another_files_by_then_stays_where_it_is(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    moved(tmp_path / "test.db")
+    for name in ("test.db", "test.db-wal", "test.db-shm"):
+        (tmp_path / f"new-{name}").write_text(name)
+        (tmp_path / f"new-{name}").rename(tmp_path / name)
+    assert await refusal(sqlite)
+    assert (tmp_path / "test.db-wal").read_text() == "test.db-wal"
+    assert lost_logs(tmp_path / "test.db") == []
+
+
+@pytest.mark.usefixtures("restored")
+async def test_no_read_comes_from_a_file_that_took_the_place_of_one(
+    sqlite: SqliteDatabase,
+) -> None:
+    with pytest.raises(Unavailable):
+        await sqlite.slow.one(COUNT)
 
 
 async def test_only_who_prepares_makes_a_file(tmp_path: Path) -> None:

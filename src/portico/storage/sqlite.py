@@ -140,7 +140,7 @@ class SqliteDatabase:
         self._writes = _Writes(self._writer, self._parts)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
-        self.slow = self._slow = SlowReads(self._path)
+        self.slow = self._slow = SlowReads(self._place)
         self._watch = asyncio.ensure_future(self._hear_others())
 
     async def prepare(self) -> None:

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -51,12 +52,23 @@ def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.C
 
 class Place:
     """Where a file is that was opened, and whether it is still found there, with its log: what is
-    written to one that is not will be lost, of which SQLite says nothing."""
+    written to one that is not will be lost, of which SQLite says nothing.
+
+    Where another file took its place, SQLite would take the log that lies there for the other's,
+    which that ruins: it is moved aside, and back as the file is put back."""
 
     def __init__(self, path: Path) -> None:
         """`path` is that of a file that stays open, and so do those that SQLite keeps beside it."""
-        beside = (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm"))
-        self._opened = {file: file.stat() for file in (path, *beside) if file.exists()}
+        self._path = path
+        # The log first: what is shared can be made anew from it.
+        files = [path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm"))]
+        self._opened = {file: file.stat() for file in files if file.exists()}
+        # The number keeps apart those of several files, of which each may come back.
+        self._aside = {
+            file: file.with_name(f"{file.name}.lost-{opened.st_ino}")
+            for file, opened in self._opened.items()
+            if file != path
+        }
         self._missing: Path | None = None
 
     def require(self) -> None:
@@ -66,29 +78,63 @@ class Place:
                 "The database's file is gone; nothing was changed.", retry_after=30, why="gone"
             )
 
+    def connect(self) -> apsw.Connection:
+        """One more connection to that file, and to no other. Raises `Unavailable`."""
+        self.require()
+        return connect(self._path)
+
     def look(self) -> bool:
         """Whether all is there, as far as that can be seen; tells once where it is not. It takes
         some microseconds."""
         try:
-            missing = next((file for file in self._opened if not self._finds(file)), None)
+            missing = self._first_missing()
+            aside = self._move_aside() if missing == self._path else []
+            if missing in self._aside:
+                self._move_back()
+                missing = self._first_missing()
         except OSError:  # which tells nothing of where the file is
             return self._missing is None
-        if missing not in (None, self._missing):
+        if aside or missing not in (None, self._missing):
             log.error(
                 "%s was removed, moved or replaced while it was open: nothing is written until it"
                 " is put back. Where it is another by now, or was a log that is lost, start the"
-                " server again.",
+                " server again.%s",
                 missing,
+                f" What lay beside it is now {' and '.join(aside)}." if aside else "",
             )
         self._missing = missing
         return missing is None
 
-    def _finds(self, file: Path) -> bool:
-        """Whether a path leads to what was opened. Raises `OSError` where nobody can tell."""
+    def _first_missing(self) -> Path | None:
+        return next((file for file in self._opened if not self._finds(file, file)), None)
+
+    def _finds(self, file: Path, at: Path) -> bool:
+        """Whether one that was opened is there. Raises `OSError` where nobody can tell."""
         try:
-            return os.path.samestat(file.stat(), self._opened[file])
+            return os.path.samestat(at.stat(), self._opened[file])
         except (FileNotFoundError, NotADirectoryError):
             return False
+
+    def _move_aside(self) -> list[str]:
+        """Moves what lies beside another file and belongs to this one. Returns where to."""
+        if not self._path.exists():
+            return []
+        beside = [file for file in self._aside if self._finds(file, file)]
+        return [str(self._aside[file]) for file in beside if _renamed(file, self._aside[file])]
+
+    def _move_back(self) -> None:
+        """Has what was moved aside beside the file again, where nothing else lies by now."""
+        for file, aside in self._aside.items():
+            if self._finds(file, aside) and not file.exists():
+                _renamed(aside, file)
+
+
+def _renamed(file: Path, name: Path) -> bool:
+    """Renames a file, where it may."""
+    with suppress(OSError):
+        file.rename(name)
+        return True
+    return False
 
 
 def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection]:

@@ -5,13 +5,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
 from threading import Lock
 
 import apsw
 
 from portico.storage.database import NOTHING, Params, PoolUse, Row
-from portico.storage.sqlite_connection import OUTAGES, connect, translated
+from portico.storage.sqlite_connection import OUTAGES, Place, translated
 
 READER_THREADS = 2
 READ_SECONDS = 10.0
@@ -23,8 +22,8 @@ STEPS = 100_000
 class SlowReads:
     """Reads in a few threads, on connections of their own."""
 
-    def __init__(self, path: Path, seconds: float = READ_SECONDS) -> None:
-        self._path = path
+    def __init__(self, place: Place, seconds: float = READ_SECONDS) -> None:
+        self._place = place
         self._seconds = seconds
         self._idle: list[apsw.Connection] = []
         self._connections: list[apsw.Connection] = []
@@ -39,7 +38,7 @@ class SlowReads:
         try:
             return self._idle.pop()
         except IndexError:
-            connection = connect(self._path)
+            connection = self._place.connect()
             self._connections.append(connection)
             return connection
 
