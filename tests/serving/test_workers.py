@@ -23,8 +23,7 @@ from servers import PostgresServer, RedisServer
 
 WORKERS = 2
 PER_DAY = 100
-DATABASES = itertools.cycle(range(1, 16))
-"""Of the Redis server; the other tests use 0."""
+NUMBERS = itertools.count()
 
 THREADLESS = """
 import signal, sys, threading
@@ -37,8 +36,8 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.fixture
 def shared(installation: Installation, redis: RedisServer) -> Installation:
-    """An installation whose counters are in Redis, in a database that nobody else uses."""
-    return installation.having(valkey_url=redis.url.removesuffix("0") + str(next(DATABASES)))
+    """An installation whose counters are in Redis, under names that nobody else uses."""
+    return installation.having(valkey_url=redis.url, key_prefix=f"workers-{next(NUMBERS)}")
 
 
 @contextlib.contextmanager
