@@ -4,23 +4,25 @@ import statistics
 
 from bench import portico
 from bench.client import idle_connections
-from bench.load import wrk
+from bench.load import Request, wrk
 from bench.servers import BenchError
-from bench.throughput import GET, LIST
+from bench.throughput import GET
 from bench.workshop import MIDDLE, Workshop
 
 MEMORY_REQUESTS = 1_000_000
 LIST_SHARE = 0.1
+PAGES = Request("/v1/products?page={N}&limit=25", high=MIDDLE // 25)
+"""More of them than there is room for."""
 IDLE_CONNECTIONS = 2_000
 
 
 def memory(shop: Workshop) -> None:
-    """Resident memory after a million requests, a tenth of them lists, with what is kept full."""
+    """Resident memory after a million requests, a tenth of them pages, with what is kept full."""
     with shop.portico(MIDDLE, tls_on=True) as server:
         shop.note("memory", "at start", server.memory_kib() / 1024, "MiB")
         sent = seed = 0
         while sent < MEMORY_REQUESTS:
-            request = LIST if sent < LIST_SHARE * MEMORY_REQUESTS else GET
+            request = PAGES if sent < LIST_SHARE * MEMORY_REQUESTS else GET
             sample = wrk(server.address, request, 1, seed=seed)
             if sample.void:
                 raise BenchError(f"{sample.refused} requests refused, {sample.broken} broken")

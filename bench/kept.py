@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from bench import portico
 from bench.load import Request, wrk
 from bench.servers import Running
-from bench.throughput import GET, LIST
+from bench.throughput import LIST
 from bench.workshop import MIDDLE, Job, Workshop
 
 CHANGED = 5
@@ -33,16 +33,11 @@ def _mixed(path: str) -> Request:
     return Request("", script=script)
 
 
-REQUESTS = {
-    "GET": GET,
-    "list": LIST,
-    "GET, 5 % changes": _mixed(f'"{portico.PRODUCT.removesuffix("{N}")}" .. math.random({MIDDLE})'),
-    "list, 5 % changes": _mixed(f'"{LIST.path}"'),
-}
+REQUESTS = {"list": LIST, "list, 5 % changes": _mixed(f'"{LIST.path}"')}
 
 
 def kept(shop: Workshop) -> None:
-    """GET one product by a random id and the list, as they are kept and as they are made."""
+    """The list, as it is kept and as it is made."""
     with ExitStack() as stack:
         ours = stack.enter_context(shop.portico(MIDDLE, tls_on=True))
         made = stack.enter_context(shop.portico(MIDDLE, tls_on=True, kept=False))

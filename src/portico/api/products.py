@@ -20,7 +20,7 @@ from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, jso
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import products
 from portico.storage.parts import Part
-from portico.storage.products import ProductFilter, list_part, product_part
+from portico.storage.products import ProductFilter, list_part
 
 
 async def list_products(request: QueryRequest[ListProducts]) -> Reply:
@@ -110,7 +110,6 @@ ROUTES = (
         summary="Read a product",
         answer=Single[ProductBody],
         errors=(NotFound,),
-        shows=lambda request: product_part(request.resource_id),
     ),
     BodyRoute(
         method="POST",

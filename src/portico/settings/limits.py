@@ -32,9 +32,9 @@ class Limits(Group):
         declared(
             "33554432",
             whole(0, 2**36),
-            "memory of each worker, in bytes, for products and pages of products that are kept as"
-            " they were sent, for as long as they are true; `0`: none are; on PostgreSQL pages"
-            " alone, without a pooler and `database_read_url`",
+            "memory of each worker, in bytes, for pages of products that are kept as they were"
+            " sent, for as long as they are true; `0`: none are; on PostgreSQL none are behind a"
+            " pooler or with `database_read_url`",
             kind=int,
         ),
     ]

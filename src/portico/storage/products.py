@@ -142,11 +142,6 @@ class ProductFilter(msgspec.Struct, frozen=True):
 EVERY = ProductFilter(None)
 
 
-def product_part(product_id: int) -> Part:
-    """One product, as a part of the data."""
-    return "product", product_id
-
-
 def list_part(status: str, category: str | None) -> Part:
     """The lists and searches of products of this status, and of this category if any: by whatever
     else they choose."""
@@ -310,7 +305,6 @@ class Products:
 
     async def update(self, tx: Transaction, before: Product, after: Product) -> None:
         """Stores every field of a product again, given as it was and as it is now."""
-        tx.touch(product_part(after.id))
         _touch_lists(tx, [before, after])
         await tx.last(PRODUCTS.update, PRODUCTS.values(after))
         if _worded(after) != _worded(before):
@@ -318,7 +312,6 @@ class Products:
 
     async def update_many(self, tx: Transaction, pairs: Sequence[tuple[Product, Product]]) -> None:
         """Stores products again, each given as it was and as it is now. For thousands at a time."""
-        tx.touch(*(product_part(after.id) for _, after in pairs))
         _touch_lists(tx, chain.from_iterable(pairs))
         rows = [PRODUCTS.values(after) for _, after in pairs]
         if self._db.engine == "sqlite":
@@ -332,7 +325,6 @@ class Products:
 
     async def delete(self, tx: Transaction, product: Product) -> None:
         """Removes a product."""
-        tx.touch(product_part(product.id))
         _touch_lists(tx, [product])
         await self._search.remove(tx, product.id)
         await tx.run(PRODUCTS.delete, {"id": product.id})
