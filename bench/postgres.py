@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
-from bench.servers import START_SECONDS, BenchError, free_port, on_server_cpu, stop
+from bench.servers import SERVER_CPU, START_SECONDS, BenchError, free_port, on_server_cpu, stop
 
 _MISSING = "PostgreSQL's server programs are not here: apt-get install postgresql"
 
@@ -61,8 +61,8 @@ def settle(url: str) -> None:
 
 
 @contextlib.contextmanager
-def cluster(parent: Path) -> Iterator[str]:
-    """A new, empty server; the address of its database. It is gone afterwards."""
+def cluster(parent: Path, cpu: str = SERVER_CPU) -> Iterator[str]:
+    """A new, empty server on that core; the address of its database. It is gone afterwards."""
     programs = _programs()
     with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as directory:
         password = secrets.token_urlsafe(24)
@@ -86,7 +86,7 @@ def cluster(parent: Path) -> Iterator[str]:
         argv = [str(programs / "postgres"), "-D", str(data), "-p", str(port)]
         argv += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
         process = subprocess.Popen(
-            on_server_cpu([*_as_server_user(), *argv]),
+            on_server_cpu([*_as_server_user(), *argv], cpu),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",

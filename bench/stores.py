@@ -15,8 +15,16 @@ from typing import Any
 
 import asyncpg
 from bench import catalog, fastify_app, portico, postgres
-from bench.load import Request, wrk
-from bench.servers import BenchError, Running, cpu_seconds, free_port, on_server_cpu, stop
+from bench.load import Request, Series, wrk
+from bench.servers import (
+    LOAD_CPU,
+    BenchError,
+    Running,
+    cpu_seconds,
+    free_port,
+    on_server_cpu,
+    stop,
+)
 from bench.workshop import Job, Workshop, check_answer
 from valkey import Valkey
 from valkey.exceptions import ValkeyError
@@ -44,10 +52,12 @@ REQUESTS = {
     "POST": Request(portico.PRODUCTS, "POST", catalog.new_product(), high=10**8, digits=9),
 }
 
+MANY = replace(REQUESTS["POST"], connections=64)
+
 
 def stores(shop: Workshop) -> None:
-    """One worker with PostgreSQL and Redis, plain as behind a proxy."""
-    with postgres.cluster(shop.directory.parent) as url, _redis(shop) as counters:
+    """One worker on one core, with PostgreSQL and Redis on the other, plain as behind a proxy."""
+    with postgres.cluster(shop.directory.parent, LOAD_CPU) as url, _redis(shop) as counters:
         shop.say(f"portico products import, {PRODUCTS:,} products, PostgreSQL")
         data = portico.prepare(
             shop.fresh("portico-stores"), shop.catalogue(PRODUCTS), PRODUCTS, url
@@ -60,6 +70,7 @@ def stores(shop: Workshop) -> None:
             _fill(server)
             _note_rows(shop, url)
             _note_requests(shop, server, url, counters, REQUESTS)
+            _note_many(shop, server)
             _note_callers(shop, server, counters)
         with portico.serving(data, shop.log, tls_on=False, kept=False) as server:
             _note_requests(shop, server, url, counters, {"list made anew": REQUESTS["list"]})
@@ -105,6 +116,16 @@ def _note_requests(
         else:
             sent = len(server.address.get(request.path.replace("{N}", "1"))[1])
             shop.note("stores", f"{name}: answer", sent, "B")
+
+
+def _note_many(shop: Workshop, server: Running) -> None:
+    """Products that are made at one time."""
+    series = Series("POST over 64 connections, stores")
+    for round_ in range(shop.report.rounds):
+        shop.say(f"stores: round {round_ + 1}/{shop.report.rounds} {series.name}")
+        series.samples.append(wrk(server.address, MANY, shop.report.seconds, seed=round_ + 1))
+    shop.report.series.append(("stores", series))
+    shop.at_least("stores", series.name, series.per_second, "/s", 2500, void=series.void)
 
 
 def _note_rows(shop: Workshop, url: str) -> None:
@@ -193,14 +214,14 @@ async def _postmaster(url: str) -> int:
 
 @contextlib.contextmanager
 def _redis(shop: Workshop) -> Iterator[Any]:
-    """A client of a Redis or Valkey of the benchmark's own, on the server's core."""
+    """A client of a Redis or Valkey of the benchmark's own, on PostgreSQL's core."""
     program = shutil.which("redis-server") or shutil.which("valkey-server")
     if program is None:
         raise BenchError("there is no redis-server here: apt-get install redis-server")
     port = free_port()
     argv = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir"]
     process = subprocess.Popen(
-        on_server_cpu([*argv, str(shop.directory)]),
+        on_server_cpu([*argv, str(shop.directory)], LOAD_CPU),
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
