@@ -78,12 +78,3 @@ async def test_what_concerns_another_status_or_no_product_drops_no_list(
     await products.create_product(elsewhere, values, OPERATOR)
     async with counted(api, hits=1):
         await shown(reader, "/products")
-
-
-async def test_a_product_is_read_as_it_is(api: Api) -> None:
-    """Its row takes no longer than to see whether it has changed."""
-    reader = await api.caller("viewer")
-    await api.product()
-    async with counted(api, misses=2):
-        for _ in range(2):
-            await shown(reader, "/products/1")
