@@ -3,7 +3,7 @@
 import asyncio
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -184,6 +184,75 @@ async def test_the_logs_of_two_files_that_take_turns_are_kept_apart(
     (log,) = lost_logs(restored)
     renamed(log, "new.db-wal")
     assert await counted_anew(restored.with_name("new.db")) == 2
+
+
+async def test_a_file_that_is_put_back_while_nothing_serves_is_not_opened_without_its_log(
+    sqlite: SqliteDatabase, restored: Path
+) -> None:
+    assert await refusal(sqlite)
+    await sqlite.close()
+    renamed(restored, "copy.db")
+    renamed(restored.with_name("old.db"), "test.db")
+    (log,) = lost_logs(restored)
+    with pytest.raises(Unavailable, match=re.escape(str(log))):
+        await SqliteDatabase(restored).open()
+    renamed(log, "test.db-wal")
+    assert await counted_anew(restored) == 3
+
+
+async def test_a_file_that_comes_back_as_its_log_is_moved_keeps_it(
+    sqlite: SqliteDatabase, restored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The path leads to the other file for one look alone."""
+    exists, log = Path.exists, restored.with_name("test.db-wal")
+
+    def and_is_put_back(path: Path) -> bool:
+        found = exists(path)
+        if path == restored and exists(restored.with_name("old.db")):
+            renamed(restored.with_name("old.db"), "test.db")
+        return found
+
+    monkeypatch.setattr(Path, "exists", and_is_put_back)
+    await refusal(sqlite)
+    assert log.exists()
+    assert lost_logs(restored) == []
+    assert await refusal(sqlite) is None
+    assert await counted_anew(restored) == 4
+
+
+@pytest.fixture
+async def linked(tmp_path: Path) -> AsyncIterator[tuple[SqliteDatabase, Path]]:
+    """A database that a link leads to, and where it is."""
+    (tmp_path / "volume").mkdir()
+    file = tmp_path / "volume" / "test.db"
+    (tmp_path / "linked.db").symlink_to(file)
+    database = SqliteDatabase(tmp_path / "linked.db", makes=True)
+    await database.open()
+    async with database.transaction() as tx:
+        await tx.script("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
+    yield database, file
+    await database.close()
+
+
+@pytest.mark.parametrize("lose", [moved, replaced, without_log])
+async def test_what_a_link_leads_to_is_missed_as_well(
+    linked: tuple[SqliteDatabase, Path], lose: Callable[[Path], None]
+) -> None:
+    database, file = linked
+    assert await refusal(database) is None
+    lose(file)
+    refused = await refusal(database)
+    assert refused is not None
+    assert refused.why == "gone"
+    assert bool(lost_logs(file)) == (lose is replaced)
+
+
+async def test_nothing_is_made_where_a_link_leads_to_a_log_alone(tmp_path: Path) -> None:
+    (tmp_path / "test.db-wal").write_bytes(b"written last")
+    (tmp_path / "linked.db").symlink_to(tmp_path / "test.db")
+    with pytest.raises(Unavailable, match=r"test\.db-wal"):
+        await SqliteDatabase(tmp_path / "linked.db", makes=True).open()
+    assert not (tmp_path / "test.db").exists()
 
 
 async def test_a_log_is_not_put_back_over_that_of_another_file(

@@ -5,6 +5,7 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 import apsw
 
@@ -61,15 +62,11 @@ class Place:
         """`path` is that of a file that stays open, and so do those that SQLite keeps beside it."""
         self._path = path
         # The log first: what is shared can be made anew from it.
-        files = [path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm"))]
+        files = [path, *(_beside(path, kind) for kind in ("wal", "shm"))]
         self._opened = {file: file.stat() for file in files if file.exists()}
-        # The number keeps apart those of several files, of which each may come back.
-        self._aside = {
-            file: file.with_name(f"{file.name}.lost-{opened.st_ino}")
-            for file, opened in self._opened.items()
-            if file != path
-        }
+        self._aside = {file: _aside(file, path) for file in self._opened if file != path}
         self._missing: Path | None = None
+        self._looking = Lock()
 
     def require(self) -> None:
         """Raises `Unavailable` where the file is not there."""
@@ -86,6 +83,10 @@ class Place:
     def look(self) -> bool:
         """Whether all is there, as far as that can be seen; tells once where it is not. It takes
         some microseconds."""
+        with self._looking:
+            return self._look()
+
+    def _look(self) -> bool:
         try:
             missing = self._first_missing()
             aside = self._move_aside() if missing == self._path else []
@@ -117,16 +118,32 @@ class Place:
 
     def _move_aside(self) -> list[str]:
         """Moves what lies beside another file and belongs to this one. Returns where to."""
-        if not self._path.exists():
+        if not self._path.exists() or self._finds(self._path, self._path):
             return []
         beside = [file for file in self._aside if self._finds(file, file)]
-        return [str(self._aside[file]) for file in beside if _renamed(file, self._aside[file])]
+        moved = [str(self._aside[file]) for file in beside if _renamed(file, self._aside[file])]
+        if self._finds(self._path, self._path):  # it came back in this very moment
+            self._move_back()
+            return []
+        return moved
 
     def _move_back(self) -> None:
         """Has what was moved aside beside the file again, where nothing else lies by now."""
         for file, aside in self._aside.items():
             if self._finds(file, aside) and not file.exists():
                 _renamed(aside, file)
+
+
+def _beside(path: Path, kind: str) -> Path:
+    """What SQLite keeps beside a file: where a link leads, if it is one."""
+    real = path.resolve()
+    return real.with_name(f"{real.name}-{kind}")
+
+
+def _aside(file: Path, database: Path) -> Path:
+    """Where what lies beside a database goes as another takes its place: by the number of the
+    database's file, so that each finds its own. Raises `FileNotFoundError` where there is none."""
+    return file.with_name(f"{file.name}.lost-{database.stat().st_ino}")
 
 
 def _renamed(file: Path, name: Path) -> bool:
@@ -147,6 +164,7 @@ def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection
         )
     if makes:
         _require_no_rest(path)
+    _require_log(path)
     try:
         reader = connect(path, cache_kib=32768, makes=makes)
         writer = connect(path)
@@ -159,11 +177,23 @@ def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection
 def _require_no_rest(path: Path) -> None:
     """Raises `Unavailable` where there is the log of a file that is gone: SQLite would empty it,
     and what was written last was lost, though the file be put back."""
-    rest = path.with_name(f"{path.name}-wal")
+    rest = _beside(path, "wal")
     if not path.exists() and rest.exists() and rest.stat().st_size:
         raise Unavailable(
             f"There is no {path}, but what was written to it last, {rest}: {_PUT_BACK}"
         )
+
+
+def _require_log(path: Path) -> None:
+    """Raises `Unavailable` where a file is back whose log was moved aside, and lies there still."""
+    log = _beside(path, "wal")
+    with suppress(FileNotFoundError):
+        aside = _aside(log, path)
+        if aside.exists() and not (log.exists() and log.stat().st_size):
+            raise Unavailable(
+                f"What was written last to {path} is in {aside}, moved there as another file took"
+                f" its place: rename that to {log.name}, or remove it where it is not wanted."
+            )
 
 
 def _unopened(path: Path, error: apsw.Error) -> Unavailable:
