@@ -26,7 +26,7 @@ def only_server(data: Path, host: str, port: int) -> Iterator[None]:
     lock = os.open(data / NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         deadline = time.monotonic() + WAIT_SECONDS
-        while not _taken(lock):
+        while not _taken(lock, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
                 raise CommandError(
                     f"Another server, process {_held(lock).process}, uses the data directory"
@@ -38,6 +38,7 @@ def only_server(data: Path, host: str, port: int) -> Iterator[None]:
         with needing_room(data / NAME):
             os.pwrite(lock, f"{os.getpid()} {port} {host}".encode(), 0)
         yield
+        os.ftruncate(lock, 0)
     finally:
         os.close(lock)
 
@@ -59,7 +60,8 @@ def holder(data: Path) -> Holder | None:
     except OSError:
         return None
     try:
-        return None if _taken(lock) else _held(lock)
+        # Shared, so that of two who ask none takes the other for a server.
+        return None if _taken(lock, fcntl.LOCK_SH) else _held(lock)
     except OSError:  # of a file system that has no locks
         return None
     finally:
@@ -73,9 +75,9 @@ def listening(data: Path) -> dict[str, str | int]:
     return {"host": held.host, "port": held.port} if held and held.port and held.host else {}
 
 
-def _taken(lock: int) -> bool:
+def _taken(lock: int, how: int) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
