@@ -78,12 +78,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--crash-rounds N`, `--cursor-events N`, `--long` and `--cluster`."""
+    """`--crash-rounds`, `--cursor-events` and `--migrated-products N`, `--long`, `--cluster`."""
     more = "more of what tries cases at random, and every engine for what concerns the protocol"
     parser.addoption("--long", action="store_true", help=more)
     parser.addoption("--cluster", action="store_true", help="drills on many hosts too")
     parser.addoption(
         "--crash-rounds", type=int, default=3, metavar="N", help="how often to kill the server"
+    )
+    parser.addoption(
+        "--migrated-products", type=int, default=2000, metavar="N", help="beside an older release"
     )
     parser.addoption(
         "--cursor-events", type=int, default=2000, metavar="N", help="told beside readers"

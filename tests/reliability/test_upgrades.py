@@ -20,7 +20,8 @@ from portico.storage.database import Database
 from portico.storage.migrate import Migration, MigrationError, migrate, shipped
 from servers import PostgresServer
 
-PRODUCTS = 2_000
+AT_ONCE = 50_000
+"""Products that one statement makes."""
 STALL_SECONDS = 2.0
 
 _FILL = {
@@ -34,15 +35,23 @@ INSERT INTO products (name, description, category, price, currency, stock_quanti
 SELECT 'Lamp', '', 'light', 10000, 'USD', 0, 'active', '[]', '{}', n, n FROM numbers"""
 
 
+@pytest.fixture
+def products(request: pytest.FixtureRequest) -> int:
+    """How many there are."""
+    many: int = request.config.getoption("--migrated-products")
+    return many
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 async def older(
-    request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path
+    request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path, products: int
 ) -> AsyncIterator[Api]:
     """The older release, with products, on a database that nobody else has."""
     url = {"PORTICO_DATABASE_URL": postgres.fresh_database()} if "post" in request.param else {}
     async with Api(settings_for(tmp_path, url)) as api:
-        async with api.live.db.transaction() as tx:
-            await tx.run(_FILL[request.param] + _PRODUCTS, {"many": PRODUCTS})
+        for left in range(products, 0, -AT_ONCE):
+            async with api.live.db.transaction() as tx:
+                await tx.run(_FILL[request.param] + _PRODUCTS, {"many": min(left, AT_ONCE)})
         yield api
 
 
@@ -68,29 +77,38 @@ def of_tomorrow(
     return [*carried, *added]
 
 
-def expanding(db: Database) -> list[Migration]:
-    """A column that is filled in batches, and an index of it."""
+def indexed(db: Database, name: str, of: str) -> str:
+    """A migration that makes an index."""
     concurrently = {"sqlite": "", "postgres": "CONCURRENTLY "}[db.engine]
+    return f"""-- concurrently
+DROP INDEX {concurrently}IF EXISTS {name};
+CREATE INDEX {concurrently}{name} ON products {of};
+"""
+
+
+def expanding(db: Database, products: int) -> list[Migration]:
+    """A column that is filled in batches, which an index finds, and an index of it."""
     return of_tomorrow(
         db,
         "ALTER TABLE products ADD COLUMN weight INTEGER NOT NULL DEFAULT 0;",
-        """-- in batches
+        indexed(db, "products_unweighed", "(id) WHERE weight = 0 AND name = 'Lamp'"),
+        f"""-- in batches
 UPDATE products SET weight = 5 WHERE id IN (
-    SELECT id FROM products WHERE weight = 0 AND name = 'Lamp' ORDER BY id LIMIT 200
-) RETURNING 1""",
-        f"""-- concurrently
-DROP INDEX {concurrently}IF EXISTS products_by_weight;
-CREATE INDEX {concurrently}products_by_weight ON products (weight, id);
-""",
+    SELECT id FROM products WHERE weight = 0 AND name = 'Lamp'
+    ORDER BY id LIMIT {max(200, products // 1000)}
+) RETURNING 1""",  # noqa: S608 - a number of ours
+        "DROP INDEX products_unweighed;",
+        indexed(db, "products_by_weight", "(weight, id)"),
     )
 
 
 class Load:
     """What clients of the older release do all the time, and what came of it."""
 
-    def __init__(self, api: Api, caller: Caller) -> None:
+    def __init__(self, api: Api, caller: Caller, products: int) -> None:
         self._api = api
         self._caller = caller
+        self._products = products
         self._numbers = itertools.count()
         self.faults: list[str] = []
         self.longest = 0.0
@@ -142,34 +160,46 @@ class Load:
     async def _change(self) -> httpx.Response:
         number = next(self._numbers)
         return await self._caller.patch(
-            f"/products/{1 + number % PRODUCTS}",
+            f"/products/{1 + number % self._products}",
             json={"name": "Chair", "category": "light", "price": number, "currency": "USD"},
         )
 
 
 async def test_an_older_release_serves_and_comes_back_while_a_newer_one_migrates(
-    older: Api, other: Database
+    older: Api,
+    other: Database,
+    products: int,
+    record_property: Callable[[str, object], None],
 ) -> None:
-    load = Load(older, await older.caller())
-    carried = expanding(other)
+    load = Load(older, await older.caller(), products)
+    carried = expanding(other, products)
+    shipped_already = len(shipped(other.engine))
     applied: list[Migration] = []
+    took: list[str] = []
     async with load.going_on():
         await load.more(20)  # with statements that are prepared
-        for known in range(len(carried) - 2, len(carried) + 1):
+        for known in range(shipped_already + 1, len(carried) + 1):
+            began = time.monotonic()
             applied += await migrate(other, older.clock, carried[:known])
+            took.append(f"{time.monotonic() - began:.1f}")
             again = Api(older.settings)
             await again.start()
             await again.stop()
-    assert applied == carried[-3:]
+    record_property(
+        f"Migrations of {products} products on {other.engine}",
+        f"{' + '.join(took)} s, beside {load.answered} requests of which the longest took"
+        f" {load.longest:.2f} s",
+    )
+    assert applied == carried[shipped_already:]
     left = "SELECT count(*) FROM products WHERE name = 'Lamp' AND weight = 0"
     assert [tuple(row) for row in await other.all(left)] == [(0,)]
     assert await migrate(other, older.clock, carried) == []
 
 
 async def test_an_older_release_refuses_to_start_where_a_migration_says_nothing_of_it(
-    older: Api, other: Database
+    older: Api, other: Database, products: int
 ) -> None:
-    load = Load(older, await older.caller())
+    load = Load(older, await older.caller(), products)
     carried = of_tomorrow(other, "CREATE TABLE tomorrow (a BIGINT);", header="")
     async with load.going_on():
         assert await migrate(other, older.clock, carried) == carried[-1:]
@@ -182,11 +212,11 @@ async def test_an_older_release_refuses_to_start_where_a_migration_says_nothing_
 
 
 async def test_a_migration_that_finds_a_table_in_use_holds_up_nobody_for_long(
-    older: Api, other: Database
+    older: Api, other: Database, products: int
 ) -> None:
     if other.engine == "sqlite":
         pytest.skip("no reader holds up a writer there")
-    load = Load(older, await older.caller())
+    load = Load(older, await older.caller(), products)
     carried = of_tomorrow(other, "ALTER TABLE products ADD COLUMN weight INTEGER;")
     paused: list[float] = []
 
@@ -211,11 +241,11 @@ async def test_a_migration_that_finds_a_table_in_use_holds_up_nobody_for_long(
 
 
 async def test_an_index_that_a_killed_process_began_is_waited_for(
-    older: Api, other: Database
+    older: Api, other: Database, products: int
 ) -> None:
     if other.engine == "sqlite":
         pytest.skip("an index ends there with the process that builds it")
-    carried = expanding(other)
+    carried = expanding(other, products)
     await migrate(other, older.clock, carried[:-1])
     building = "SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database()"
     killed = (
