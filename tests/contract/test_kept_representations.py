@@ -240,19 +240,20 @@ async def test_single_resources_errors_and_answers_to_one_caller_are_not_kept(
 ) -> None:
     caller = await api.caller("admin")
     await api.product()
-    for _ in range(2):
-        await caller.get(path)
-    told = await counts(api)
-    assert (told.hits, told.size) == (0, 0)
+    async with counted(api):
+        for _ in range(2):
+            await caller.get(path)
+    assert (await counts(api)).size == 0
 
 
 async def test_with_no_room_nothing_is_kept(tmp_path: Path) -> None:
     async with Api(replace(settings_for(tmp_path, {}), kept_bytes=0)) as api:
         reader = await api.caller("viewer")
         await api.product()
-        for _ in range(3):
-            await shown(reader, "/products")
-        assert await counts(api) == (0, 0, 0)
+        async with counted(api, misses=3):
+            for _ in range(3):
+                await shown(reader, "/products")
+        assert (await counts(api)).size == 0
 
 
 class Late:

@@ -10,7 +10,7 @@ import pytest
 
 from driving import Headers
 from portico.http.messages import JSON, Reply, Request, TypedRequest
-from portico.http.representations import Representations, key_of
+from portico.http.representations import Representations
 from portico.http.routing import Access, Endpoint, Route
 from portico.storage.parts import Part
 
@@ -55,27 +55,14 @@ def request(number: int, **headers: str) -> Request:
     return made
 
 
-async def find(kept: Representations, asked: Request, one: Endpoint) -> Reply | None:
-    """What is kept for a request."""
-    return await kept.find(key_of(asked, one), asked, one)
-
-
-async def read(kept: Representations, asked: Request, one: Endpoint) -> Reply:
-    """What a request is answered with that finds nothing kept."""
-    key = key_of(asked, one)
-    if room := kept.room(key):
-        return await kept.read(key, room, asked, one, part)
-    return await one.handler(asked)
-
-
 async def test_the_least_recently_used_go_first() -> None:
     kept, one = Representations(20_000), endpoint(300)
     for number in range(100):
         for _ in range(2):
-            await read(kept, request(number), one)
-        assert await find(kept, request(0), one) is not None
+            await kept.read(request(number), one, part)
+        assert await kept.find(request(0), one) is not None
         assert kept.size <= 20_000
-    found = [number for number in range(100) if await find(kept, request(number), one)]
+    found = [number for number in range(100) if await kept.find(request(number), one)]
     assert len(found) >= 10
     assert found == [0, *range(101 - len(found), 100)]
 
@@ -86,41 +73,41 @@ async def test_what_is_asked_for_once_drives_nothing_out(size: int, coding: str)
     kept, one = Representations(100_000), endpoint(size)
     asked = [request(number, **{"accept-encoding": coding}) for number in range(1_000)]
     for each in asked:
-        await read(kept, each, one)
-    found = [number for number, each in enumerate(asked) if await find(kept, each, one)]
+        await kept.read(each, one, part)
+    found = [number for number, each in enumerate(asked) if await kept.find(each, one)]
     assert len(found) >= 10
     assert found == [*range(len(found))]
-    await read(kept, asked[-1], one)
-    assert await find(kept, asked[-1], one) is not None
-    assert await find(kept, asked[0], one) is None
-    assert await find(kept, asked[1], one) is not None
+    await kept.read(asked[-1], one, part)
+    assert await kept.find(asked[-1], one) is not None
+    assert await kept.find(asked[0], one) is None
+    assert await kept.find(asked[1], one) is not None
 
 
 async def test_nothing_is_kept_without_room() -> None:
     kept, one = Representations(0), endpoint(300)
     for _ in range(3):
-        await read(kept, request(1), one)
-        assert (kept.size, await find(kept, request(1), one)) == (0, None)
+        await kept.read(request(1), one, part)
+        assert (kept.size, await kept.find(request(1), one)) == (0, None)
 
 
 async def test_what_is_larger_than_all_the_room_is_not_kept() -> None:
     kept, small, large = Representations(20_000), endpoint(300), endpoint(20_000)
-    await read(kept, request(1), small)
+    await kept.read(request(1), small, part)
     for _ in range(3):
-        reply = await read(kept, request(1), large)
+        reply = await kept.read(request(1), large, part)
         assert len(reply.body) == 20_000
-        assert await find(kept, request(1), large) is None
-        assert await find(kept, request(1), small) is not None
+        assert await kept.find(request(1), large) is None
+        assert await kept.find(request(1), small) is not None
 
 
 async def test_the_bytes_of_both_codings_count() -> None:
     kept, one = Representations(1 << 20), endpoint(10_000)
     gzip = {"accept-encoding": "gzip"}
     for _ in range(3):  # also where two have made the same
-        await read(kept, request(1), one)
+        await kept.read(request(1), one, part)
     plain = kept.size
     for _ in range(3):
-        reply = await find(kept, request(1, **gzip), one)
+        reply = await kept.find(request(1, **gzip), one)
         assert reply is not None
         assert kept.size == plain + len(reply.body)
 
@@ -131,7 +118,7 @@ async def test_what_it_counts_is_the_memory_that_it_takes(size: int) -> None:
     tracemalloc.start()
     try:
         for number in range(1_000):
-            await read(kept, request(number), one)
+            await kept.read(request(number), one, part)
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -140,11 +127,11 @@ async def test_what_it_counts_is_the_memory_that_it_takes(size: int) -> None:
 
 async def test_the_garbage_collector_has_none_of_it_to_walk() -> None:
     kept, one = Representations(1 << 30), endpoint(200)
-    await read(kept, request(0), one)
+    await kept.read(request(0), one, part)
     gc.collect()
     before = len(gc.get_objects())
     for number in range(1, 1_000):
-        await read(kept, request(number), one)
+        await kept.read(request(number), one, part)
     gc.collect()  # which leaves tuples of texts alone from now on
     assert len(gc.get_objects()) < before + 50
 
@@ -154,9 +141,9 @@ async def test_where_a_query_ends_and_a_path_begins_is_told_apart() -> None:
     first, second = request(1), request(1)
     first.query_string, first.path = "a", "/b"
     second.query_string, second.path = "a/", "b"
-    await read(kept, first, one)
-    assert await find(kept, first, one) is not None
-    assert await find(kept, second, one) is None
+    await kept.read(first, one, part)
+    assert await kept.find(first, one) is not None
+    assert await kept.find(second, one) is None
 
 
 async def test_one_that_goes_while_it_is_looked_at_is_sent_all_the_same() -> None:
@@ -168,15 +155,15 @@ async def test_one_that_goes_while_it_is_looked_at_is_sent_all_the_same() -> Non
         return 1
 
     kept, one = Representations(2_000), endpoint(300)
-    await read(kept, request(0), one)
+    await kept.read(request(0), one, part)
     found = request(0, **{"accept-encoding": "gzip"})
     found.environment = SimpleNamespace(db=SimpleNamespace(version_of=late))  # type: ignore[assignment]
-    finding = asyncio.create_task(find(kept, found, one))
+    finding = asyncio.create_task(kept.find(found, one))
     await asked.wait()
     for number in range(1, 9):
         for _ in range(2):
-            await read(kept, request(number), one)
-    assert await find(kept, request(0), one) is None
+            await kept.read(request(number), one, part)
+    assert await kept.find(request(0), one) is None
     size = kept.size
     told.set()
     reply = await finding

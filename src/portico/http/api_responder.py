@@ -22,7 +22,7 @@ from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
 from portico.http.messages import NoBody, NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
-from portico.http.representations import Representations, key_of, tagged
+from portico.http.representations import Representations, tagged
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
 from portico.http.throttle import Throttle
 from portico.storage.database import acting_for
@@ -73,11 +73,9 @@ class ApiResponder:
             require(request.caller, endpoint.scope, request.method)
             if endpoint.whole:
                 require_all(request.caller)
-        shows, key = endpoint.shows if self._kept.bound else None, ""
-        if shows is not None:
-            key = key_of(request, endpoint)
-            if key in self._kept and (kept := await self._kept.find(key, request, endpoint)):
-                return kept
+        shows = endpoint.shows
+        if shows is not None and (kept := await self._kept.find(request, endpoint)) is not None:
+            return kept
         if id_texts:
             request.identify(id_texts)
         if endpoint.permit is not None:
@@ -102,8 +100,8 @@ class ApiResponder:
                 body = b""
         if endpoint.route.repeatable and (known := keyed_request(request, endpoint, body)):
             reply = await self._repeats.once(request, known, endpoint.handler)
-        elif shows is not None and (room := self._kept.room(key)):
-            return await self._kept.read(key, room, request, endpoint, shows)
+        elif shows is not None:
+            return await self._kept.read(request, endpoint, shows)
         else:
             reply = await endpoint.handler(request)
         return _for_caches(request, endpoint, reply)

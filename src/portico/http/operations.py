@@ -189,7 +189,7 @@ def _kept(everyone: Kept) -> Iterator[Metric]:
         f"{name}_hits", "Answers to which nothing was read: they were kept.", everyone.hits
     )
     yield CounterMetricFamily(
-        f"{name}_misses", "Answers that may be kept, were asked for and were not.", everyone.misses
+        f"{name}_misses", "Answers that may be kept and had to be made.", everyone.misses
     )
     yield GaugeMetricFamily(f"{name}_bytes", "Memory that kept answers take.", everyone.size)
 

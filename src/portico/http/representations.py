@@ -27,7 +27,7 @@ _SHORT, _LONG = (CACHE,), (CACHE, BY_CODING)
 _OVERHEAD = 470
 """Bytes that keeping one takes beside its body and its address."""
 
-REMEMBERED = 1 << 10
+REMEMBERED = 1 << 12
 """Of how many answers it is known at most that somebody has asked for them: fewer than there is
 room for, so that what comes in is asked for more than what goes."""
 
@@ -96,8 +96,8 @@ class Representations:
     """
 
     def __init__(self, bound: int) -> None:
-        """`bound` is in bytes; with 0 nobody should ask here."""
-        self.bound = bound
+        """`bound` is in bytes; with 0 none is kept."""
+        self._bound = bound
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._asked = array("q", bytes(8 * REMEMBERED))
         """The hashes of keys that were asked for, each at a place of its own or of another's."""
@@ -106,12 +106,9 @@ class Representations:
         self.hits = 0
         self.misses = 0
 
-    def __contains__(self, key: str) -> bool:
-        """Whether there is one, which may be true no more."""
-        return key in self._kept
-
-    async def find(self, key: str, request: Request, endpoint: Endpoint) -> Reply | None:
+    async def find(self, request: Request, endpoint: Endpoint) -> Reply | None:
         """The answer to a request, where it is kept and true. Raises `NotAcceptable`."""
+        key = _key(request, endpoint)
         kept = self._kept.get(key)
         if kept is None or kept.version != await request.environment.db.version_of(kept.part):
             return None
@@ -124,35 +121,20 @@ class Representations:
                 self._count(kept)
         return reply
 
-    def room(self, key: str) -> int:
-        """How many bytes an answer that has to be made may take here: for what was asked for lately
-        others go."""
-        self.misses += 1
-        asked = hash(key)
-        place = asked % REMEMBERED
-        if self._asked[place] == asked or key in self._kept:
-            return self.bound
-        self._asked[place] = asked
-        free = self.bound - self.size
-        return free if free > _OVERHEAD else 0
-
     async def read(
-        self,
-        key: str,
-        room: int,
-        request: Request,
-        endpoint: Endpoint,
-        shows: Callable[[Request], Part],
+        self, request: Request, endpoint: Endpoint, shows: Callable[[Request], Part]
     ) -> Reply:
-        """The handler's answer, which is kept from now on, where there is room for it."""
+        """The handler's answer, which is kept from now on, where it is worth the room."""
         part = shows(request)
         # Before anything is read: what changes while the handler reads has then another version.
         version = await request.environment.db.version_of(part)
         reply = await endpoint.handler(request)
+        self.misses += 1
+        key = _key(request, endpoint)
         made = _Kept.of(reply)
         made.size += _OVERHEAD + len(key)
         answer = made.reply(request)  # which adds what it takes compressed
-        if version is None or made.size > room:
+        if version is None or not self._has_room(key, made.size):
             return answer
         made.part, made.version = part, version
         if before := self._kept.pop(key, None):
@@ -161,20 +143,30 @@ class Representations:
         self._count(made)
         return answer
 
+    def _has_room(self, key: str, size: int) -> bool:
+        """Whether one of so many bytes is to be kept, if others must go for it."""
+        if size > self._bound:
+            return False
+        if key in self._kept or self.size + size <= self._bound:
+            return True
+        asked = hash(key)
+        place = asked % REMEMBERED
+        if self._asked[place] == asked:
+            return True
+        self._asked[place] = asked
+        return False
+
     def _count(self, kept: _Kept) -> None:
         """Counts the bytes of one, and has others go where there are too many."""
         self.size += kept.size - kept.counted
         kept.counted = kept.size
-        while self.size > self.bound:
+        while self.size > self._bound:
             _, oldest = self._kept.popitem(last=False)
             self.size -= oldest.counted
 
 
-def key_of(request: Request, endpoint: Endpoint) -> str:
-    """What the answer to a request is kept under: an endpoint, which is of one version at one host
-    in one environment, and the query, which has so many characters, and the path as it was
-    routed."""
+def _key(request: Request, endpoint: Endpoint) -> str:
+    """What answers are kept under: an endpoint, which is of one version at one host in one
+    environment, and the query, which has so many characters, and the path as it was routed."""
     query = request.query_string
-    if not query:
-        return endpoint.mark + request.path
-    return f"{endpoint.mark}{len(query)} {query}{request.path}"
+    return f"{endpoint.number} {len(query)} {query}{request.path}"

@@ -210,10 +210,10 @@ class Endpoint:
         "environment",
         "handler",
         "ids",
-        "mark",
         "media",
         "name",
         "never_refused",
+        "number",
         "path",
         "permit",
         "public",
@@ -226,7 +226,7 @@ class Endpoint:
 
     def __init__(self, route: AnyRoute, environment: str, path: str) -> None:
         """`environment` and `path`, the pattern with its version, name the endpoint in metrics."""
-        self.mark = f"{next(_numbers)} "
+        self.number = next(_numbers)
         """Its own among all endpoints of this process."""
         self.route = route
         self.environment = environment
