@@ -121,6 +121,58 @@ async def test_a_first_member_that_fails_leaves_those_behind_it_whole(
     assert on_disk(tmp_path / "test.db") == {2, 3}
 
 
+async def add_later(database: SqliteDatabase, *numbers: int, fail: bool = False) -> int:
+    """Leaves numbers for the end of a transaction, in which others can join it."""
+    async with database.transaction() as tx:
+        await tx.later(ADD, ({"number": number} for number in numbers))
+        await asyncio.sleep(0)
+        if fail:
+            raise OnPurposeError
+    return numbers[0]
+
+
+async def test_what_is_left_for_the_end_is_committed_with_its_member_and_undone_with_it(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    for shape in ({0}, {9}, {3, 4, 5}, set(range(0, 10, 2)), set(range(10))):
+        await gathered(*(add_later(sqlite, n, 100 + n, fail=n in shape) for n in range(10)))
+        good = set(range(10)) - shape
+        assert on_disk(tmp_path / "test.db") == good | {100 + n for n in good}
+        async with sqlite.transaction() as tx:
+            await tx.run("DELETE FROM numbers")
+
+
+async def test_what_is_left_for_the_end_is_written_in_its_order(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    async def remove(number: int) -> int:
+        async with sqlite.transaction() as tx:
+            await tx.later("DELETE FROM numbers WHERE number = :number", [{"number": number}])
+        return number
+
+    await gathered(add(sqlite, 0), *(f(n) for n in range(1, 9) for f in (add_later, remove)))
+    assert on_disk(tmp_path / "test.db") == {0}
+
+
+async def test_where_the_end_fails_nothing_of_its_group_is_stored(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    outcomes = await gathered(add(sqlite, 1, steps=2), add_later(sqlite, 2, 2), add(sqlite, 3))
+
+    assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
+    assert on_disk(tmp_path / "test.db") == set()
+    await still_works(sqlite)
+
+
+async def test_whatever_waits_has_its_turn_while_much_is_left_for_the_end(
+    sqlite: SqliteDatabase,
+) -> None:
+    async with sqlite.transaction() as tx, turns() as seen:
+        await tx.later(ADD, ({"number": number} for number in range(10 * AT_ONCE)))
+    assert seen.count >= 9
+    assert await sqlite.one("SELECT count(*) FROM numbers") == (10 * AT_ONCE,)
+
+
 async def test_a_transaction_larger_than_the_cache_is_not_held_in_memory(
     sqlite: SqliteDatabase,
 ) -> None:

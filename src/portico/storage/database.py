@@ -158,6 +158,11 @@ class Transaction(Reader, Protocol):
         `otherwise`, and undoes the transaction, where it gives no row."""
         ...
 
+    async def later(self, sql: str, rows: Iterable[Params]) -> None:
+        """Runs one writing statement for every row, in the order in which they were given but maybe
+        not before the commit: for what nothing in the transaction reads, and no row can break."""
+        ...
+
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
         """Ids for new rows of a table, in order, that nobody else gets."""
         ...

@@ -201,6 +201,11 @@ class Writes(Statements):
             await self._begin()
         self._last[table] = sql, params, otherwise
 
+    async def later(self, sql: str, rows: Iterable[Params]) -> None:
+        """See `Transaction`."""
+        for row in rows:
+            await self.last(sql, row)
+
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
         """See `Transaction`. No transaction gives them back, so none is begun for them."""
         if self._connection is not None:

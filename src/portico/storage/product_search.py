@@ -12,7 +12,7 @@ from functools import partial
 
 from portico.domain.products import Product
 from portico.domain.search import tokens
-from portico.storage.database import Params, Reader, Reads, Row, Transaction
+from portico.storage.database import NOTHING, Params, Reader, Reads, Row, Transaction
 from portico.storage.filtered_totals import VERSION, BlockTotals, Total, counting
 from portico.storage.listing import CACHED_BLOCKS, NEWEST, Beginning, Page, Place, remember
 from portico.storage.parts import Version
@@ -107,7 +107,7 @@ class ProductSearch:
             words: Params = {"name": " ".join(name), "description": " ".join(description)}
         else:
             words = {"words": _lexemes(name, description)}
-        await tx.last(_ADD[self._engine], {"id": product.id, **words})
+        await tx.later(_ADD[self._engine], [{"id": product.id, **words}])
 
     async def replace(self, tx: Transaction, product: Product) -> None:
         """Indexes a product that is indexed by other words."""
@@ -125,25 +125,25 @@ class ProductSearch:
                 {"id": new, "name": " ".join(name), "description": " ".join(description)}
                 for new, (name, description) in zip(ids, words, strict=True)
             )
-            await tx.run_many(_ADD["sqlite"], rows)
+            await tx.later(_ADD["sqlite"], rows)
         else:
             lexemes = [" ".join(_lexemes(*both)) for both in words]
             await tx.run(_ADD_ARRAYS, {"ids": ids, "words": lexemes})
 
     async def remove(self, tx: Transaction, product_id: int) -> None:
         """Forgets one product's words."""
-        await tx.run(_REMOVE[self._engine], {"id": product_id})
+        await tx.later(_REMOVE[self._engine], [{"id": product_id}])
 
     async def remove_many(self, tx: Transaction, ids: Sequence[int]) -> None:
         """Forgets the words of several products."""
         if self._engine == "sqlite":
-            await tx.run_many(_REMOVE["sqlite"], ({"id": product_id} for product_id in ids))
+            await tx.later(_REMOVE["sqlite"], ({"id": product_id} for product_id in ids))
         else:
             await tx.run(_REMOVE_ARRAY, {"ids": ids})
 
     async def remove_all(self, tx: Transaction) -> None:
         """Forgets all words."""
-        await tx.run(_REMOVE_ALL[self._engine])
+        await tx.later(_REMOVE_ALL[self._engine], [NOTHING])
 
     async def page(
         self,

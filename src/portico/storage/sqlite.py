@@ -54,12 +54,24 @@ _LAST_ID = "SELECT seq FROM sqlite_sequence WHERE name = :table"
 _UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 
 
+async def _in_turns(rows: Iterable[Params]) -> AsyncIterator[list[Params]]:
+    """A few rows at a time, between which whatever else waits for the event loop has its turn."""
+    left = iter(rows)
+    part = list(itertools.islice(left, AT_ONCE))
+    while part:
+        yield part
+        if part := list(itertools.islice(left, AT_ONCE)):
+            await asyncio.sleep(0)
+
+
 class _Group:
     """Transactions that share one commit."""
 
     def __init__(self) -> None:
         self.committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.members = 0
+        self.later: list[tuple[str, Sequence[Params]]] = []
+        """What is written before the commit, a statement and its rows each."""
 
 
 class _Writes:
@@ -68,6 +80,7 @@ class _Writes:
     def __init__(self, connection: apsw.Connection, versions: PartVersions) -> None:
         self._execute = connection.execute
         self._many = connection.executemany
+        self.group: _Group
         self.touch = versions.touch
         self.touch_all = versions.touch_all
 
@@ -82,12 +95,8 @@ class _Writes:
         self._execute(sql, params).fetchall()
 
     async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
-        left = iter(rows)
-        part = list(itertools.islice(left, AT_ONCE))
-        while part:
+        async for part in _in_turns(rows):
             self._many(sql, part).fetchall()
-            if part := list(itertools.islice(left, AT_ONCE)):
-                await asyncio.sleep(0)
 
     async def last(
         self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
@@ -95,6 +104,12 @@ class _Writes:
         row = self._execute(sql, params).fetchone()
         if otherwise is not None and row is None:
             raise otherwise
+
+    async def later(self, sql: str, rows: Iterable[Params]) -> None:
+        # FTS5 writes out what it holds whenever a savepoint begins or ends: a segment of its index
+        # for each member, where one for the group will do.
+        async for part in _in_turns(rows):
+            self.group.later.append((sql, part))
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
         # Nobody else takes them: a write transaction is alone.
@@ -253,6 +268,7 @@ class SqliteDatabase:
         # The first has no other's writes to spare, and a savepoint keeps every page that is written
         # in memory: for a large import more than there is.
         first = not group.members
+        others = len(group.later)
         try:
             if not first:
                 self._writer.execute("SAVEPOINT member")
@@ -260,6 +276,7 @@ class SqliteDatabase:
             if not first:
                 self._writer.execute("RELEASE member")
         except BaseException as error:
+            del group.later[others:]
             self._undo(group)
             await self._finish(group)
             if isinstance(error, OUTAGES):
@@ -304,7 +321,7 @@ class SqliteDatabase:
         except BaseException:
             self._lock.release()
             raise
-        self._group = _Group()
+        self._group = self._writes.group = _Group()
         return self._group
 
     async def _begin(self, deadline: float) -> None:
@@ -372,11 +389,11 @@ class SqliteDatabase:
     async def _commit(self, group: _Group) -> None:
         try:
             self._expire()
-            self._commit_job = self._committer.submit(self._writer.execute, "COMMIT")
+            self._commit_job = self._committer.submit(self._store, group.later)
             await asyncio.wrap_future(self._commit_job)
-        except apsw.Error as error:
+        except Exception as error:  # noqa: BLE001 - it goes to the members
             self._roll_back()
-            self._fail(group, translated(error))
+            self._fail(group, translated(error) if isinstance(error, apsw.Error) else error)
         else:
             if not self._place.look():
                 self._fail(group, Unknown())  # the file may have been there until the commit
@@ -386,3 +403,9 @@ class SqliteDatabase:
             self._commit_job = None
             self._parts.move()  # also where it failed: that it was not stored is not certain
             self._lock.release()
+
+    def _store(self, later: Sequence[tuple[str, Sequence[Params]]]) -> None:
+        """Writes what was left for the end, and commits."""
+        for sql, rows in later:
+            self._writer.executemany(sql, rows).fetchall()
+        self._writer.execute("COMMIT")
