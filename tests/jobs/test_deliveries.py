@@ -403,6 +403,40 @@ async def test_what_a_killed_process_had_claimed_another_sends(api: Api) -> None
         await deliveries(admin, made, "delivered")
 
 
+REFUSING = """
+CREATE SEQUENCE tries;
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    CASE nextval('tries')
+        WHEN 1 THEN RAISE EXCEPTION 'others were in the way' USING ERRCODE = '40001';
+        WHEN 2 THEN RAISE EXCEPTION 'nobody thought of this';
+        ELSE RETURN new;
+    END CASE;
+END $$;
+CREATE TRIGGER refused BEFORE UPDATE OF status ON deliveries FOR EACH ROW
+    WHEN (new.status = 'delivered') EXECUTE FUNCTION refuse();"""
+
+
+async def test_what_cannot_be_stored_for_a_reason_unforeseen_stops_no_later_one(
+    api: Api, receiver: Receiver
+) -> None:
+    if api.live.db.engine == "sqlite":
+        pytest.skip("SQLite's trigger cannot tell the first time from the second")
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver, "product.created")
+    async with api.live.db.transaction() as tx:
+        await tx.script(REFUSING)
+    await admin.post("/products", json=LAMP)
+    await receiver.got(1)
+
+    async def has_failed_twice() -> bool:
+        return await api.live.db.one("SELECT last_value >= 2 FROM tries") == (True,)
+
+    await eventually(has_failed_twice, "the second failure")
+    await admin.post("/products", json=LAMP)
+    await receiver.got(2)
+    await deliveries(admin, made, "delivered")
+
+
 async def test_deleting_stops_what_is_under_way(api: Api) -> None:
     admin = await api.caller("admin")
     came, ended = asyncio.Event(), asyncio.Event()

@@ -333,6 +333,9 @@ class Deliver:
                 self._behind = True
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
+            except Exception:  # they come again as their claims end, and others must not wait
+                log.exception("what came of %d deliveries could not be stored", len(done))
+                done = []
             self._behind = False
             for ended in done:
                 with suppress(Unavailable):  # the next attempt tells it again
