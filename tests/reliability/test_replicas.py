@@ -15,7 +15,7 @@ from driving import FakeClock
 from operating import eventually, until
 from portico.domain.errors import Unavailable
 from portico.domain.search import tokens
-from portico.storage import postgres_replicas
+from portico.storage import postgres, postgres_replicas
 from portico.storage.database import ReplicaState, acting_for
 from portico.storage.migrate import migrate
 from portico.storage.positions import MemoryPositions
@@ -79,8 +79,10 @@ async def database(another: Open) -> PostgresDatabase:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No replica is too far behind, but for those who must see what they have written."""
+    """No replica is too far behind, but for those who must see what they have written; and a commit
+    that waits for one does so for as long as a busy machine needs."""
     monkeypatch.setattr(postgres_replicas, "LAG_SECONDS", 1_000.0)
+    monkeypatch.setitem(postgres._OPTIONS, "command_timeout", 60.0)  # noqa: SLF001 - no setting
 
 
 def state(database: PostgresDatabase, server: PostgresServer) -> ReplicaState:
