@@ -74,6 +74,28 @@ def stores(shop: Workshop) -> None:
             _note_callers(shop, server, counters)
         with portico.serving(data, shop.log, tls_on=False, kept=False) as server:
             _note_requests(shop, server, url, counters, {"list made anew": REQUESTS["list"]})
+        _beside_two_workers(shop, data)
+
+
+def _beside_two_workers(shop: Workshop, data: portico.Prepared) -> None:
+    """What a request costs Portico where there are two workers, with as many callers each as the
+    one has: what comes together is read and stored together, and so costs less by itself."""
+    two = replace(data, environment={**data.environment, "PORTICO_WORKERS": "2"})
+    with (
+        portico.serving(data, shop.log, tls_on=False) as alone,
+        portico.serving(two, shop.log, tls_on=False) as both,
+    ):
+        jobs = []
+        for name, request in REQUESTS.items():
+            twice = replace(request, connections=2 * request.connections)
+            jobs += [Job(f"{name}: one worker", alone, request)]
+            jobs += [Job(f"{name}: two workers", both, twice)]
+        series = shop.interleave("stores", jobs)
+    for name, one, more in zip(REQUESTS, series[::2], series[1::2], strict=True):
+        void = one.void or more.void
+        value = (more.cpu_us or 0) / (one.cpu_us or 1)
+        what = f"{name}: processor time with two workers ÷ with one"
+        shop.at_most("stores", what, value, "x", 1.05, void=void)
 
 
 def _beside_fastify(shop: Workshop, server: Running, url: str, redis_url: str) -> None:

@@ -25,9 +25,11 @@ PROMOTION_SECONDS = 60.0
 class Drill:
     """A cluster under load."""
 
-    def __init__(self, cluster: Cluster, load: Load) -> None:
+    def __init__(self, cluster: Cluster, load: Load, requests: int) -> None:
+        """`requests` are to be served at least while hosts are stopped and started."""
         self.cluster = cluster
         self.load = load
+        self.requests = requests
         self.tally = Tally()
         self.promotion: float | None = None
         """Seconds until a standby of PostgreSQL was the primary."""
@@ -44,10 +46,13 @@ class Drill:
 
     def hosts_rolled(self) -> None:
         """All hosts are stopped and started, one by one"""
-        for host in self.cluster.hosts:
-            host.stop(signal.SIGTERM)
-            host.start()
-            time.sleep(QUIET_SECONDS)  # until HAProxy has seen it
+        while True:
+            for host in self.cluster.hosts:
+                host.stop(signal.SIGTERM)
+                host.start()
+                time.sleep(QUIET_SECONDS)  # until HAProxy has seen it
+            if self.tally.served >= self.requests:
+                return
 
     def primary_killed(self) -> None:
         """PostgreSQL's primary is killed"""
@@ -148,7 +153,7 @@ async def _recovers(url: str) -> bool:
     return True
 
 
-def drill(cluster: Cluster, names: Sequence[str], say: Say) -> bool:
+def drill(cluster: Cluster, names: Sequence[str], say: Say, requests: int = 0) -> bool:
     """Runs the drills, prints what came of each, and returns whether nothing was lost, stored
     twice, unseen by its writer, or failed."""
     load = Load(cluster.origin, cluster.authority, [cluster.key])
@@ -156,7 +161,7 @@ def drill(cluster: Cluster, names: Sequence[str], say: Say) -> bool:
     for name in names:
         function = DRILLS[name]
         say(f"drill: {function.__doc__}")
-        one = Drill(cluster, load)
+        one = Drill(cluster, load, requests)
         with load.calling() as one.tally:
             time.sleep(QUIET_SECONDS)
             function(one)

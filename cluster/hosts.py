@@ -88,10 +88,11 @@ class Balancer(Server):
 
     name = "haproxy"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, retries: int) -> None:
         directory.mkdir(mode=0o700)
         super().__init__(directory)
         self.status_port = free_port()
+        self._retries = retries
 
     def stands_before(self, hosts: list[Host]) -> None:
         """Sets whom it asks, by the certificate of the first."""
@@ -106,6 +107,7 @@ class Balancer(Server):
             "FRONT_CERTIFICATE": str(pair),
             "FRONT_AUTHORITY": str(tls / "ca.pem"),
             "FRONT_NAME": "localhost",
+            "FRONT_RETRIES": str(self._retries),
             **{
                 f"FRONT_{name.upper()}": f"127.0.0.1:{host.port}"
                 for name, host in zip(HOSTS, hosts, strict=True)
@@ -122,8 +124,9 @@ class Balancer(Server):
 class Cluster:
     """All of it, running. `key` is the first admin's live key, `password` theirs."""
 
-    def __init__(self, directory: Path, open_: ExitStack, say: Say) -> None:
-        """Starts everything in a directory that all may enter; `open_` ends it."""
+    def __init__(self, directory: Path, open_: ExitStack, say: Say, retries: int = 2) -> None:
+        """Starts everything in a directory that all may enter; `open_` ends it. HAProxy asks so
+        many further times where a host does not answer."""
         say("etcd")
         etcd = Etcd(directory / "etcd")
         started(etcd, open_)
@@ -138,7 +141,7 @@ class Cluster:
         say("Redis: a primary, two replicas, three Sentinels")
         self.counters = Counters(directory, open_)
         until(self.counters.whole, "the replicas of Redis")
-        self.balancer = Balancer(directory / "haproxy")
+        self.balancer = Balancer(directory / "haproxy", retries)
         settings = self._settings(directory)
         self.hosts = [Host(directory / name, settings) for name in HOSTS]
         say("Portico: the first admin, and three hosts")

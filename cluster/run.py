@@ -17,6 +17,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="script/cluster")
     parser.add_argument("--drill", action="store_true", help="break it under load, and tell")
     parser.add_argument("--only", nargs="+", choices=DRILLS, metavar="NAME", help="of the drills")
+    parser.add_argument(
+        "--requests", type=int, default=0, metavar="N", help="roll hosts until so many were served"
+    )
+    parser.add_argument(
+        "--retries", type=int, default=2, metavar="N", help="of HAProxy, where a host is silent"
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExitStack() as open_:
@@ -25,9 +31,9 @@ def main() -> int:
         )
         directory.chmod(0o711)  # PostgreSQL runs as somebody else
         try:
-            cluster = Cluster(directory, open_, say)
+            cluster = Cluster(directory, open_, say, given.retries)
             if given.drill:
-                return 0 if drill(cluster, given.only or list(DRILLS), say) else 1
+                return 0 if drill(cluster, given.only or list(DRILLS), say, given.requests) else 1
             print(
                 f"\n  address    {cluster.origin}\n  authority  {cluster.authority}\n"
                 f"  key        {cluster.key}\n  status     "
