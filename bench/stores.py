@@ -6,9 +6,12 @@ import contextlib
 import json
 import secrets
 import shutil
+import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +19,7 @@ from typing import Any
 import asyncpg
 from bench import catalog, fastify_app, portico, postgres
 from bench.load import Request, Series, wrk
+from bench.portico import Prepared
 from bench.servers import (
     LOAD_CPU,
     BenchError,
@@ -74,33 +78,62 @@ def stores(shop: Workshop) -> None:
             _note_callers(shop, server, counters)
         with portico.serving(data, shop.log, tls_on=False, kept=False) as server:
             _note_requests(shop, server, url, counters, {"list made anew": REQUESTS["list"]})
-        _beside_two_workers(shop, data)
+        _beside_two_workers(shop, data, url, address)
 
 
-def _beside_two_workers(shop: Workshop, data: portico.Prepared) -> None:
-    """What a request costs Portico where there are two workers, with as many callers each as the
-    one has: what comes together is read and stored together, and so costs less by itself."""
-    two = replace(data, environment={**data.environment, "PORTICO_WORKERS": "2"})
-    with (
-        portico.serving(data, shop.log, tls_on=False) as alone,
-        portico.serving(two, shop.log, tls_on=False) as both,
-    ):
-        jobs = []
+def _beside_two_workers(shop: Workshop, data: Prepared, url: str, address: str) -> None:
+    """What a request costs with two workers, beside two servers of one worker each that know
+    nothing of each other: both on one core, with as many callers for each worker. What is more than
+    one worker's is what that core's turns and caches cost."""
+    apart = []
+    for number in (1, 2):
+        theirs = asyncio.run(_another_database(url, f"apart_{number}"))
+        one = portico.prepare(
+            shop.fresh("portico-apart"), shop.catalogue(PRODUCTS), PRODUCTS, theirs
+        )
+        counted = {"PORTICO_VALKEY_URL": f"{address.removesuffix('/0')}/{number}"}
+        apart.append(replace(one, environment={**one.environment, **counted}))
+    together = replace(data, environment={**data.environment, "PORTICO_WORKERS": "2"})
+    with ExitStack() as stack:
+        first, second, both = (
+            stack.enter_context(portico.serving(one, shop.log, tls_on=False))
+            for one in (*apart, together)
+        )
         for name, request in REQUESTS.items():
             twice = replace(request, connections=2 * request.connections)
-            jobs += [Job(f"{name}: one worker", alone, request)]
-            jobs += [Job(f"{name}: two workers", both, twice)]
-        series = shop.interleave("stores", jobs)
-    for name, one, more in zip(REQUESTS, series[::2], series[1::2], strict=True):
-        void = one.void or more.void
-        value = (more.cpu_us or 0) / (one.cpu_us or 1)
-        what = f"{name}: processor time with two workers ÷ with one"
-        shop.at_most("stores", what, value, "x", 1.05, void=void)
+            one_each = [(first, request), (second, request)]
+            costs: dict[str, list[float]] = {"apart": [], "together": [], "one worker": []}
+            for round_ in range(shop.report.rounds + 1):  # the first warms up
+                shop.say(f"stores: round {round_}/{shop.report.rounds} {name}, two workers")
+                for what, loads in (
+                    ("apart", one_each),
+                    ("together", [(both, twice)]),
+                    ("one worker", one_each[:1]),
+                ):
+                    costs[what].append(_cost(loads, shop.report.seconds, round_))
+            middle = {what: statistics.median(seen[1:]) for what, seen in costs.items()}
+            shop.note("stores", f"{name}: one worker", middle["one worker"], "µs")
+            shop.note("stores", f"{name}: two workers", middle["together"], "µs")
+            what = f"{name}: two workers ÷ two servers of one, by processor time"
+            shop.at_most("stores", what, middle["together"] / middle["apart"], "x", 1.05)
+
+
+def _cost(loads: Sequence[tuple[Running, Request]], seconds: int, seed: int) -> float:
+    """Microseconds of the servers' processor time for each request, under all loads at one time."""
+    used = -sum(server.cpu_seconds() for server, _ in loads)
+    with ThreadPoolExecutor(len(loads)) as pool:
+        samples = [
+            *pool.map(lambda load: wrk(load[0].address, load[1], seconds, seed=seed + 1), loads)
+        ]
+    used += sum(server.cpu_seconds() for server, _ in loads)
+    if any(sample.void for sample in samples):
+        raise BenchError("requests were refused, or connections broke")
+    return used * 1e6 / sum(sample.requests for sample in samples)
 
 
 def _beside_fastify(shop: Workshop, server: Running, url: str, redis_url: str) -> None:
     """GET and list of the same catalogue, in another database of the same stores."""
-    theirs = asyncio.run(_another_database(url))
+    theirs = asyncio.run(_another_database(url, "fastify"))
     key = asyncio.run(fastify_app.prepare_stores(theirs, PRODUCTS))
     with fastify_app.serving_stores(theirs, redis_url, key, shop.fresh("fastify-log")) as fastify:
         jobs = []
@@ -208,12 +241,12 @@ async def _bytes_a_row(url: str) -> dict[str, float]:
     return found
 
 
-async def _another_database(url: str) -> str:
+async def _another_database(url: str, name: str) -> str:
     """The address of a new database of the same server."""
     connection = await asyncpg.connect(url)
-    await connection.execute("CREATE DATABASE fastify")
+    await connection.execute(f"CREATE DATABASE {name}")
     await connection.close()
-    return url.removesuffix("/postgres") + "/fastify"
+    return f"{url.removesuffix('/postgres')}/{name}"
 
 
 async def _written(url: str) -> int:

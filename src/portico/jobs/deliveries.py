@@ -65,6 +65,10 @@ BUSY_REQUESTS = 16
 BUSY_SECONDS = 0.1
 """For how long after: those that wait for one commit end together, and the next come at once."""
 
+BUSY_RUN_SECONDS = 0.02
+"""How long is waited then for what else is written, before it is looked what is due: each commit
+rings, on every host."""
+
 BUSY_PAUSE_SECONDS = 0.005
 """Between two deliveries to one webhook then: a tenth of a core, and what waits goes later."""
 
@@ -130,6 +134,8 @@ class Deliver:
         Raises `Unavailable`, and then the next run does it."""
         await self._bell.wait(self._wait)
         self._wait = AGAIN_SECONDS
+        if self._is_busy():
+            await asyncio.sleep(BUSY_RUN_SECONDS)
         env = self._env
         await self._put_right(env.clock())
         await env.events.settle()
@@ -255,12 +261,17 @@ class Deliver:
     def _pause(self, lane: Lane) -> float:
         """How many seconds lie between two deliveries of a lane, which then go one by one; 0 where
         as many as there are places go at once."""
+        busy = self._is_busy()
+        if lane.failing:
+            return FAILING_PAUSE_SECONDS
+        return BUSY_PAUSE_SECONDS if busy else 0.0
+
+    def _is_busy(self) -> bool:
+        """Whether requests go first."""
         now = asyncio.get_running_loop().time()
         if self._requests() >= BUSY_REQUESTS:
             self._busy_until = now + BUSY_SECONDS
-        if lane.failing:
-            return FAILING_PAUSE_SECONDS
-        return BUSY_PAUSE_SECONDS if now < self._busy_until else 0.0
+        return now < self._busy_until
 
     def _go_on(self, lane: Lane) -> None:
         self._fill(lane)
