@@ -414,6 +414,10 @@ CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 END $$;
 CREATE TRIGGER refused BEFORE UPDATE OF status ON deliveries FOR EACH ROW
     WHEN (new.status = 'delivered') EXECUTE FUNCTION refuse();"""
+REFUSING_NO_MORE = """
+DROP TRIGGER refused ON deliveries;
+DROP FUNCTION refuse;
+DROP SEQUENCE tries;"""
 
 
 async def test_what_cannot_be_stored_for_a_reason_unforeseen_stops_no_later_one(
@@ -435,6 +439,8 @@ async def test_what_cannot_be_stored_for_a_reason_unforeseen_stops_no_later_one(
     await admin.post("/products", json=LAMP)
     await receiver.got(2)
     await deliveries(admin, made, "delivered")
+    async with api.live.db.transaction() as tx:  # other tests use the same tables
+        await tx.script(REFUSING_NO_MORE)
 
 
 async def test_deleting_stops_what_is_under_way(api: Api) -> None:
