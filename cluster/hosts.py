@@ -88,7 +88,7 @@ class Balancer(Server):
 
     name = "haproxy"
 
-    def __init__(self, directory: Path, retries: int) -> None:
+    def __init__(self, directory: Path, retries: int = 2) -> None:
         directory.mkdir(mode=0o700)
         super().__init__(directory)
         self.status_port = free_port()

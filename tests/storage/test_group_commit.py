@@ -1,9 +1,11 @@
 """SQLite's writer: transactions share a commit and nothing else."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import apsw
 import pytest
@@ -13,10 +15,14 @@ from hypothesis import strategies as st
 from operating import turns
 from portico.domain.errors import Unavailable
 from portico.storage.database import Reader, UniqueViolation
-from portico.storage.sqlite import AT_ONCE, GROUP_LIMIT, SqliteDatabase
+from portico.storage.sqlite import AT_ONCE, GROUP_LIMIT, LATER_PARTS, SqliteDatabase
 from portico.storage.sqlite_connection import connect
 
 ADD = "INSERT INTO numbers VALUES (:number)"
+
+
+class Filling(str):
+    """A text of which is known whether somebody holds it."""
 
 
 class OnPurposeError(Exception):
@@ -142,6 +148,22 @@ async def test_what_is_left_for_the_end_is_committed_with_its_member_and_undone_
             await tx.run("DELETE FROM numbers")
 
 
+async def test_of_much_that_is_left_for_the_end_some_is_written_before_and_undone_alone(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    many = range(100, 100 + 2 * LATER_PARTS * AT_ONCE)
+    for fails in (True, False):
+        await gathered(
+            add(sqlite, 1, steps=1),
+            add_later(sqlite, 2),
+            add_later(sqlite, *many, fail=fails),
+            add_later(sqlite, 3),
+        )
+        assert on_disk(tmp_path / "test.db") == {1, 2, 3, *(() if fails else many)}
+        async with sqlite.transaction() as tx:
+            await tx.run("DELETE FROM numbers")
+
+
 async def test_what_is_left_for_the_end_is_written_in_its_order(
     sqlite: SqliteDatabase, tmp_path: Path
 ) -> None:
@@ -150,7 +172,9 @@ async def test_what_is_left_for_the_end_is_written_in_its_order(
             await tx.later("DELETE FROM numbers WHERE number = :number", [{"number": number}])
         return number
 
-    await gathered(add(sqlite, 0), *(f(n) for n in range(1, 9) for f in (add_later, remove)))
+    pairs = ((add_later(sqlite, number), remove(number)) for number in range(1, 9))
+    done = await gathered(add(sqlite, 0), *chain.from_iterable(pairs))
+    assert all(isinstance(one, int) for one in done)
     assert on_disk(tmp_path / "test.db") == {0}
 
 
@@ -424,3 +448,24 @@ async def test_snapshots_whose_callers_go_away_leave_no_state_behind(
         seen = await sqlite.snapshot(lambda reader: reader.one("SELECT count(*) FROM numbers"))
         assert seen == (1,)
     assert sqlite.pools()["write"].waiting == 0
+
+
+async def test_a_long_transaction_that_leaves_all_for_the_end_is_not_held_in_memory(
+    sqlite: SqliteDatabase,
+) -> None:
+    left = 4 * LATER_PARTS * AT_ONCE
+    alive: WeakSet[Filling] = WeakSet()
+
+    def rows() -> Iterator[dict[str, object]]:
+        for number in range(left):
+            filling = Filling(str(number))
+            alive.add(filling)
+            yield {"number": number, "filling": filling}
+            most.append(len(alive))
+
+    most: list[int] = []
+    async with sqlite.transaction() as tx:
+        await tx.script("CREATE TABLE texts (number INTEGER PRIMARY KEY, filling TEXT)")
+        await tx.later("INSERT INTO texts VALUES (:number, :filling)", rows())
+    assert max(most) <= (LATER_PARTS + 1) * AT_ONCE
+    assert await sqlite.one("SELECT count(*) FROM texts") == (left,)

@@ -47,6 +47,9 @@ GROUP_LIMIT = 256
 AT_ONCE = 25
 """Rows that one transaction writes before whatever else waits for the event loop has its turn: a
 few are written in one go, since others wait for the transaction."""
+LATER_PARTS = 64
+"""Parts of rows, of `AT_ONCE` at most, that are held in memory for the end of a group."""
+
 WATCH_SECONDS = 0.2
 """How often the file is looked at for what other processes committed: a read of shared memory."""
 
@@ -108,8 +111,14 @@ class _Writes:
     async def later(self, sql: str, rows: Iterable[Params]) -> None:
         # FTS5 writes out what it holds whenever a savepoint begins or ends: a segment of its index
         # for each member, where one for the group will do.
+        later = self.group.later
         async for part in _in_turns(rows):
-            self.group.later.append((sql, part))
+            later.append((sql, part))
+            if len(later) >= LATER_PARTS:
+                for one, some in later:
+                    self._many(one, some).fetchall()
+                    await asyncio.sleep(0)
+                later.clear()
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
         # Nobody else takes them: a write transaction is alone.
@@ -268,7 +277,7 @@ class SqliteDatabase:
         # The first has no other's writes to spare, and a savepoint keeps every page that is written
         # in memory: for a large import more than there is.
         first = not group.members
-        others = len(group.later)
+        others = [*group.later]
         try:
             if not first:
                 self._writer.execute("SAVEPOINT member")
@@ -276,7 +285,7 @@ class SqliteDatabase:
             if not first:
                 self._writer.execute("RELEASE member")
         except BaseException as error:
-            del group.later[others:]
+            group.later[:] = others  # also what was written out since, which is undone with this
             self._undo(group)
             await self._finish(group)
             if isinstance(error, OUTAGES):
