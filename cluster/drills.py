@@ -20,6 +20,8 @@ QUIET_SECONDS = 2.0
 """For how long there is load before something fails, and after all of it is mended."""
 AWAY_SECONDS = 4.0
 PROMOTION_SECONDS = 60.0
+ROLLING_SECONDS = 3600.0
+"""For how long hosts are stopped and started at most, however few requests were served."""
 
 
 class Drill:
@@ -46,12 +48,13 @@ class Drill:
 
     def hosts_rolled(self) -> None:
         """All hosts are stopped and started, one by one"""
+        deadline = time.monotonic() + ROLLING_SECONDS
         while True:
             for host in self.cluster.hosts:
                 host.stop(signal.SIGTERM)
                 host.start()
                 time.sleep(QUIET_SECONDS)  # until HAProxy has seen it
-            if self.tally.served >= self.requests:
+            if self.tally.served >= self.requests or time.monotonic() > deadline:
                 return
 
     def primary_killed(self) -> None:

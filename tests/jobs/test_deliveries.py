@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -414,6 +415,9 @@ CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 END $$;
 CREATE TRIGGER refused BEFORE UPDATE OF status ON deliveries FOR EACH ROW
     WHEN (new.status = 'delivered') EXECUTE FUNCTION refuse();"""
+REFUSING_ONE = """
+CREATE TRIGGER refused BEFORE UPDATE OF status ON deliveries
+    WHEN new.id = 20 AND new.status = 'delivered' BEGIN SELECT raise(ABORT, 'no'); END"""
 REFUSING_NO_MORE = """
 DROP TRIGGER refused ON deliveries;
 DROP FUNCTION refuse;
@@ -427,20 +431,51 @@ async def test_what_cannot_be_stored_for_a_reason_unforeseen_stops_no_later_one(
         pytest.skip("SQLite's trigger cannot tell the first time from the second")
     admin = await api.caller("admin")
     made = await hook(admin, receiver, "product.created")
-    async with api.live.db.transaction() as tx:
-        await tx.script(REFUSING)
-    await admin.post("/products", json=LAMP)
-    await receiver.got(1)
+    async with refused(api, REFUSING, REFUSING_NO_MORE):
+        await admin.post("/products", json=LAMP)
+        await receiver.got(1)
 
-    async def has_failed_twice() -> bool:
-        return await api.live.db.one("SELECT last_value >= 2 FROM tries") == (True,)
+        async def has_failed_twice() -> bool:
+            return await api.live.db.one("SELECT last_value >= 2 FROM tries") == (True,)
 
-    await eventually(has_failed_twice, "the second failure")
-    await admin.post("/products", json=LAMP)
-    await receiver.got(2)
+        await eventually(has_failed_twice, "the second failure")
+        await admin.post("/products", json=LAMP)
+        await receiver.got(2)
+        await deliveries(admin, made, "delivered")
+
+
+async def test_one_that_cannot_be_stored_keeps_no_other_from_it(
+    api: Api, receiver: Receiver
+) -> None:
+    if api.live.db.engine == "postgres":
+        pytest.skip("this trigger is SQLite's")
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver, "product.created")
+    async with refused(api, REFUSING_ONE, "DROP TRIGGER refused"):
+        await asyncio.gather(*(admin.post("/products", json=LAMP) for _ in range(40)))
+        await receiver.got(40)
+
+        async def all_but_one() -> bool:
+            left = "SELECT group_concat(id) FROM deliveries WHERE status <> 'delivered'"
+            return await api.live.db.one(left) == ("20",)
+
+        await eventually(all_but_one, "all others")
+    api.clock.advance(seconds=CLAIM_SECONDS)
+    await receiver.got(41)
     await deliveries(admin, made, "delivered")
-    async with api.live.db.transaction() as tx:  # other tests use the same tables
-        await tx.script(REFUSING_NO_MORE)
+
+
+@asynccontextmanager
+async def refused(api: Api, refusing: str, no_more: str) -> AsyncIterator[None]:
+    """What deliveries came to is refused, by a trigger that is made and taken away again: other
+    tests use the same tables."""
+    async with api.live.db.transaction() as tx:
+        await tx.script(refusing)
+    try:
+        yield
+    finally:
+        async with api.live.db.transaction() as tx:
+            await tx.script(no_more)
 
 
 async def test_deleting_stops_what_is_under_way(api: Api) -> None:

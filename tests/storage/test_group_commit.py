@@ -178,12 +178,12 @@ async def test_what_is_left_for_the_end_is_written_in_its_order(
     assert on_disk(tmp_path / "test.db") == {0}
 
 
-async def test_where_the_end_fails_nothing_of_its_group_is_stored(
+async def test_where_the_end_fails_nothing_of_its_group_is_stored_and_all_are_told_why(
     sqlite: SqliteDatabase, tmp_path: Path
 ) -> None:
     outcomes = await gathered(add(sqlite, 1, steps=2), add_later(sqlite, 2, 2), add(sqlite, 3))
 
-    assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
+    assert all(isinstance(outcome, apsw.ConstraintError) for outcome in outcomes)
     assert on_disk(tmp_path / "test.db") == set()
     await still_works(sqlite)
 
@@ -240,7 +240,7 @@ async def test_a_commit_that_fails_fails_every_member_and_stores_none(
 
     members = [add(sqlite, number) for number in range(20)]
     results = await gathered(*members[:10], orphan(), *members[10:])
-    failed = [result for result in results if isinstance(result, Unavailable)]
+    failed = [result for result in results if isinstance(result, apsw.ConstraintError)]
     stored = {result for result in results if isinstance(result, int)}
     assert len(failed) + len(stored) == 21
     assert -1 not in stored

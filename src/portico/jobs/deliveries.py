@@ -8,7 +8,6 @@ one that is slow or dead holds up no other.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -335,8 +334,11 @@ class Deliver:
             self._recorder = asyncio.create_task(self._record())
 
     async def _record(self) -> None:
+        alone = 0
+        """How many of the next are stored one by one, since one of them cannot be."""
         while self._done:
-            done, self._done = self._done, []
+            count = 1 if alone else len(self._done)
+            done, self._done = self._done[:count], self._done[count:]
             try:
                 await self._store(done)
             except (Unavailable, Contended):
@@ -344,13 +346,21 @@ class Deliver:
                 self._behind = True
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
-            except Exception:  # they come again as their claims end, and others must not wait
-                log.exception("what came of %d deliveries could not be stored", len(done))
+            except Exception:  # others must not wait for it, nor be sent again
+                if count > 1:
+                    self._done, alone = done + self._done, count
+                    continue
+                log.exception("what came of delivery %d could not be stored", done[0].delivery.id)
                 done = []
+            alone = max(alone - 1, 0)
             self._behind = False
             for ended in done:
-                with suppress(Unavailable):  # the next attempt tells it again
+                try:
                     await self._judge(ended)
+                except Unavailable:  # the next attempt tells it again
+                    pass
+                except Exception:  # nor must others wait for this
+                    log.exception("webhook %d could not be judged", ended.webhook.id)
 
     async def _store(self, done: list[_Ended]) -> None:
         for place, ended in enumerate(done):

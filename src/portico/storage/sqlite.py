@@ -402,7 +402,7 @@ class SqliteDatabase:
             await asyncio.wrap_future(self._commit_job)
         except Exception as error:  # noqa: BLE001 - it goes to the members
             self._roll_back()
-            self._fail(group, translated(error) if isinstance(error, apsw.Error) else error)
+            self._fail(group, translated(error) if isinstance(error, OUTAGES) else error)
         else:
             if not self._place.look():
                 self._fail(group, Unknown())  # the file may have been there until the commit
