@@ -1,5 +1,7 @@
 """What a reset of the sandbox takes along, and what outlives it (decisions §3)."""
 
+import asyncio
+import json
 from typing import Any
 
 from driving import Api
@@ -118,3 +120,31 @@ async def test_a_repeated_post_is_done_again_after_a_reset(api: Api) -> None:
     assert "idempotent-replayed" not in again.headers
     assert again.json()["data"]["id"] != first.json()["data"]["id"]
     assert (await caller.get(f"/products/{again.json()['data']['id']}")).status_code == 200
+
+
+async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api: Api) -> None:
+    caller = await api.caller("admin", "test")
+    over = asyncio.Event()
+
+    async def make() -> None:
+        while not over.is_set():
+            lamp = {"name": "Made beside", "category": "light", "price": 1, "status": "active"}
+            assert (await caller.post("/products", json=lamp)).status_code == 201
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(8):
+            group.create_task(make())
+        for _ in range(4):
+            await reset(api.sandbox, OPERATOR)
+        over.set()
+
+    await api.sandbox.events.settle()
+    events, after = [], 0
+    while page := (await api.sandbox.events.page(after, None, 100)).rows:
+        events += page
+        after = page[-1].id
+    last = max(event.id for event in events if event.type == "sandbox.reset")
+    made = [event for event in events if event.type == "product.created"]
+    told = {json.loads(event.data)["id"] for event in made if event.id > last}
+    beside = "SELECT id FROM products WHERE name = 'Made beside'"
+    assert {row[0] for row in await api.sandbox.db.all(beside)} == told

@@ -128,9 +128,13 @@ async def test_what_changes_nothing_that_is_shown_makes_no_event(api: Api) -> No
     admin = await api.caller("admin")
     user = await api.account("viewer", password=PASSWORD)
     product = await api.product()
+    keys = {"metadata": {"colour": "brass", "room": "hall"}}
+    await admin.patch(f"/products/{product.id}", json=keys)
     before = await now(admin)
     await admin.patch(f"/users/{user.id}", json={"name": user.name})
     await admin.patch(f"/products/{product.id}", json={"name": "Lamp"})
+    in_another_order = {"metadata": dict(reversed(keys["metadata"].items()))}
+    await admin.patch(f"/products/{product.id}", json=in_another_order)
     await set_plan(api.live, user.email, "free", OPERATOR)
     await set_plan(api.live, user.email, "pro", OPERATOR)
     credentials = {"email": user.email, "password": PASSWORD}

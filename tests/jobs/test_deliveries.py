@@ -105,6 +105,34 @@ async def test_a_webhook_is_told_its_types_from_its_making_on(api: Api, receiver
     assert names == {"Lamp", "Last"}
 
 
+async def test_other_types_count_for_what_happens_from_then_on(
+    api: Api, receiver: Receiver
+) -> None:
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver)
+
+    async def make(begin: int) -> None:
+        bodies = [LAMP | {"name": str(number)} for number in range(begin, begin + 10)]
+        await asyncio.gather(*(admin.post("/products", json=body) for body in bodies))
+
+    wanted = set()
+    for begin in range(0, 200, 20):
+        await make(begin)
+        wanted |= {str(number) for number in range(begin, begin + 10)}
+        await admin.patch(f"/webhooks/{made['id']}", json={"types": ["user.created"]})
+        await make(begin + 10)
+        await admin.patch(f"/webhooks/{made['id']}", json={"types": ["product.created"]})
+    await admin.post("/products", json=LAMP | {"name": "the last"})
+    wanted |= {"the last"}
+
+    def names() -> set[str]:
+        events = [event_of(request) for request in receiver.requests]
+        return {one["data"]["name"] for one in events if one["type"] == "product.created"}
+
+    await eventually(lambda: "the last" in names() and len(names()) >= len(wanted), "all of them")
+    assert names() == wanted
+
+
 async def test_sandbox_webhooks_never_see_live_events(api: Api, receiver: Receiver) -> None:
     admin, tester = await api.caller("admin"), await api.caller("admin", "test")
     await hook(tester, receiver)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from portico.domain.errors import BrokenRule, Fault
-from portico.domain.products import Product, change_status
+from portico.domain.products import Product, change_status, with_values
 
 
 class FileRow(msgspec.Struct):
@@ -45,4 +45,4 @@ def changed(before: Product | None, row: FileRow) -> Product | Fault:
         change_status(before.status, row.values.get("status", before.status))
     except BrokenRule as fault:
         return Fault("status", str(fault))
-    return msgspec.structs.replace(before, **row.values)
+    return with_values(before, row.values)

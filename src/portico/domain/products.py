@@ -1,5 +1,8 @@
 """A product, and the rules that each of its values obeys. The rules raise `BrokenRule`."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from portico.domain.errors import BrokenRule
@@ -45,6 +48,18 @@ class Product(msgspec.Struct, frozen=True):
     updated_at: int
     images: str = "[]"
     metadata: str = "{}"
+
+
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def with_values(product: Product, values: Mapping[str, Any]) -> Product:
+    """The product with these values, in the form that is stored. Metadata that says the same in
+    another order stays as it was."""
+    text = values.get("metadata", product.metadata)
+    if text != product.metadata and _decode(text) == _decode(product.metadata):
+        values = {**values, "metadata": product.metadata}
+    return msgspec.structs.replace(product, **values)
 
 
 name = Trimmed(1, 200)

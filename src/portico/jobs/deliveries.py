@@ -26,11 +26,11 @@ from portico.domain.webhooks import (
     Webhook,
     retry_at,
 )
-from portico.jobs.fan_out import fan_out
 from portico.jobs.lanes import Claimed, Lane
 from portico.jobs.sending import Sends
 from portico.outbound.sender import Outcome
 from portico.services.environment import Environment
+from portico.services.fan_out import fan_out
 from portico.services.webhooks import disable_webhook, opened
 from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt

@@ -8,7 +8,7 @@ import msgspec
 from portico.domain.audit import By
 from portico.domain.errors import BrokenRule, Fault, NotFound, invalid
 from portico.domain.events.products import ProductChanged, ProductCreated, ProductDeleted
-from portico.domain.products import Product, change_status
+from portico.domain.products import Product, change_status, with_values
 from portico.services.change import Change
 from portico.services.environment import Environment
 
@@ -42,7 +42,7 @@ async def change_product(
         before = await _locked(env, change, product_id, check)
         if "status" in values:
             _check_status(before.status, values["status"])
-        after = msgspec.structs.replace(before, **stored_values(values))
+        after = with_values(before, stored_values(values))
         if after == before:
             return before
         after = msgspec.structs.replace(after, updated_at=change.now)

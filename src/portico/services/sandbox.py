@@ -73,6 +73,9 @@ async def reset(env: Environment, by: By) -> Filled:
         raise ValueError("only the sandbox is ever reset")
 
     async def work(change: Change) -> dict[str, int]:
+        # Whatever stays was made after the reset, and its event comes after the reset's.
+        await env.users.lock_all(change.tx)
+        await env.products.lock_all(change.tx)
         filled = {
             kind.plural: await _FILLERS[kind.plural](env, change)
             for kind in RESOURCES

@@ -28,6 +28,7 @@ from portico.domain.webhooks import (
 )
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.fan_out import fan_out, tell_so_far
 from portico.services.webhook_mail import tell_admins
 from portico.storage.deliveries import Attempt
 
@@ -94,8 +95,8 @@ async def change_webhook(
     check: Check = lambda _: None,
 ) -> Webhook:
     """Changes a webhook's values. `enabled` says whether anything is sent to it: disabling drops
-    what is pending, and enabled again it is told what happens from then on. Raises `NotFound`,
-    `Invalid` and what `check` does."""
+    what is pending, and enabled again it is told what happens from then on; so it is with `types`.
+    Raises `NotFound`, `Invalid` and what `check` does."""
     _check_url(env, values)
     changes = dict(values)
     enabled = changes.pop("enabled", None)
@@ -108,6 +109,8 @@ async def change_webhook(
             change.note(WebhookChanged(after, before))
         if after.url != before.url:
             await env.webhooks.begin_anew(change.tx, webhook_id)
+        if after.types != before.types and before.enabled:
+            await tell_so_far(env, change, before)
         if enabled is not None and enabled != before.enabled:
             after = await _switched(env, change, after, None if enabled else BY_HAND)
         elif after == before:
@@ -116,6 +119,9 @@ async def change_webhook(
         await env.webhooks.update(change.tx, after)
         return after
 
+    if "types" in changes:  # the most of it in parts, so that the change itself is short
+        await env.events.settle()
+        await fan_out(env, await env.webhooks.all())
     webhook = await env.change(by, work)
     env.db.bell.ring()
     return webhook

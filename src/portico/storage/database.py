@@ -74,6 +74,12 @@ def alone(lock: AdvisoryLock) -> dict[Engine, str]:
     return {"sqlite": "SELECT 1", "postgres": taken}
 
 
+def unwritten(table: str) -> dict[Engine, str]:
+    """Has whoever else writes to this table wait until the transaction ends. SQLite has one writer
+    at a time anyway."""
+    return {"sqlite": "SELECT 1", "postgres": f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"}
+
+
 class Rank(IntEnum):
     """In which order a transaction locks rows, so that no two wait for each other in a ring."""
 

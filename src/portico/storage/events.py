@@ -169,9 +169,9 @@ class Events:
             sql = _OF_TYPES.format(each=" UNION ALL ".join(each), **way)
         return EVENTS.read_all(await self._db.all(sql, values))
 
-    async def to_tell(self, after: int, limit: int) -> list[ToTell]:
+    async def to_tell(self, after: int, limit: int, tx: Transaction | None = None) -> list[ToTell]:
         """The oldest events with a number above `after`, tests of webhooks among them."""
-        rows = await self._db.all(_TO_TELL, {"after": after, "limit": limit})
+        rows = await (tx or self._db).all(_TO_TELL, {"after": after, "limit": limit})
         return [ToTell(*row) for row in rows]
 
     async def some(self, ids: Collection[int]) -> dict[int, StoredEvent]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from portico.domain.webhooks import Webhook, covered
+from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.storage.events import ToTell
 
@@ -47,6 +48,18 @@ async def _batch(env: Environment, after: int, limit: int) -> int:
         for webhook in webhooks:
             await env.webhooks.told(tx, webhook.id, last)
     return last
+
+
+async def tell_so_far(env: Environment, change: Change, webhook: Webhook) -> None:
+    """Queues what has happened so far for a locked webhook as it is now, of which it was not told
+    yet: another as which it is stored again is told what happens from then on."""
+    types = covered(webhook.types)
+    after, last = webhook.told_up_to, await env.events.settled_in(change.tx)
+    while events := await env.events.to_tell(after, DELIVERIES_AT_ONCE, change.tx):
+        told = [(webhook.id, one.id, one.type) for one in events if _wants(webhook, types, one)]
+        await env.deliveries.add(change.tx, change.now, told)
+        after = events[-1].id
+    await env.webhooks.told(change.tx, webhook.id, max(after, last))
 
 
 class _Ping(msgspec.Struct):
