@@ -22,7 +22,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 LOG_PERIOD = 0.05
 """Seconds between two batches of lines."""
 
-MOST_LINES = 100
+MOST_LINES = 250
 """With so many a batch is written before its time: requests would wait for a longer one."""
 
 METHOD_LENGTH = 32
