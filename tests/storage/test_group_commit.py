@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from operating import turns
 from portico.domain.errors import Unavailable
 from portico.storage.database import Reader, UniqueViolation
-from portico.storage.sqlite import AT_ONCE, GROUP_LIMIT, LATER_PARTS, SqliteDatabase
+from portico.storage.sqlite import GROUP_LIMIT, SqliteDatabase
 from portico.storage.sqlite_connection import connect
+from portico.storage.sqlite_writes import AT_ONCE, LATER_PARTS
 
 ADD = "INSERT INTO numbers VALUES (:number)"
 

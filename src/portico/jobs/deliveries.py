@@ -10,37 +10,24 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-import msgspec
-
-from portico.domain.audit import SYSTEM
 from portico.domain.errors import Unavailable
 from portico.domain.published import StoredEvent
 from portico.domain.times import DAY, MINUTE, SECOND
 from portico.domain.webhook_signing import signed_headers
-from portico.domain.webhooks import (
-    FAILING,
-    FAILING_DAYS,
-    PING,
-    RECEIVER_GONE,
-    Delivery,
-    Webhook,
-    retry_at,
-)
+from portico.domain.webhooks import Delivery, Webhook
 from portico.jobs.lanes import Claimed, Lane
+from portico.jobs.recording import AGAIN_SECONDS, CLOSE_SECONDS, GONE, Ended, Recorder, next_try
 from portico.jobs.sending import Sends
 from portico.outbound.sender import Outcome
 from portico.services.environment import Environment
 from portico.services.fan_out import fan_out
-from portico.services.webhooks import disable_webhook, opened
+from portico.services.webhooks import opened
 from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
 from portico.storage.expiry import BATCH
 
 LOOK_SECONDS = 5.0
 """How often is looked for what nobody rang for: what a killed process left, and what is due."""
-
-AGAIN_SECONDS = 1.0
-"""After a store did not answer."""
 
 CLAIM_SECONDS = 30
 """When a delivery comes back whose process has died."""
@@ -74,23 +61,12 @@ BUSY_PAUSE_SECONDS = 0.005
 LATE = DAY
 """How long after it was due an attempt tells that no server ran, where none was made meanwhile."""
 
-CLOSE_SECONDS = 2.0
-GONE = 410
-
 _FORGOTTEN = "The event is no longer kept."
 
 _UNSIGNED = Outcome(None, "The webhook's secret cannot be read here.", "", 0, None)
 """Where nothing was sent."""
 
 log = logging.getLogger(__name__)
-
-
-class _Ended(msgspec.Struct, frozen=True):
-    """What came of an attempt for a webhook; `delivery` is as it was before."""
-
-    webhook: Webhook
-    delivery: Delivery
-    attempt: Attempt
 
 
 class Deliver:
@@ -115,11 +91,8 @@ class Deliver:
         self._at_once = at_once
         self._bell = env.db.bell.listener()
         self._lanes: dict[int, Lane] = {}
-        self._done: list[_Ended] = []
         self._claiming: asyncio.Task[float] | None = None
-        self._recorder: asyncio.Task[None] | None = None
-        self._behind = False
-        """Whether what came of attempts could not be stored yet."""
+        self._recorder = Recorder(env, self._bell)
         self._dropped: dict[int, int] = {}
         self._busy_until = 0.0
         """By the loop's clock."""
@@ -146,7 +119,7 @@ class Deliver:
             await fan_out(env, webhooks)
         for webhook in dropping:
             await self._drop(webhook)
-        if self._behind:  # what was sent would be claimed and sent again
+        if self._recorder.is_behind:  # what was sent would be claimed and sent again
             return
         self._claiming = asyncio.create_task(self._claim())  # which `close` waits for
         wait = await asyncio.shield(self._claiming)
@@ -167,9 +140,7 @@ class Deliver:
             task.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
         claimed += [one for task, one in sending.items() if task.cancelled()]
-        if self._recorder is not None:
-            await asyncio.wait([self._recorder], timeout=CLOSE_SECONDS)
-            self._recorder.cancel()
+        await self._recorder.close()
         if not claimed:
             return
         try:
@@ -302,14 +273,14 @@ class Deliver:
             lane.failing = attempt.status != "delivered"
             quick = outcome.milliseconds < QUICK_MILLISECONDS and len(claimed.body) <= QUICK_BYTES
             lane.quick = quick and not lane.failing
-        self._note(_Ended(webhook, delivery, attempt))
+        self._recorder.note(Ended(webhook, delivery, attempt))
 
     def _attempt(self, delivery: Delivery, outcome: Outcome) -> Attempt:
         status = outcome.status
         delivered = status is not None and 200 <= status < 300
         again = None
         if not delivered and status != GONE:
-            again = self._again(delivery, outcome.retry_after)
+            again = next_try(self._env, delivery, outcome.retry_after)
         return Attempt(
             id=delivery.id,
             status="delivered" if delivered else "failed" if again is None else "pending",
@@ -319,84 +290,3 @@ class Deliver:
             last_milliseconds=outcome.milliseconds,
             answer=outcome.answer,
         )
-
-    def _again(self, delivery: Delivery, retry_after: int | None = None) -> int | None:
-        """When a delivery is tried again after one more failed attempt; None: never."""
-        if delivery.type == PING:
-            return None
-        chance = int.from_bytes(self._env.random(4)) / 2**32
-        return retry_at(self._env.clock(), delivery.attempts + 1, chance, retry_after)
-
-    def _note(self, ended: _Ended) -> None:
-        """Has it stored what came of an attempt, with others that end meanwhile."""
-        self._done.append(ended)
-        if self._recorder is None or self._recorder.done():
-            self._recorder = asyncio.create_task(self._record())
-
-    async def _record(self) -> None:
-        alone = 0
-        """How many of the next are stored one by one, since one of them cannot be."""
-        while self._done:
-            count = 1 if alone else len(self._done)
-            done, self._done = self._done[:count], self._done[count:]
-            try:
-                await self._store(done)
-            except (Unavailable, Contended):
-                self._done = done + self._done
-                self._behind = True
-                await asyncio.sleep(AGAIN_SECONDS)
-                continue
-            except Exception:  # others must not wait for it, nor be sent again
-                if count > 1:
-                    self._done, alone = done + self._done, count
-                    continue
-                log.exception("what came of delivery %d could not be stored", done[0].delivery.id)
-                done = []
-            alone = max(alone - 1, 0)
-            self._behind = False
-            for ended in done:
-                try:
-                    await self._judge(ended)
-                except Unavailable:  # the next attempt tells it again
-                    pass
-                except Exception:  # nor must others wait for this
-                    log.exception("webhook %d could not be judged", ended.webhook.id)
-
-    async def _store(self, done: list[_Ended]) -> None:
-        for place, ended in enumerate(done):
-            if ended.attempt.last_status == GONE:  # no other attempt tells it again
-                done[place] = await self._gone(ended)
-        works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
-        fails = {one.webhook.id for one in done if one.delivery.type != PING} - works
-        async with self._env.db.transaction() as tx:
-            for webhook_id in sorted(works | fails):
-                if webhook_id in works:
-                    await self._env.webhooks.begin_anew(tx, webhook_id)
-                else:
-                    await self._env.webhooks.fails(tx, webhook_id, self._env.clock())
-            await self._env.deliveries.done(tx, [one.attempt for one in done])
-
-    async def _gone(self, ended: _Ended) -> _Ended:
-        """Disables the webhook of a receiver that wants no more. Where it leads elsewhere by now,
-        the delivery goes there."""
-        webhook, attempt = ended.webhook, ended.attempt
-        if await self._disable(webhook, RECEIVER_GONE, attempt):
-            return ended
-        now, again = await self._env.webhooks.get(webhook.id), self._again(ended.delivery)
-        if now is None or not now.enabled or now.url == webhook.url or again is None:
-            return ended
-        attempt = msgspec.structs.replace(attempt, status="pending", next_attempt_at=again)
-        return _Ended(webhook, ended.delivery, attempt)
-
-    async def _judge(self, ended: _Ended) -> None:
-        """Disables a webhook that nothing has reached for days."""
-        since = ended.webhook.failing_since
-        long = since and self._env.clock() - since >= FAILING_DAYS * DAY
-        if long and ended.delivery.attempts and ended.attempt.status != "delivered":
-            await self._disable(ended.webhook, FAILING)
-
-    async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> bool:
-        disabled = await disable_webhook(self._env, webhook, reason, SYSTEM, attempt)
-        if disabled:
-            self._bell.hear()
-        return disabled

@@ -8,8 +8,7 @@ is answered before the commit that holds their write is on disk.
 
 import asyncio
 import contextlib
-import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -41,94 +40,14 @@ from portico.storage.sqlite_connection import (
     translated,
 )
 from portico.storage.sqlite_reads import SlowReads
+from portico.storage.sqlite_writes import Group, Writes
 
 BUSY_STEP_SECONDS = 0.01
 GROUP_LIMIT = 256
-AT_ONCE = 25
-"""Rows that one transaction writes before whatever else waits for the event loop has its turn: a
-few are written in one go, since others wait for the transaction."""
-LATER_PARTS = 64
-"""Parts of rows, of `AT_ONCE` at most, that are held in memory for the end of a group."""
-
 WATCH_SECONDS = 0.2
 """How often the file is looked at for what other processes committed: a read of shared memory."""
 
-_LAST_ID = "SELECT seq FROM sqlite_sequence WHERE name = :table"
 _UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
-
-
-async def _in_turns(rows: Iterable[Params]) -> AsyncIterator[list[Params]]:
-    """A few rows at a time, between which whatever else waits for the event loop has its turn."""
-    left = iter(rows)
-    part = list(itertools.islice(left, AT_ONCE))
-    while part:
-        yield part
-        if part := list(itertools.islice(left, AT_ONCE)):
-            await asyncio.sleep(0)
-
-
-class _Group:
-    """Transactions that share one commit."""
-
-    def __init__(self) -> None:
-        self.committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.members = 0
-        self.later: list[tuple[str, Sequence[Params]]] = []
-        """What is written before the commit, a statement and its rows each."""
-
-
-class _Writes:
-    """The writer connection as a transaction sees it."""
-
-    def __init__(self, connection: apsw.Connection, versions: PartVersions) -> None:
-        self._execute = connection.execute
-        self._many = connection.executemany
-        self.group: _Group
-        self.touch = versions.touch
-        self.touch_all = versions.touch_all
-
-    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
-        row: Row | None = self._execute(sql, params).fetchone()
-        return row
-
-    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
-        return list(self._execute(sql, params).fetchall())
-
-    async def run(self, sql: str, params: Params = NOTHING) -> None:
-        self._execute(sql, params).fetchall()
-
-    async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
-        async for part in _in_turns(rows):
-            self._many(sql, part).fetchall()
-
-    async def last(
-        self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
-    ) -> None:
-        row = self._execute(sql, params).fetchone()
-        if otherwise is not None and row is None:
-            raise otherwise
-
-    async def later(self, sql: str, rows: Iterable[Params]) -> None:
-        # FTS5 writes out what it holds whenever a savepoint begins or ends: a segment of its index
-        # for each member, where one for the group will do.
-        later = self.group.later
-        async for part in _in_turns(rows):
-            later.append((sql, part))
-            if len(later) >= LATER_PARTS:
-                for one, some in later:
-                    self._many(one, some).fetchall()
-                    await asyncio.sleep(0)
-                later.clear()
-
-    async def next_ids(self, table: str, count: int) -> Sequence[int]:
-        # Nobody else takes them: a write transaction is alone.
-        row = self._execute(_LAST_ID, {"table": table}).fetchone()
-        last: int = row[0] if row else 0
-        return range(last + 1, last + 1 + count)
-
-    async def script(self, sql: str) -> None:
-        self.touch_all()
-        self._execute(sql).fetchall()
 
 
 class SqliteDatabase:
@@ -145,7 +64,7 @@ class SqliteDatabase:
         self._lock = asyncio.Lock()
         self._waiting = 0
         self._waited = 0.0
-        self._group: _Group | None = None
+        self._group: Group | None = None
         self._orphan: asyncio.Future[None] | None = None
         """Ends the group that its members left; held, for the loop itself keeps no task alive."""
         self._version: int | None = None
@@ -161,7 +80,7 @@ class SqliteDatabase:
         self._call_soon = asyncio.get_running_loop().call_soon
         self._reader, self._writer = opened(self._path, makes=self._makes)
         self._place = Place(self._path)
-        self._writes = _Writes(self._writer, self._parts)
+        self._writes = Writes(self._writer, self._parts)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
         self.slow = self._slow = SlowReads(self._place)
@@ -272,7 +191,7 @@ class SqliteDatabase:
             return await work(reader)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[_Writes]:
+    async def transaction(self) -> AsyncIterator[Writes]:
         group = await self._join()
         # The first has no other's writes to spare, and a savepoint keeps every page that is written
         # in memory: for a large import more than there is.
@@ -303,7 +222,7 @@ class SqliteDatabase:
         await self._finish(group)
         await asyncio.shield(group.committed)
 
-    async def _join(self) -> _Group:
+    async def _join(self) -> Group:
         """Takes the writer, opening a group where none is gathering."""
         time = asyncio.get_running_loop().time
         begun = time()
@@ -330,7 +249,7 @@ class SqliteDatabase:
         except BaseException:
             self._lock.release()
             raise
-        self._group = self._writes.group = _Group()
+        self._group = self._writes.group = Group()
         return self._group
 
     async def _begin(self, deadline: float) -> None:
@@ -356,7 +275,7 @@ class SqliteDatabase:
         else:
             await self._finish(self._group)
 
-    def _undo(self, group: _Group) -> None:
+    def _undo(self, group: Group) -> None:
         """Undoes one member; where it cannot be undone alone, fails the group."""
         if not group.members and self._writer.in_transaction:
             self._roll_back()
@@ -378,14 +297,14 @@ class SqliteDatabase:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
 
-    def _fail(self, group: _Group, error: Exception) -> None:
+    def _fail(self, group: Group, error: Exception) -> None:
         if self._group is group:
             self._group = None
         if not group.committed.done():
             group.committed.set_exception(error)
             group.committed.exception()  # a group may have no member left to hear of it
 
-    async def _finish(self, group: _Group) -> None:
+    async def _finish(self, group: Group) -> None:
         """Hands the writer to the next member, or commits when no other is waiting."""
         if self._group is not group or (self._waiting and group.members < GROUP_LIMIT):
             self._lock.release()
@@ -395,7 +314,7 @@ class SqliteDatabase:
         # A caller that goes away must not leave the writer locked.
         await asyncio.shield(task)
 
-    async def _commit(self, group: _Group) -> None:
+    async def _commit(self, group: Group) -> None:
         try:
             self._expire()
             self._commit_job = self._committer.submit(self._store, group.later)

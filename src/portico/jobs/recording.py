@@ -1,0 +1,141 @@
+"""Storing what came of deliveries, many at a time, and what follows of it for their webhooks."""
+
+import asyncio
+import logging
+
+import msgspec
+
+from portico.domain.audit import SYSTEM
+from portico.domain.errors import Unavailable
+from portico.domain.times import DAY
+from portico.domain.webhooks import (
+    FAILING,
+    FAILING_DAYS,
+    PING,
+    RECEIVER_GONE,
+    Delivery,
+    Webhook,
+    retry_at,
+)
+from portico.services.environment import Environment
+from portico.services.webhooks import disable_webhook
+from portico.storage.bell import Listener
+from portico.storage.database import Contended
+from portico.storage.deliveries import Attempt
+
+AGAIN_SECONDS = 1.0
+"""After a store did not answer."""
+
+CLOSE_SECONDS = 2.0
+GONE = 410
+
+log = logging.getLogger(__name__)
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What came of an attempt for a webhook; `delivery` is as it was before."""
+
+    webhook: Webhook
+    delivery: Delivery
+    attempt: Attempt
+
+
+def next_try(env: Environment, delivery: Delivery, retry_after: int | None = None) -> int | None:
+    """When a delivery is tried again after one more failed attempt; None: never."""
+    if delivery.type == PING:
+        return None
+    chance = int.from_bytes(env.random(4)) / 2**32
+    return retry_at(env.clock(), delivery.attempts + 1, chance, retry_after)
+
+
+class Recorder:
+    """Stores what came of one process's attempts."""
+
+    def __init__(self, env: Environment, bell: Listener) -> None:
+        """`bell` hears where a webhook is disabled."""
+        self._env = env
+        self._bell = bell
+        self._done: list[Ended] = []
+        self._task: asyncio.Task[None] | None = None
+        self.is_behind = False
+        """Whether what came of attempts could not be stored yet."""
+
+    async def close(self) -> None:
+        """Waits a little for what is being stored, then ends it."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
+            self._task.cancel()
+
+    def note(self, ended: Ended) -> None:
+        """Has it stored what came of an attempt, with others that end meanwhile."""
+        self._done.append(ended)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._record())
+
+    async def _record(self) -> None:
+        alone = 0
+        """How many of the next are stored one by one, since one of them cannot be."""
+        while self._done:
+            count = 1 if alone else len(self._done)
+            done, self._done = self._done[:count], self._done[count:]
+            try:
+                await self._store(done)
+            except (Unavailable, Contended):
+                self._done = done + self._done
+                self.is_behind = True
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            except Exception:  # others must not wait for it, nor be sent again
+                if count > 1:
+                    self._done, alone = done + self._done, count
+                    continue
+                log.exception("what came of delivery %d could not be stored", done[0].delivery.id)
+                done = []
+            alone = max(alone - 1, 0)
+            self.is_behind = False
+            for ended in done:
+                try:
+                    await self._judge(ended)
+                except Unavailable:  # the next attempt tells it again
+                    pass
+                except Exception:  # nor must others wait for this
+                    log.exception("webhook %d could not be judged", ended.webhook.id)
+
+    async def _store(self, done: list[Ended]) -> None:
+        for place, ended in enumerate(done):
+            if ended.attempt.last_status == GONE:  # no other attempt tells it again
+                done[place] = await self._gone(ended)
+        works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
+        fails = {one.webhook.id for one in done if one.delivery.type != PING} - works
+        async with self._env.db.transaction() as tx:
+            for webhook_id in sorted(works | fails):
+                if webhook_id in works:
+                    await self._env.webhooks.begin_anew(tx, webhook_id)
+                else:
+                    await self._env.webhooks.fails(tx, webhook_id, self._env.clock())
+            await self._env.deliveries.done(tx, [one.attempt for one in done])
+
+    async def _gone(self, ended: Ended) -> Ended:
+        """Disables the webhook of a receiver that wants no more. Where it leads elsewhere by now,
+        the delivery goes there."""
+        webhook, attempt = ended.webhook, ended.attempt
+        if await self._disable(webhook, RECEIVER_GONE, attempt):
+            return ended
+        now, again = await self._env.webhooks.get(webhook.id), next_try(self._env, ended.delivery)
+        if now is None or not now.enabled or now.url == webhook.url or again is None:
+            return ended
+        attempt = msgspec.structs.replace(attempt, status="pending", next_attempt_at=again)
+        return Ended(webhook, ended.delivery, attempt)
+
+    async def _judge(self, ended: Ended) -> None:
+        """Disables a webhook that nothing has reached for days."""
+        since = ended.webhook.failing_since
+        long = since and self._env.clock() - since >= FAILING_DAYS * DAY
+        if long and ended.delivery.attempts and ended.attempt.status != "delivered":
+            await self._disable(ended.webhook, FAILING)
+
+    async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> bool:
+        disabled = await disable_webhook(self._env, webhook, reason, SYSTEM, attempt)
+        if disabled:
+            self._bell.hear()
+        return disabled
