@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from portico.domain.audit import SYSTEM
 from portico.domain.webhooks import Webhook, covered
 from portico.services.change import Change
 from portico.services.environment import Environment
@@ -34,9 +35,10 @@ async def _batch(env: Environment, after: int, limit: int) -> int:
     if not events:
         return 0
     last = events[-1].id
-    async with env.db.transaction() as tx:
+
+    async def work(change: Change) -> None:
         # Locked, and read again: another process may have been quicker.
-        webhooks = await env.webhooks.behind(tx, last)
+        webhooks = await env.webhooks.behind(change.tx, last)
         types = {webhook.id: covered(webhook.types) for webhook in webhooks}
         told = [
             (webhook.id, event.id, event.type)
@@ -44,9 +46,12 @@ async def _batch(env: Environment, after: int, limit: int) -> int:
             for webhook in webhooks
             if event.id > webhook.told_up_to and _wants(webhook, types[webhook.id], event)
         ]
-        await env.deliveries.add(tx, env.clock(), told)
+        await env.deliveries.add(change.tx, change.now, told)
         for webhook in webhooks:
-            await env.webhooks.told(tx, webhook.id, last)
+            await env.webhooks.told(change.tx, webhook.id, last)
+        change.told_elsewhere()
+
+    await env.change(SYSTEM, work)
     return last
 
 
