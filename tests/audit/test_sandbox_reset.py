@@ -4,14 +4,18 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from driving import Api
 from portico.domain.audit import OPERATOR
+from portico.domain.imports import FileRow
 from portico.domain.new_keys import NewKey
 from portico.domain.oauth import Client
 from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.secrets import digest
 from portico.domain.times import DAY
 from portico.services.api_keys import create_key
+from portico.services.imports import Most, store_in_batches
 from portico.services.sandbox import reset
 from portico.storage.email_tokens import EmailToken
 from portico.storage.grants import Code
@@ -148,3 +152,56 @@ async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api:
     told = {json.loads(event.data)["id"] for event in made if event.id > last}
     beside = "SELECT id FROM products WHERE name = 'Made beside'"
     assert {row[0] for row in await api.sandbox.db.all(beside)} == told
+
+
+async def test_a_reset_and_those_who_change_and_remove_beside_it_do_not_wait_in_a_ring(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "portico.services.change.TRIES", 1
+    )  # else it would be done again
+    await reset(api.sandbox, OPERATOR)
+    caller = await api.caller("admin", "test")
+    over = asyncio.Event()
+    answers: list[int] = []
+
+    async def each(kind: str, sql: str, *, changes: bool) -> None:
+        while not over.is_set():
+            for (row_id,) in await api.sandbox.db.all(sql):
+                if changes:
+                    name = {"name": f"Changed {len(answers)}"}
+                    answer = await caller.patch(f"/{kind}/{row_id}", json=name)
+                else:
+                    answer = await caller.delete(f"/{kind}/{row_id}")
+                answers.append(answer.status_code)
+            await asyncio.sleep(0)
+
+    products = "SELECT id FROM products ORDER BY id LIMIT 9"
+    samples = "SELECT id FROM users WHERE account_id IS NULL ORDER BY id LIMIT 9"
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(each("products", products, changes=True))
+            group.create_task(each("products", products, changes=False))
+            group.create_task(each("users", samples, changes=True))
+            group.create_task(each("users", samples, changes=False))
+        for _ in range(5):
+            await reset(api.sandbox, OPERATOR)
+            await asyncio.sleep(0.02)
+        over.set()
+
+    assert set(answers) <= {200, 204, 404}
+
+
+async def test_an_import_of_which_a_reset_takes_some_is_told_in_parts(api: Api) -> None:
+    lamp = {"name": "Lamp", "description": "", "category": "light", "price": 1, "currency": "USD"}
+    values = {**lamp, "stock_quantity": 1, "status": "active"}
+    rows = [FileRow(line, line, values, []) for line in (1, 2)]
+    batches = store_in_batches(api.sandbox, rows, OPERATOR, Most(1, 1 << 20))
+    await anext(batches)
+    await reset(api.sandbox, OPERATOR)
+    [_ async for _ in batches]
+
+    await api.sandbox.events.settle()
+    page = await api.sandbox.events.page(0, None, 9)
+    told = [(one.type, json.loads(one.data).get("inserted")) for one in page.rows]
+    assert told == [("products.imported", 1), ("sandbox.reset", None), ("products.imported", 1)]

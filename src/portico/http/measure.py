@@ -126,7 +126,7 @@ class RequestLog:
     def _write_out(self) -> None:
         # A batch in one go, not each between two requests.
         entries, self._entries = self._entries, []
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # ValueError where standard error is closed
             self._write(_encode_lines([_line(*entry) for entry in entries]))
 
 

@@ -140,11 +140,11 @@ async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
 async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
     """Issues a successor for a key, as `rotate_key` does. Raises `NotFound` and `Conflict`."""
     found = await _found(env, key_id)
-    owner = await env.users.get(found.user_id)
     secret = mint(found.type, env.random)
 
     async def work(change: Change) -> Rotation:
         before = await _locked(env, change, found)
+        owner = await env.users.get(found.user_id, change.tx)
         until = change.now + ROTATION_OVERLAP
         end = await env.api_keys.rotate(change.tx, before.id, now=change.now, until=until)
         if end is None:

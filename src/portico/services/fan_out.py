@@ -25,20 +25,21 @@ async def fan_out(env: Environment, webhooks: Sequence[Webhook]) -> None:
     behind = [one.told_up_to for one in webhooks if one.enabled and one.told_up_to < last]
     after = min(behind, default=last)
     while after < last:
-        after = await _batch(env, after, DELIVERIES_AT_ONCE // len(webhooks)) or last
+        after = await _batch(env, after, {one.id for one in webhooks}) or last
 
 
-async def _batch(env: Environment, after: int, limit: int) -> int:
-    """Tells of so many events at most after the one with this number; returns the number of the
+async def _batch(env: Environment, after: int, ids: set[int]) -> int:
+    """Tells these webhooks of some events after the one with this number; returns the number of the
     last, 0 where none is kept."""
-    events = await env.events.to_tell(after, limit)
+    events = await env.events.to_tell(after, DELIVERIES_AT_ONCE // len(ids))
     if not events:
         return 0
     last = events[-1].id
 
     async def work(change: Change) -> None:
         # Locked, and read again: another process may have been quicker.
-        webhooks = await env.webhooks.behind(change.tx, last)
+        behind = await env.webhooks.behind(change.tx, last)
+        webhooks = [webhook for webhook in behind if webhook.id in ids]
         types = {webhook.id: covered(webhook.types) for webhook in webhooks}
         told = [
             (webhook.id, event.id, event.type)

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict
-from portico.domain.events.products import SandboxReset
+from portico.domain.events.products import ProductsImported, SandboxReset
 from portico.domain.money import price_units
 from portico.domain.products import Product
 from portico.domain.resources import RESOURCES
@@ -67,15 +67,21 @@ async def reset(env: Environment, by: By) -> Filled:
 
     Mirror users of live accounts with all that is theirs, OAuth clients and the audit log stay; a
     sample user whose e-mail a mirror has is left out. Raises `Conflict` where a user with such an
-    e-mail came in meanwhile, and ValueError for an environment that has a mirror itself: live.
+    e-mail came in meanwhile, `Unavailable` where somebody writes for long, and ValueError for an
+    environment that has a mirror itself: live.
     """
     if env.mirror is not None:
         raise ValueError("only the sandbox is ever reset")
 
     async def work(change: Change) -> dict[str, int]:
-        # Whatever stays was made after the reset, and its event comes after the reset's.
-        await env.users.lock_all(change.tx)
+        # Whatever stays was made after the reset, and its event comes after the reset's. Products
+        # first: who makes one looks after it that the caller's account is there.
         await env.products.lock_all(change.tx)
+        await env.users.lock_all(change.tx)
+        for stored in await env.imports.take_all(change.tx):
+            counts = stored.inserted, stored.updated
+            imported = ProductsImported(*counts, stored.first_id, stored.last_id)
+            change.note(imported, By(stored.actor))
         filled = {
             kind.plural: await _FILLERS[kind.plural](env, change)
             for kind in RESOURCES

@@ -119,9 +119,10 @@ async def change_webhook(
         await env.webhooks.update(change.tx, after)
         return after
 
-    if "types" in changes:  # the most of it in parts, so that the change itself is short
-        await env.events.settle()
-        await fan_out(env, await env.webhooks.all())
+    if "types" in changes:
+        seen = await read_webhook(env, webhook_id)
+        if seen.enabled and seen.types != changes["types"]:
+            await fan_out(env, [seen])  # in parts, so that little is left to the change
     webhook = await env.change(by, work)
     env.db.bell.ring()
     return webhook

@@ -74,10 +74,17 @@ def alone(lock: AdvisoryLock) -> dict[Engine, str]:
     return {"sqlite": "SELECT 1", "postgres": taken}
 
 
-def unwritten(table: str) -> dict[Engine, str]:
-    """Has whoever else writes to this table wait until the transaction ends. SQLite has one writer
-    at a time anyway."""
-    return {"sqlite": "SELECT 1", "postgres": f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"}
+LOCK_TIMEOUT = "SELECT set_config('lock_timeout', :wait, true)"
+
+
+async def keep_unwritten(tx: "Transaction", engine: Engine, table: str) -> None:
+    """Has whoever else writes to a table, or locks a row of it, wait until the transaction ends.
+    Raises `Unavailable` where others still do after two seconds: all that come later wait behind
+    this. SQLite has one writer at a time anyway."""
+    if engine == "postgres":
+        await tx.one(LOCK_TIMEOUT, {"wait": "2s"})
+        await tx.run(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
+        await tx.one(LOCK_TIMEOUT, {"wait": "0"})
 
 
 class Rank(IntEnum):

@@ -30,6 +30,7 @@ ON CONFLICT (name) DO UPDATE SET at = excluded.at,
     first_id = CASE WHEN excluded.first_id < i.first_id THEN excluded.first_id ELSE i.first_id END,
     last_id = CASE WHEN excluded.last_id > i.last_id THEN excluded.last_id ELSE i.last_id END"""
 _TAKE = f"DELETE FROM untold_imports WHERE name = :name AND at <= :at RETURNING {IMPORTS.columns}"
+_TAKE_ALL = f"DELETE FROM untold_imports RETURNING {IMPORTS.columns}"
 _IDLE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at OR at > :latest"
 
 
@@ -48,6 +49,10 @@ class Imports:
         told, or where it has stored more since `at`."""
         row = await tx.one(_TAKE, {"name": name, "at": at})
         return IMPORTS.read(row) if row else None
+
+    async def take_all(self, tx: Transaction) -> list[UntoldImport]:
+        """The same of all imports."""
+        return IMPORTS.read_all(await tx.all(_TAKE_ALL))
 
     async def idle(self, at: int, latest: int) -> list[UntoldImport]:
         """Those that have stored nothing since `at`, and those that did while the clock was ahead:

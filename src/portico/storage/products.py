@@ -23,7 +23,7 @@ from portico.storage.database import (
     Rank,
     Transaction,
     among,
-    unwritten,
+    keep_unwritten,
 )
 from portico.storage.listing import Beginning, Listing, Order, Page, Place
 from portico.storage.parts import ListPart, Part
@@ -82,7 +82,6 @@ _SIZES = {
     engine: f"SELECT id, {_SIZE[engine]} FROM products WHERE id {among_them}"
     for engine, among_them in AMONG.items()
 }
-_LOCK_ALL = unwritten("products")
 _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
     (SELECT id FROM products WHERE id > :after ORDER BY id LIMIT {DELETE_BATCH}) AS batch"""
@@ -332,8 +331,9 @@ class Products:
         await tx.run(PRODUCTS.delete, {"id": product.id})
 
     async def lock_all(self, tx: Transaction) -> None:
-        """Has nobody else make, change or remove a product until `tx` ends."""
-        await tx.run(_LOCK_ALL[self._db.engine])
+        """Has nobody else make, change or remove a product until `tx` ends. Raises
+        `Unavailable`."""
+        await keep_unwritten(tx, self._db.engine, "products")
 
     async def delete_all(self, tx: Transaction) -> None:
         """Removes every product."""

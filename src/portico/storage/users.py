@@ -13,7 +13,7 @@ from portico.storage.database import (
     Transaction,
     alone,
     among,
-    unwritten,
+    keep_unwritten,
 )
 from portico.storage.listing import Listing, Order, Page, Place, counted_page
 from portico.storage.table import BOOLEAN, Table
@@ -40,7 +40,6 @@ WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
 _STANDING = f"SELECT id, {_SHARED.columns} FROM users WHERE id"
 # Of two transactions that each take away an admin, the second must see what the first has done.
 _LOCK_ADMINS = alone(AdvisoryLock.ADMINS)
-_LOCK_ALL = unwritten("users")
 _ALL = f"SELECT {USERS.columns} FROM users WHERE :role = '' OR role = :role ORDER BY id"
 _ADMIN = "role = 'admin' AND suspended_at IS NULL"
 _COUNT_ADMINS = f"SELECT count(*) FROM users WHERE {_ADMIN} AND id <> :id"
@@ -186,8 +185,9 @@ class Users:
         await tx.run(USERS.delete, {"id": user_id})
 
     async def lock_all(self, tx: Transaction) -> None:
-        """Has nobody else make, change or remove a user until `tx` ends."""
-        await tx.run(_LOCK_ALL[self._db.engine])
+        """Has nobody else make, change or remove a user until `tx` ends. Raises
+        `Unavailable`."""
+        await keep_unwritten(tx, self._db.engine, "users")
 
     async def delete_all_but_mirrors(self, tx: Transaction) -> None:
         """Removes every user that mirrors no live account."""
