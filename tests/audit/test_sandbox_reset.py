@@ -157,9 +157,7 @@ async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api:
 async def test_a_reset_and_those_who_change_and_remove_beside_it_do_not_wait_in_a_ring(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "portico.services.change.TRIES", 1
-    )  # else it would be done again
+    monkeypatch.setattr("portico.services.change.TRIES", 1)  # else it would be done again
     await reset(api.sandbox, OPERATOR)
     caller = await api.caller("admin", "test")
     over = asyncio.Event()

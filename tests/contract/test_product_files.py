@@ -166,6 +166,36 @@ def test_a_quote_that_is_never_closed_is_told_without_holding_the_file() -> None
     assert told(table[0])["row"].endswith("bytes; is a closing quote missing?")
 
 
+HEAD = b"name,category,price,description\n"
+GOOD = b"Lamp,light,1,\n"
+
+
+def test_what_a_faulty_cell_holds_is_never_read_as_rows() -> None:
+    inner = b"Phantom,light,1,inside\n"
+    latin = b'Lamp,light,1,"caf\xe9\n' + inner + b'"\n'
+    for cell in (
+        latin,
+        latin.replace(inner, b'the ""end""\n' + inner),
+        b'Lamp,light,1,"' + inner * (MAX_ROW_LINES + 9) + b'"\n',
+        b'Lamp,light,1,"' + inner * (3 * MAX_ROW_LINES) + b'the end", and more\n',
+        b'Lamp,light,1,"' + b"x" * 2 * MAX_ROW_BYTES + b"\n" + inner + b'"\n',
+        b"Lamp,light,1," + b"x" * 2 * MAX_ROW_BYTES + b"\n",
+    ):
+        table = [*read_products(io.BytesIO(HEAD + GOOD + cell + GOOD), "csv")]
+        assert [row.values for row in table if not row.faults] == [PLAIN, PLAIN]
+        assert table[1].line == 3
+        assert table[1].faults
+        assert table[-1].end == len(HEAD + GOOD + cell + GOOD)
+        lines = [row.line for row in table]
+        assert lines == sorted(set(lines)), "whoever goes on knows where by its line"
+
+
+def test_the_rest_of_a_file_is_within_a_quote_that_is_never_closed() -> None:
+    rest = b"Phantom,light,1,inside\n" * (2 * MAX_ROW_LINES)
+    table = [*read_products(io.BytesIO(HEAD + b'Lamp,light,1,"' + rest), "csv")]
+    assert all(row.faults for row in table)
+
+
 class Counted(io.BytesIO):
     """A file that counts the lines that were read of it."""
 

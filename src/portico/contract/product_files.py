@@ -65,6 +65,7 @@ _EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} fo
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
+_NOT_UTF8 = "must be UTF-8"
 _MOST_WRONGS = 10
 """How much of what is wrong with a header is told."""
 
@@ -116,17 +117,21 @@ def report(rejected: Iterable[Rejected]) -> bytes:
 
 
 class _Lines:
-    """The lines of a file as text, row by row. A line that cannot be had, or is one too many of its
-    row, raises `_RowError`; the next can be had."""
+    """The lines of a file as text, row by row. A line that is one too many of its row raises
+    `_TooLong`; the next can be had."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.number = 0
         self.end = 0
+        self.quotes = 0
+        """How many stand in the line that was read last."""
         self.begin_row()
 
     def begin_row(self) -> None:
         """What comes next is of another row."""
+        self.is_utf8 = True
+        """Whether all of the row is: what is not, U+FFFD stands for."""
         self._last_number = self.number + MAX_ROW_LINES
         self._last_end = self.end + MAX_ROW_BYTES
 
@@ -139,6 +144,7 @@ class _Lines:
             raise StopIteration
         self.number += 1
         self.end += len(line)
+        self.quotes = line.count(b'"')
         if self.end >= self._last_end:
             if not line.endswith(b"\n"):
                 self._skip()
@@ -150,12 +156,21 @@ class _Lines:
         try:
             return line.decode("utf-8")
         except UnicodeDecodeError:
-            raise _RowError("must be UTF-8") from None
+            self.is_utf8 = False
+            return line.decode("utf-8", "replace")
+
+    def alone(self) -> str:
+        """The next line, a row by itself. Raises `_RowError` also where it is not UTF-8."""
+        line = next(self)
+        if not self.is_utf8:
+            raise _RowError(_NOT_UTF8)
+        return line
 
     def _skip(self) -> None:
         """Reads on to the end of the line."""
         while rest := self._file.readline(MAX_ROW_BYTES):
             self.end += len(rest)
+            self.quotes += rest.count(b'"')
             if rest.endswith(b"\n"):
                 return
 
@@ -163,7 +178,7 @@ class _Lines:
 def _ndjson(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
     while True:
         try:
-            text = next(lines)
+            text = lines.alone()
             if not text.strip():
                 continue
             value = parse_json(text.rstrip("\r\n"))
@@ -179,7 +194,7 @@ def _ndjson(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
 def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
     csv.field_size_limit(MAX_ROW_BYTES)
     records = csv.reader(lines, strict=True)
-    names = _header(records, update=update)
+    names = _header(lines, records, update=update)
     lines.begin_row()
     while True:
         line = lines.number + 1
@@ -187,13 +202,22 @@ def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
             cells = next(records)
         except StopIteration:
             return
-        except (_RowError, csv.Error) as error:
+        except _TooLong as error:
             yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
+            # More lines than one are those of a quoted cell.
+            yield from _rest_of_cell(lines, is_open=(lines.number > line) != bool(lines.quotes % 2))
+            lines.begin_row()
+            continue
+        except csv.Error as error:
+            told = _told(error) if lines.is_utf8 else _NOT_UTF8
+            yield FileRow(line, lines.end, {}, [Fault(ROW, told)])
             lines.begin_row()
             continue
         if not cells:
             continue
-        if len(cells) == len(names):
+        if not lines.is_utf8:
+            yield FileRow(line, lines.end, {}, [Fault(ROW, _NOT_UTF8)])
+        elif len(cells) == len(names):
             faults = Faults()
             yield _row(
                 line, lines.end, _values(names, cells, faults, update=update), faults, update=update
@@ -204,21 +228,39 @@ def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
         lines.begin_row()
 
 
+def _rest_of_cell(lines: _Lines, *, is_open: bool) -> Iterator[FileRow]:
+    """Reads on where a row was too long: what its quoted cell has yet is no row. Yields a fault for
+    as much of it as a row may take."""
+    while is_open:
+        lines.begin_row()
+        line = lines.number + 1
+        try:
+            while is_open:
+                next(lines)
+                is_open ^= bool(lines.quotes % 2)
+        except StopIteration:
+            return
+        except _TooLong as error:
+            is_open ^= bool(lines.quotes % 2)
+            yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
+
+
 def _told(error: Exception) -> str:
     if isinstance(error, _TooLong):
         return f"{error}; is a closing quote missing?"
-    if isinstance(error, _RowError):
-        return str(error)
     if "new-line character" in str(error):
         return "must end with LF or CR LF, not with CR alone"
     return f"is not well-formed CSV: {error}"
 
 
-def _header(records: Iterator[list[str]], *, update: bool) -> list[str]:
+def _header(lines: _Lines, records: Iterator[list[str]], *, update: bool) -> list[str]:
     try:
         names = [name.strip() for name in next(records, [])]
     except (_RowError, csv.Error) as error:
-        raise Unreadable(f"The CSV header {_told(error)}.") from None
+        told = _told(error) if lines.is_utf8 else _NOT_UTF8
+        raise Unreadable(f"The CSV header {told}.") from None
+    if not lines.is_utf8:
+        raise Unreadable(f"The CSV header {_NOT_UTF8}.")
     if not any(names):
         raise Unreadable("The first line must be a CSV header that names the columns.")
     wrongs = [f"{printable(name)!r} is no field" for name in names if name not in _COLUMNS]
