@@ -118,6 +118,20 @@ def test_the_directory_of_a_server_with_its_database_elsewhere_gets_no_other(
     assert set(contents(host.data)) == before
 
 
+def test_a_database_that_was_emptied_is_no_place_for_another(tmp_path: Path) -> None:
+    lost = Installation(tmp_path)
+    lost.told("init")
+    database = lost.data / "live.db"
+    database.write_bytes(b"")
+    before = set(contents(lost.data))
+
+    for command in ("init", "migrate", "serve"):
+        code, told = lost.refused(command)
+        assert code == 1
+        assert told.startswith(f"{lost.data} has the secret of a server and no database;")
+    assert set(contents(lost.data)) == before
+
+
 def test_a_secret_that_a_setting_names_may_lie_in_the_directory_before_the_databases(
     empty: Installation,
 ) -> None:

@@ -50,7 +50,7 @@ def show(facts: dict[str, Any], settings: Settings, *, as_json: bool) -> None:
 async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | None:
     """`prepare`, but where there is an admin, of whichever release, nothing is made, migrated or
     renewed."""
-    if settings.database_url or database_file(settings, LIVE).exists():
+    if _has_database(settings):
         db = database(settings, LIVE)
         await db.open()
         try:
@@ -99,12 +99,19 @@ async def _prepare(
             await portico.close()
 
 
+def _has_database(settings: Settings) -> bool:
+    """Whether there is one. A file that is empty is none: one that was begun has a header before
+    there is a secret."""
+    live = database_file(settings, LIVE)
+    return settings.database_url is not None or (live.exists() and live.stat().st_size > 0)
+
+
 def require_place(settings: Settings) -> None:
     """Raises `CommandError` where a backup is being restored; and where SQLite's databases would be
     made in the data directory of a server that has its own elsewhere, which would go unnoticed, or
     that has lost them. A secret that a setting gives may be there before the first start."""
     require_no_restore(settings.data)
-    if settings.database_url or database_file(settings, LIVE).exists():
+    if _has_database(settings):
         return
     if (settings.data / SECRET).exists() and not is_given(settings):
         raise CommandError(
