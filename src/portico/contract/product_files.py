@@ -256,7 +256,7 @@ def _told(error: Exception) -> str:
 def _header(lines: _Lines, records: Iterator[list[str]], *, update: bool) -> list[str]:
     try:
         names = [name.strip() for name in next(records, [])]
-    except (_RowError, csv.Error) as error:
+    except (_TooLong, csv.Error) as error:
         told = _told(error) if lines.is_utf8 else _NOT_UTF8
         raise Unreadable(f"The CSV header {told}.") from None
     if not lines.is_utf8:

@@ -190,8 +190,12 @@ async def _tell(env: Environment, name: str, at: int, change: Change) -> None:
     """Notes what an import has stored that has stored nothing since then."""
     stored = await env.imports.take(change.tx, name, at)
     if stored is not None:
-        counts = stored.inserted, stored.updated
-        change.note(ProductsImported(*counts, stored.first_id, stored.last_id))
+        change.note(imported(stored))
+
+
+def imported(stored: UntoldImport) -> ProductsImported:
+    """The event of what an import has stored and not told yet."""
+    return ProductsImported(stored.inserted, stored.updated, stored.first_id, stored.last_id)
 
 
 async def store_at_once(

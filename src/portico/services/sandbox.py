@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict
-from portico.domain.events.products import ProductsImported, SandboxReset
+from portico.domain.events.products import SandboxReset
 from portico.domain.money import price_units
 from portico.domain.products import Product
 from portico.domain.resources import RESOURCES
@@ -22,6 +22,7 @@ from portico.domain.times import DAY
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.imports import imported
 from portico.storage.database import UniqueViolation
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -79,9 +80,7 @@ async def reset(env: Environment, by: By) -> Filled:
         await env.products.lock_all(change.tx)
         await env.users.lock_all(change.tx)
         for stored in await env.imports.take_all(change.tx):
-            counts = stored.inserted, stored.updated
-            imported = ProductsImported(*counts, stored.first_id, stored.last_id)
-            change.note(imported, By(stored.actor))
+            change.note(imported(stored), By(stored.actor))
         filled = {
             kind.plural: await _FILLERS[kind.plural](env, change)
             for kind in RESOURCES

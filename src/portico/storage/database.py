@@ -74,7 +74,7 @@ def alone(lock: AdvisoryLock) -> dict[Engine, str]:
     return {"sqlite": "SELECT 1", "postgres": taken}
 
 
-LOCK_TIMEOUT = "SELECT set_config('lock_timeout', :wait, true)"
+_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', :wait, true)"
 
 
 async def keep_unwritten(tx: "Transaction", engine: Engine, table: str) -> None:
@@ -82,9 +82,9 @@ async def keep_unwritten(tx: "Transaction", engine: Engine, table: str) -> None:
     Raises `Unavailable` where others still do after two seconds: all that come later wait behind
     this. SQLite has one writer at a time anyway."""
     if engine == "postgres":
-        await tx.one(LOCK_TIMEOUT, {"wait": "2s"})
+        await tx.one(_LOCK_TIMEOUT, {"wait": "2s"})
         await tx.run(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
-        await tx.one(LOCK_TIMEOUT, {"wait": "0"})
+        await tx.one(_LOCK_TIMEOUT, {"wait": "0"})
 
 
 class Rank(IntEnum):
