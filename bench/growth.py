@@ -1,6 +1,7 @@
 """Rows that take long and much room: 10 million products, audit entries and kept answers."""
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -110,6 +111,7 @@ def _on_sqlite(shop: Workshop, count: int) -> Iterator[Running]:
         connection.execute(_QUICKLY).fetchall()
         for part in _filling(shop, "SQLite", _SQLITE, count):
             connection.execute(part).fetchall()
+    os.sync()  # else each commit waits for what the filling left in memory
     with portico.serving(data, shop.log) as server:
         yield server
 

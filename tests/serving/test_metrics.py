@@ -52,6 +52,7 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
         "mails",
         "reminders",
         "audit",
+        "audit_ranges",
         "requests",
         "streams",
         "tidy",

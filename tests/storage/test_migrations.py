@@ -52,7 +52,8 @@ async def empty(another: Another) -> AsyncIterator[Database]:
 async def tables(database: Database) -> set[str]:
     sql = {
         "sqlite": "SELECT name FROM sqlite_schema WHERE type = 'table'",
-        "postgres": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
+        "postgres": "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')"
+        " AND NOT relispartition AND relnamespace = to_regnamespace(current_schema())",
     }
     return {row[0] for row in await database.all(sql[database.engine])}
 

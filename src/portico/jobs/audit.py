@@ -61,6 +61,16 @@ class RemoveAudit:
 
     async def _remove(self, up_to: int) -> bool:
         """Removes what is released; tells whether the lease was kept."""
+        for number in await self._env.audit_ranges.released():
+            try:
+                async with self._env.db.transaction() as tx:
+                    if not await self._lease.renewed(tx):
+                        return False
+                    await self._env.audit_ranges.drop(tx, number)
+            except Unavailable as error:
+                if error.why != "locked":
+                    raise
+                break  # somebody reads for long: what is in it goes in batches
         last = 0
         while True:
             async with self._env.db.transaction() as tx:
@@ -115,6 +125,26 @@ class RemoveAudit:
             if file is not None:
                 await asyncio.to_thread(file.close)
         return last
+
+
+class MakeAuditRanges:
+    """Makes the ranges of one environment's next entries, by one process at a time."""
+
+    def __init__(self, env: Environment, holder: str) -> None:
+        """`holder` is a name that no other process has."""
+        self._env = env
+        self._lease = Lease(env, "audit_ranges", holder)
+
+    async def run(self) -> None:
+        """Makes all that are missing. Raises `Unavailable`."""
+        if not (missing := await self._env.audit_ranges.missing()):
+            return
+        async with self._lease.held() as mine:
+            for number in missing if mine else ():
+                async with self._env.db.transaction() as tx:
+                    if not await self._lease.renewed(tx):
+                        return
+                    await self._env.audit_ranges.make(tx, number)
 
 
 class _File:

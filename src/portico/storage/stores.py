@@ -2,6 +2,7 @@
 
 from portico.storage.api_keys import ApiKeys
 from portico.storage.audit import Audit
+from portico.storage.audit_ranges import AuditRanges
 from portico.storage.challenges import Challenges
 from portico.storage.clients import Clients
 from portico.storage.database import Database
@@ -54,6 +55,7 @@ class Stores:
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)
         self.audit = Audit(db)
+        self.audit_ranges = AuditRanges(db)
         self.events = Events(db)
         self.imports = Imports(db)
         self.uploads = Uploads(db)

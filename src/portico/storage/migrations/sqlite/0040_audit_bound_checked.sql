@@ -1,0 +1,3 @@
+-- compatible from: 28
+-- For PostgreSQL alone. SQLite has no partitions, and removes old entries in batches.
+SELECT 1;
