@@ -66,15 +66,21 @@ end
 _BARE = """
 import sys, threading, time
 from argon2 import PasswordHasher
+from nacl.pwhash import argon2id
 from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB
 
 hasher = PasswordHasher(time_cost=ITERATIONS, memory_cost=MEMORY_KIB, parallelism=LANES)
 hashed, done = hasher.hash("Analytical1"), [0, 0]
+checks = {
+    "argon2-cffi": lambda: hasher.verify(hashed, "Analytical1"),
+    "libsodium": lambda: argon2id.verify(hashed.encode(), b"Analytical1"),
+}
+check = checks[sys.argv[2]]
 end = time.monotonic() + float(sys.argv[1])
 
 def verify(number):
     while time.monotonic() < end:
-        hasher.verify(hashed, "Analytical1")
+        check()
         done[number] += 1
 
 threads = [threading.Thread(target=verify, args=(number,)) for number in range(2)]
@@ -128,9 +134,10 @@ def refresh(shop: Workshop) -> None:
 
 
 def login(shop: Workshop) -> None:
-    """Logins a second with the server on both cores, beside bare verifications of the same hash,
-    and what the API's own requests wait meanwhile."""
-    logins, bare, quiet, beside = Series("login"), [], [], []
+    """Logins a second with the server on both cores, beside bare verifications of the same hash by
+    argon2's reference implementation, and by what Portico has, and what the API's own requests wait
+    meanwhile."""
+    logins, bare, own, quiet, beside = Series("login"), [], [], [], []
     with _serving(shop, SMALL, tls_on=False, cpus=BOTH_CPUS) as (server, _):
         batch, password = secrets.token_hex(4), f"Aa1-{secrets.token_hex(8)}"
         shop.say(f"login: making {ACCOUNTS} accounts")
@@ -140,7 +147,8 @@ def login(shop: Workshop) -> None:
         _log_in(server, script, FIRST_SECONDS, [])
         for round_ in range(shop.report.rounds):
             shop.say(f"login: round {round_ + 1}/{shop.report.rounds}")
-            bare.append(_bare_verifications(seconds))
+            bare.append(_bare_verifications("argon2-cffi", seconds))
+            own.append(_bare_verifications("libsodium", seconds))
             quiet += paced(server.address, path, BESIDE_PER_SECOND, seconds)
             _log_in(server, script, seconds, logins.samples)
             # Whoever watches takes a tenth of a core, so the rate is not measured meanwhile.
@@ -150,11 +158,14 @@ def login(shop: Workshop) -> None:
             beside += paced(server.address, path, BESIDE_PER_SECOND, seconds)
             load.join()
     shop.report.series.append(("login", logins))
-    of_bare = statistics.median(bare)
-    shop.note("login", "bare argon2 verifications on two cores", of_bare, "/s")
+    of_bare, of_own = statistics.median(bare), statistics.median(own)
+    shop.note("login", "bare verifications on two cores, argon2-cffi", of_bare, "/s")
+    shop.note("login", "bare verifications on two cores, libsodium", of_own, "/s")
     shop.note("login", "logins on two cores", logins.per_second, "/s")
-    what = "logins ÷ bare argon2 verifications, two cores"
+    what = "logins ÷ bare verifications by argon2-cffi, two cores"
     shop.at_least("login", what, logins.per_second / of_bare, "x", 0.92, void=logins.void)
+    of_own_ratio = logins.per_second / of_own
+    shop.note("login", "logins ÷ bare verifications by libsodium, two cores", of_own_ratio, "x")
     quiet_ms, beside_ms = (percentile(waits, 99) * 1000 for waits in (quiet, beside))
     shop.note("login", "GET, quiet, p99", quiet_ms, "ms")
     what = "GET beside logins: p99 ÷ quiet p99"
@@ -182,8 +193,8 @@ def _make_accounts(server: Running, batch: str, password: str) -> None:
         list(threads.map(make, (range(0, ACCOUNTS, 2), range(1, ACCOUNTS, 2))))
 
 
-def _bare_verifications(seconds: int) -> float:
+def _bare_verifications(library: str, seconds: int) -> float:
     """Verifications a second by two threads on both cores, with Portico's parameters."""
-    argv = ["taskset", "-c", BOTH_CPUS, sys.executable, "-c", _BARE, str(seconds)]
+    argv = ["taskset", "-c", BOTH_CPUS, sys.executable, "-c", _BARE, str(seconds), library]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return float(done.stdout)

@@ -45,6 +45,26 @@ async def test_a_hash_is_of_its_password_alone(passwords: Passwords) -> None:
     assert passwords.waiting == 0
 
 
+@pytest.mark.parametrize(
+    ("password", "known"),
+    [
+        ("Analytical1", "qfqUeONo4/7tVKoSf/mFuQ$OIj+E6BzRjZj7r8mSYWqj03qluJ0FA+mvtb4MCsQVvc"),
+        ("Zoë's 100 €", "kBKK/t41HbDK/sKGyl0ziw$xhUkQrqDzTZTtir1GMaM3t2uWt+/bTQqU/ekKFR9seI"),
+    ],
+)
+async def test_hashes_of_the_reference_implementation_are_taken(password: str, known: str) -> None:
+    passwords = Passwords()
+    stored = f"$argon2id$v=19$m=19456,t=2,p=1${known}"
+    assert await passwords.verify(password, stored)
+    assert not await passwords.verify(password + "1", stored)
+    passwords.close()
+
+
+@pytest.mark.parametrize("stored", ["", "junk", "$argon2id$v=19$m=19456,t=2,p=1$", "x" * 500])
+async def test_what_is_no_hash_has_no_password(passwords: Passwords, stored: str) -> None:
+    assert not await passwords.verify("word", stored)
+
+
 async def test_more_than_the_queue_holds_are_refused(passwords: Passwords) -> None:
     asked = (passwords.hash("word") for _ in range(QUEUE + 5))
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
