@@ -22,7 +22,8 @@ TRACES = ("canary", ADDRESS, NETWORK)
 
 _TABLES = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'",
-    "postgres": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
+    "postgres": "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')"
+    " AND NOT relispartition AND relnamespace = to_regnamespace(current_schema())",
 }
 
 

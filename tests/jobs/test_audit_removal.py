@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import random
 import resource
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -18,17 +18,13 @@ from portico.domain.audit import Entry
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.jobs import audit
-from portico.jobs.audit import BREATH_SECONDS, MakeAuditRanges, RemoveAudit
-from portico.jobs.lease import Lease
-from portico.storage.audit_ranges import RANGE
-from portico.storage.database import Reader
+from portico.jobs.audit import BREATH_SECONDS, RemoveAudit
 from portico.storage.expiry import BATCH
 
 TODAY = NOON // DAY * DAY + 100 * DAY
 BOUND = TODAY - 30 * DAY
 OLD = 2 * BATCH + 50
 LINES = partial(rows, "ndjson")
-IN_RANGES = pytest.mark.parametrize("each_engine", ["postgres+redis"], indirect=True)
 
 
 async def at_once(_seconds: float) -> None:
@@ -249,73 +245,3 @@ async def test_without_an_archive_they_go_and_without_a_bound_they_stay(
     await RemoveAudit(api.live, "this", LINES, at_once).run()
     assert await kept(api) == before[OLD + 3 :]
     assert archived(archive) == {}
-
-
-async def ranges(api: Api) -> set[str]:
-    """The names of the partitions of the log."""
-    named = "SELECT CAST(inhrelid::regclass AS TEXT) FROM pg_inherits"
-    rows = await api.live.db.all(f"{named} WHERE inhparent = 'audit'::regclass")
-    return {row[0] for row in rows}
-
-
-@pytest.fixture
-async def full_range(api: Api, empty_archive: Path) -> AsyncIterator[str]:
-    """A range of which all is old, with many entries, and with one in the next; by its name. What
-    comes after it is of today."""
-    async with api.live.db.transaction() as tx:
-        await api.live.audit_ranges.make(tx, 50)
-        await tx.run_many(
-            "INSERT INTO audit (id, at, action, credential, details)"
-            " OVERRIDING SYSTEM VALUE VALUES (:id, :at, 'sign_out', 'none', '{}')",
-            [{"id": 50 * RANGE + n, "at": BOUND - 1} for n in range(OLD)]
-            + [{"id": 51 * RANGE, "at": BOUND - 1}, {"id": 51 * RANGE + 1, "at": BOUND}],
-        )
-    assert empty_archive
-    yield "audit_50"
-    async with api.live.db.transaction() as tx:  # other tests get the same tables
-        await tx.script("DROP TABLE IF EXISTS audit_50")
-
-
-@IN_RANGES
-async def test_a_range_of_ids_goes_at_once(api: Api, empty_archive: Path, full_range: str) -> None:
-    assert full_range in await ranges(api)
-    pauses = 0
-
-    async def breath(_seconds: float) -> None:
-        nonlocal pauses
-        pauses += 1
-
-    before = await kept(api)
-    await RemoveAudit(api.live, "this", LINES, breath).run()
-    assert [*archived(empty_archive).values()] == [exported(before[:-1])]
-    assert await kept(api) == before[-1:]
-    assert full_range not in await ranges(api)
-    assert pauses == 1, "after the one that is not of the range"
-
-
-@IN_RANGES
-async def test_who_reads_the_log_for_long_has_a_range_go_in_batches(
-    api: Api, full_range: str
-) -> None:
-    api.live.audit_archive = None
-
-    async def beside(reader: Reader) -> None:
-        await reader.all("SELECT 1 FROM audit LIMIT 1")
-        await RemoveAudit(api.live, "this", LINES, at_once).run()
-
-    await api.live.db.snapshot(beside)
-    assert [entry.at for entry in await kept(api)] == [BOUND]
-    assert full_range in await ranges(api)
-
-
-@IN_RANGES
-async def test_ranges_are_made_by_whoever_has_the_lease(api: Api) -> None:
-    async with api.live.db.transaction() as tx:
-        await tx.script("DROP TABLE IF EXISTS audit_2")  # which stays for other tests
-    missing = await api.live.audit_ranges.missing()
-    assert missing == [2]
-    async with Lease(api.live, "audit_ranges", "elsewhere").held():
-        await MakeAuditRanges(api.live, "this").run()
-    assert await api.live.audit_ranges.missing() == missing
-    await MakeAuditRanges(api.live, "this").run()
-    assert await api.live.audit_ranges.missing() == []

@@ -16,6 +16,7 @@ from portico.cli.backup import DUMP, ENVIRONMENTS, run_restore
 from portico.cli.output import CommandError
 from portico.engines import SANDBOX, database, database_file
 from portico.settings import Settings, load
+from portico.storage.audit_ranges import RANGE
 from portico.storage.database import Database, Engine
 from portico.storage.migrate import migrate, pending, shipped
 from portico.storage.numbers import LEFT_OUT
@@ -135,6 +136,28 @@ def test_a_backup_of_an_older_release_is_brought_up_to_date(places: Places, newe
     assert of_each(new, users) == [[1], [1]]
     for numbers in of_each(new, given):
         assert min(numbers) > LEFT_OUT, "also of what that release did not have"
+
+
+@pytest.mark.parametrize("newest", [1, 39, 41])
+def test_the_audit_log_of_a_restored_database_goes_on_in_a_range(
+    places: Places, newest: int
+) -> None:
+    new = places.new("new")
+    restore(new, places.backup(newest))
+
+    async def next_place(_: str, db: Database) -> list[str]:
+        if db.engine == "sqlite":
+            return ["audit"]
+        async with db.transaction() as tx:
+            rows = await tx.all(
+                "INSERT INTO audit (at, action, credential, details)"
+                " VALUES (1, 'sign_out', 'none', '{}')"
+                " RETURNING CAST(tableoid::regclass AS TEXT)"
+            )
+        return [row[0] for row in rows]
+
+    for (place,) in of_each(new, next_place):
+        assert place in ("audit", f"audit_{(LEFT_OUT + 1) // RANGE}")
 
 
 def test_a_backup_that_cannot_be_brought_up_to_date_leaves_nothing(places: Places) -> None:

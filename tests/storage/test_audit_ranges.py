@@ -70,7 +70,7 @@ async def refuses_changes(database: Database, table: str) -> None:
     assert await Audit(database).page(limit=99) == before
 
 
-@pytest.mark.parametrize(("last", "first"), [(9, "audit_1"), (RANGE + 7, "audit_2")])
+@pytest.mark.parametrize(("last", "first"), [(9, "audit_65"), (RANGE + 7, "audit_66")])
 async def test_the_log_of_an_older_release_becomes_the_first_range(
     postgres: PostgresServer, last: int, first: str
 ) -> None:
@@ -91,11 +91,37 @@ async def test_the_log_of_an_older_release_becomes_the_first_range(
     await note(newer)
     assert await ids(newer) == list(range(last - 2, last + 3))
     assert await names(newer) == [first, "audit_rest"]
+    assert await AuditRanges(newer).missing() == []
     assert set(await names(newer, _STANDS_IN)) == {first}
     for table in ("audit", first):
         await refuses_changes(newer, table)
+    of_table = "SELECT indexname FROM pg_indexes WHERE tablename = '{}' ORDER BY 1"
+    indices = [f"audit_by_{by}" for by in ("action", "target", "time", "user", "user_action")]
+    assert await names(newer, of_table.format("audit")) == [*indices, "audit_pkey"]
+    its_own = [name.replace("audit", first) for name in (*indices, "audit_pkey")]
+    assert await names(newer, of_table.format(first)) == its_own
     await older.close()
     await newer.close()
+
+
+async def test_whoever_could_read_the_log_of_an_older_release_still_can(
+    postgres: PostgresServer,
+) -> None:
+    database = PostgresDatabase(postgres.fresh_database(), "test")
+    await database.open()
+    await migrate(database, CLOCK, shipped("postgres")[:BEFORE_RANGES])
+    async with database.transaction() as tx:
+        await tx.script('CREATE ROLE "A reader"; GRANT USAGE ON SCHEMA test TO "A reader"')
+        await tx.script('GRANT SELECT ON audit TO "A reader" WITH GRANT OPTION')
+        await tx.script("GRANT INSERT, DELETE ON audit TO PUBLIC")
+    access = "SELECT CAST(acl AS TEXT) FROM pg_class, unnest(relacl) AS acl WHERE oid = 'audit'"
+    before = await names(database, f"{access}::regclass ORDER BY 1")
+    assert len(before) == 3
+    await migrate(database, CLOCK)
+    assert await names(database, f"{access}::regclass ORDER BY 1") == before
+    async with database.transaction() as tx:
+        await tx.script('DROP OWNED BY "A reader"; DROP ROLE "A reader"')
+    await database.close()
 
 
 async def test_a_log_without_entries_goes_on_where_it_was(postgres: PostgresServer) -> None:
@@ -118,7 +144,7 @@ async def test_ranges_are_made_before_entries_come(database: Database) -> None:
     assert await make(database) == [2]
     assert await make(database) == []
     await go_on_after(database, 2 * RANGE - 2)
-    assert await make(database) == [3, 4], "soon it is the last"
+    assert await make(database) == [3]
     await note(database, 3)
     assert await names(database, _STANDS_IN) == ["audit_1", "audit_1", "audit_2", "audit_2"]
     for table in ("audit", "audit_2"):
@@ -132,10 +158,21 @@ async def test_what_comes_where_no_range_was_made_stands_in_the_rest(database: D
     await note(database, 2)
     assert await names(database, _STANDS_IN) == ["audit_rest"] * 2
     await refuses_changes(database, "audit_rest")
-    assert await make(database) == [71, 72]
+    assert await make(database) == [71, 72], "not that to which they belong"
     await go_on_after(database, 71 * RANGE)
     await note(database)
     assert await names(database, _STANDS_IN) == ["audit_rest", "audit_rest", "audit_71"]
+
+
+@POSTGRES
+async def test_where_numbers_were_left_out_the_present_range_is_made_too(
+    database: Database,
+) -> None:
+    await note(database)
+    await go_on_after(database, 71 * RANGE - 5)
+    assert await make(database) == [70, 71, 72]
+    await note(database)
+    assert await names(database, _STANDS_IN) == ["audit_1", "audit_70"]
 
 
 @POSTGRES
@@ -152,7 +189,7 @@ async def test_a_range_goes_once_all_of_it_is_released(database: Database) -> No
     assert await ranges.released() == [1]
     async with database.transaction() as tx:
         await ranges.drop(tx, 1)
-    assert await names(database) == ["audit_2", "audit_3", "audit_4", "audit_rest"]
+    assert await names(database) == ["audit_2", "audit_3", "audit_rest"]
     assert await ids(database) == [2 * RANGE, 2 * RANGE + 1]
     assert await ranges.released() == []
 

@@ -136,9 +136,9 @@ async def test_the_audit_log_is_read_by_the_index_of_the_filter_that_is_set(
     assert all(entry.id < (1_500 if walk else 2_001) for entry in found)
     assert all(chosen.users is None or entry.user_id in chosen.users for entry in found)
     assert all(entry.action == (chosen.action or entry.action) for entry in found)
-    plan = await asked.plan()
+    plan = (await asked.plan()).replace("audit_1_", "audit_")  # that of PostgreSQL's first range
     assert all(index in plan for index in indices), plan
-    assert not re.search(r"SCAN audit$|Seq Scan", plan, re.MULTILINE), plan
+    assert not re.search(r"SCAN audit$|Seq Scan on (?!audit_rest)", plan, re.MULTILINE), plan
 
 
 async def walked(audit: Audit, chosen: AuditFilter, limit: int) -> list[int]:

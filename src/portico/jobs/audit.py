@@ -11,6 +11,7 @@ the day of the next entry that is not, and goes with that.
 
 import asyncio
 import gzip
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterable
@@ -27,6 +28,14 @@ from portico.storage.expiry import Bound
 
 BREATH_SECONDS = 0.01
 """Between two batches, for whoever else writes."""
+
+DROP_TRIES = 5
+"""How often a range that somebody uses is tried to drop, before what is in it goes in batches."""
+
+DROP_PAUSE_SECONDS = 2.0
+"""Between two tries."""
+
+log = logging.getLogger(__name__)
 
 Lines = Callable[[Iterable[Entry]], bytes]
 """Entries as they are exported, a line each."""
@@ -52,7 +61,8 @@ class RemoveAudit:
             return
         now = env.clock()
         bound = Bound((now // DAY - env.audit_days) * DAY, now)
-        if await env.audit.oldest_time(0, bound) is None:
+        is_due = await env.audit.oldest_time(0, bound) is not None
+        if not is_due and not await env.audit_ranges.released():  # one that could not go before
             return
         async with self._lease.held() as mine:
             while mine:
@@ -62,15 +72,8 @@ class RemoveAudit:
     async def _remove(self, up_to: int) -> bool:
         """Removes what is released; tells whether the lease was kept."""
         for number in await self._env.audit_ranges.released():
-            try:
-                async with self._env.db.transaction() as tx:
-                    if not await self._lease.renewed(tx):
-                        return False
-                    await self._env.audit_ranges.drop(tx, number)
-            except Unavailable as error:
-                if error.why != "locked":
-                    raise
-                break  # somebody reads for long: what is in it goes in batches
+            if not await self._drop(number):
+                return False
         last = 0
         while True:
             async with self._env.db.transaction() as tx:
@@ -80,6 +83,23 @@ class RemoveAudit:
             if not last:
                 return True
             await self._wait(BREATH_SECONDS)
+
+    async def _drop(self, number: int) -> bool:
+        """Removes a range, or leaves it, for what is in it to go in batches; tells whether the
+        lease was kept."""
+        refusal: Exception | None = None
+        for _ in range(DROP_TRIES):
+            try:
+                async with self._env.db.transaction() as tx:
+                    if mine := await self._lease.renewed(tx):
+                        await self._env.audit_ranges.drop(tx, number)
+            except Exception as error:  # noqa: BLE001 - a lock, or a view that somebody made of it
+                refusal = error
+                await self._wait(DROP_PAUSE_SECONDS)
+            else:
+                return mine
+        log.warning("audit_%d cannot be dropped, and its entries go singly: %s", number, refusal)
+        return True
 
     async def _release(self, released: int, bound: Bound) -> bool:
         """Releases the next day's entries once they are in the archive; False where none is old
@@ -136,15 +156,22 @@ class MakeAuditRanges:
         self._lease = Lease(env, "audit_ranges", holder)
 
     async def run(self) -> None:
-        """Makes all that are missing. Raises `Unavailable`."""
-        if not (missing := await self._env.audit_ranges.missing()):
+        """Makes all that are missing, or leaves it for the next time where somebody reads the log
+        for long. Raises `Unavailable`."""
+        ranges = self._env.audit_ranges
+        if not await ranges.missing():
             return
         async with self._lease.held() as mine:
-            for number in missing if mine else ():
-                async with self._env.db.transaction() as tx:
-                    if not await self._lease.renewed(tx):
-                        return
-                    await self._env.audit_ranges.make(tx, number)
+            for number in await ranges.missing() if mine else ():
+                try:
+                    async with self._env.db.transaction() as tx:
+                        if not await self._lease.renewed(tx):
+                            return
+                        await ranges.make(tx, number)
+                except Unavailable as error:
+                    if error.why != "locked":
+                        raise
+                    return
 
 
 class _File:

@@ -12,8 +12,8 @@ from portico.domain.health import FAILING, SILENT
 from portico.storage.database import NOTHING, Contended, Params, Row, UniqueViolation
 from portico.storage.parts import Part
 
-SCRIPT_SECONDS = 3600.0
-"""A migration may build an index of many rows."""
+SCRIPT_SECONDS = 86_400.0
+"""A migration may build an index of many rows, or read them all."""
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
 

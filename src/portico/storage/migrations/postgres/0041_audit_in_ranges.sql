@@ -10,19 +10,36 @@ DECLARE
         WHERE conrelid = 'audit'::regclass AND conname = 'audit_bound';
     first TEXT := 'audit_' || bound / 16777216 - 1;
     index TEXT;
+    granted RECORD;
 BEGIN
-    FOR index IN SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'audit'::regclass LOOP
-        EXECUTE format('ALTER INDEX %s RENAME TO %I', index, replace(index, 'audit', first));
+    FOR index IN SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid
+        WHERE indrelid = 'audit'::regclass AND relname LIKE 'audit%'
+    LOOP
+        EXECUTE format('ALTER INDEX %I RENAME TO %I', index, first || substr(index, 6));
     END LOOP;
     ALTER TABLE audit ALTER COLUMN id DROP IDENTITY;
     EXECUTE format('ALTER TABLE audit RENAME TO %I', first);
-    EXECUTE format('CREATE TABLE audit (LIKE %I INCLUDING DEFAULTS INCLUDING INDEXES) PARTITION BY RANGE (id)', first);
+    EXECUTE format('CREATE TABLE audit (LIKE %I) PARTITION BY RANGE (id)', first);
+    ALTER TABLE audit ADD PRIMARY KEY (id);
+    CREATE INDEX audit_by_time ON audit (at, id);
+    CREATE INDEX audit_by_user ON audit (user_id, at, id);
+    CREATE INDEX audit_by_user_action ON audit (user_id, action, at, id);
+    CREATE INDEX audit_by_action ON audit (action, at, id);
+    CREATE INDEX audit_by_target ON audit (target, target_id, at, id, action);
     EXECUTE format('ALTER TABLE audit ATTACH PARTITION %I FOR VALUES FROM (MINVALUE) TO (%s)', first, bound);
     EXECUTE format('ALTER TABLE %I DROP CONSTRAINT audit_bound', first);
     ALTER TABLE audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY;
     IF last IS NOT NULL THEN
         PERFORM setval(pg_get_serial_sequence('audit', 'id'), last);
     END IF;
+    FOR granted IN
+        SELECT privilege_type AS right, is_grantable AS further,
+            CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS role
+        FROM pg_class, aclexplode(relacl) WHERE oid = CAST(first AS regclass) AND grantee <> relowner
+    LOOP
+        EXECUTE format('GRANT %s ON audit TO %s %s', granted.right, granted.role,
+            CASE WHEN granted.further THEN 'WITH GRANT OPTION' END);
+    END LOOP;
 END $$;
 CREATE TABLE audit_rest PARTITION OF audit DEFAULT;
 CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR TRUNCATE ON audit

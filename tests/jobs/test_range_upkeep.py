@@ -1,0 +1,158 @@
+"""On PostgreSQL the audit log goes by whole ranges, where others let it, and has some ahead."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from driving import NOON, FakeClock, settings_for
+from portico.app import Portico
+from portico.contract.audit import entry_out, rows
+from portico.domain.audit import Entry
+from portico.domain.times import DAY
+from portico.jobs.audit import BREATH_SECONDS, DROP_PAUSE_SECONDS, MakeAuditRanges, RemoveAudit
+from portico.jobs.lease import Lease
+from portico.services.environment import Environment
+from portico.storage.audit_ranges import RANGE
+from portico.storage.database import Reader
+from servers import PostgresServer
+
+BOUND = NOON // DAY * DAY + 70 * DAY
+FULL = 50
+MANY = 450
+LINES = partial(rows, "ndjson")
+
+_NAMES = """
+SELECT CAST(inhrelid::regclass AS TEXT) FROM pg_inherits WHERE inhparent = 'audit'::regclass"""
+_NOTE = """
+INSERT INTO audit (id, at, action, credential, details) OVERRIDING SYSTEM VALUE
+VALUES (:id, :at, 'sign_out', 'none', '{}')"""
+
+
+async def at_once(_seconds: float) -> None:
+    """Lets no time pass."""
+
+
+async def removed(env: Environment) -> None:
+    await RemoveAudit(env, "this", LINES, at_once).run()
+
+
+@pytest.fixture
+async def env(postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[Environment]:
+    """An environment a hundred days after its start, on a database of its own, without its jobs.
+    Entries older than thirty days go, of which it has none."""
+    settings = settings_for(tmp_path, {"PORTICO_DATABASE_URL": postgres.fresh_database()})
+    clock = FakeClock()
+    portico = Portico(settings, clock=clock, makes=True)
+    await portico.open()
+    clock.advance(days=100)
+    portico.live.audit_days = 30
+    await removed(portico.live)
+    yield portico.live
+    await portico.close()
+
+
+@pytest.fixture
+async def full(env: Environment) -> Environment:
+    """One with a range of which all is old, an old entry of the next, and one that is not old."""
+    ids = [*(FULL * RANGE + n for n in range(MANY)), (FULL + 1) * RANGE]
+    old = [{"id": id_, "at": BOUND - 1} for id_ in ids]
+    async with env.db.transaction() as tx:
+        await env.audit_ranges.make(tx, FULL)
+        await tx.run_many(_NOTE, [*old, {"id": ids[-1] + 1, "at": BOUND}])
+    return env
+
+
+async def kept(env: Environment) -> list[Entry]:
+    return list(reversed(await env.audit.page(limit=2 * MANY)))
+
+
+async def has_range(env: Environment, number: int = FULL) -> bool:
+    names = {row[0] for row in await env.db.all(_NAMES)}
+    return f"audit_{number}" in names
+
+
+async def test_a_range_goes_at_once(full: Environment, tmp_path: Path) -> None:
+    full.audit_archive = tmp_path / "archive"
+    before = await kept(full)
+    pauses = []
+
+    async def wait(seconds: float) -> None:
+        pauses.append(seconds)
+
+    assert await has_range(full)
+    await RemoveAudit(full, "this", LINES, wait).run()
+    assert not await has_range(full)
+    assert await kept(full) == before[-1:]
+    assert pauses == [BREATH_SECONDS], "for the entry that is not of the range"
+    (file,) = full.audit_archive.glob("*")
+    exported = [msgspec.json.encode(entry_out(entry)) for entry in before[:-1]]
+    assert gzip.decompress(file.read_bytes()).splitlines() == exported
+
+
+async def test_whoever_reads_the_log_is_waited_for(full: Environment) -> None:
+    reading, read = asyncio.Event(), asyncio.Event()
+    pauses = []
+
+    async def read_until(reader: Reader) -> None:
+        await reader.all("SELECT 1 FROM audit LIMIT 1")
+        reading.set()
+        await read.wait()
+
+    async def wait(seconds: float) -> None:
+        pauses.append(seconds)
+        read.set()
+        await reader
+
+    reader = asyncio.create_task(full.db.snapshot(read_until))
+    await reading.wait()
+    await RemoveAudit(full, "this", LINES, wait).run()
+    assert not await has_range(full)
+    assert pauses == [DROP_PAUSE_SECONDS, BREATH_SECONDS]
+
+
+async def test_where_somebody_reads_for_long_entries_go_in_batches(full: Environment) -> None:
+    async def beside(reader: Reader) -> None:
+        await reader.all("SELECT 1 FROM audit LIMIT 1")
+        await removed(full)
+
+    await full.db.snapshot(beside)
+    assert [entry.at for entry in await kept(full)] == [BOUND]
+    assert await has_range(full)
+    await removed(full)
+    assert not await has_range(full), "empty, it goes the next time"
+
+
+async def test_what_keeps_a_range_from_its_end_keeps_no_entry(
+    full: Environment, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with full.db.transaction() as tx:
+        await tx.script(f"CREATE VIEW report AS TABLE audit_{FULL}")
+    await removed(full)
+    assert [entry.at for entry in await kept(full)] == [BOUND]
+    assert f"audit_{FULL} cannot be dropped" in caplog.text
+    assert "depend" in caplog.text
+
+
+async def test_ranges_are_made_by_whoever_has_the_lease(env: Environment) -> None:
+    assert await env.audit_ranges.missing() == [2]
+    async with Lease(env, "audit_ranges", "elsewhere").held():
+        await MakeAuditRanges(env, "this").run()
+    assert await env.audit_ranges.missing() == [2]
+    await asyncio.gather(*(MakeAuditRanges(env, f"host {n}").run() for n in range(4)))
+    assert await env.audit_ranges.missing() == []
+
+
+async def test_ranges_are_made_the_next_time_where_somebody_reads(env: Environment) -> None:
+    async def beside(reader: Reader) -> None:
+        await reader.all("SELECT 1 FROM audit LIMIT 1")
+        await MakeAuditRanges(env, "this").run()
+
+    await env.db.snapshot(beside)
+    assert await env.audit_ranges.missing() == [2]
+    await MakeAuditRanges(env, "this").run()
+    assert await env.audit_ranges.missing() == []
