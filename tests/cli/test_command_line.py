@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beside import Running
-from operating import COMMAND, Installation
+from operating import COMMAND, Installation, with_input
 
 COMMANDS = [
     "users create",
@@ -180,20 +180,54 @@ def test_the_farthest_numbers_are_looked_for(on_each: Running, words: str, code:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
-def test_a_closed_stream_is_as_good_as_an_empty_one(
-    installation: Installation, closed: str
-) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "users", "list"],
+def redirected(
+    installation: Installation, redirection: str, words: str
+) -> "subprocess.CompletedProcess[str]":
+    """A command whose standard streams a shell has redirected."""
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, *words.split()],
         cwd=installation.directory,
         env=installation.environment,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-"])
+def test_a_closed_stream_is_as_good_as_an_empty_one(
+    installation: Installation, closed: str
+) -> None:
+    done = redirected(installation, closed, "users list")
     assert (done.returncode, done.stderr) == (0, "")
-    assert ("admin@example.com" in done.stdout) == (closed != ">&-")
+    assert "admin@example.com" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("users list", "what came of it could not be written: Bad file descriptor."),
+        ("users list --json", "what came of it could not be written: Bad file descriptor."),
+        ("keys create --owner admin@example.com --name A --type live", "the secret could not be"),
+        ("products export -", "Bad file descriptor"),
+        ("--version", "Bad file descriptor"),
+    ],
+)
+def test_a_closed_output_takes_nothing(installation: Installation, words: str, told: str) -> None:
+    product = b'{"name":"Lamp","category":"Light","price":1}'
+    with_input(installation, product, "products", "import", "-")
+    done = redirected(installation, ">&-", words)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(f"portico: {told}")
+
+
+@pytest.mark.parametrize(
+    "words", ["--version", "users list", "products import /dev/null --format ndjson"]
+)
+def test_a_full_output_is_told_in_one_line(installation: Installation, words: str) -> None:
+    done = redirected(installation, ">/dev/full", words)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "No space left on device" in done.stderr
 
 
 def in_ascii(installation: Installation, *words: str | bytes) -> bytes:

@@ -2,12 +2,11 @@
 
 import os
 import signal
-import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from pkgutil import resolve_name
 
 from portico.cli.parsers.top import parser
+from portico.cli.streams import hold, settle
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -15,9 +14,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to finish
     os.umask(0o077)  # databases, keys, backups: whatever a command makes is its owner's alone
-    for stream in (sys.stdout, sys.stderr):  # where they are not closed
-        if isinstance(stream, TextIOWrapper):  # what it has no character for is told as an escape
-            stream.reconfigure(errors="backslashreplace")
-    chosen = parser().parse_args(arguments)
-    code: int = resolve_name("portico.cli.outcome:carry_out")(chosen)
-    return code
+    hold()
+    try:
+        chosen = parser().parse_args(arguments)
+        code: int = resolve_name("portico.cli.outcome:carry_out")(chosen)
+        return code
+    finally:
+        settle()

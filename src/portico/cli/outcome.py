@@ -12,6 +12,7 @@ from portico.certificates import CertificateError
 from portico.cli.lock import listening
 from portico.cli.output import CommandError, say_error
 from portico.cli.stopping import interrupted_by
+from portico.cli.streams import leave_output
 from portico.domain.errors import PorticoError
 from portico.secret_file import SecretError
 from portico.settings import SettingError, Settings, load, nothing_runs
@@ -25,9 +26,6 @@ Run = Callable[[Settings, Namespace], int | None]
 
 def carry_out(chosen: Namespace) -> int:
     """Runs the command that was chosen with the settings that it finds."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed: as empty as this, and no file of ours is there
-            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the process ends
 
     def act() -> int | None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
@@ -52,12 +50,12 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
         return _complain(str(error), MISUSED)
     except CommandError as error:
         if isinstance(error.__cause__, BrokenPipeError):
-            _leave_output()
+            leave_output()
         message, code = str(error), error.exit_code
     except (PorticoError, MigrationError, CertificateError, SecretError) as error:
         message, code = str(error), WRONG
     except BrokenPipeError:  # whoever read the output has had enough, as `head` does
-        _leave_output()
+        leave_output()
         return WRONG
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -68,13 +66,8 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
         try:
             say_error(message)
         except OSError:  # the line below tells it
-            _leave_output()
+            leave_output()
     return _complain(message, code)
-
-
-def _leave_output() -> None:
-    """Lets go of what nobody reads, so that nothing of it is written once more at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _flags(chosen: Namespace) -> dict[str, str | int | None]:

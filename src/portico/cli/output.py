@@ -55,9 +55,12 @@ def answer(value: Any, text: str, *, as_json: bool, lost: str | None = None) -> 
         else:
             say(text)
     except OSError as error:
-        if not lost:
+        if lost:
+            told = f"the secret could not be written: {error.strerror}. {lost}"
+        elif isinstance(error, BrokenPipeError):  # they have had enough
             raise
-        told = f"the secret could not be written: {error.strerror}. {lost}"
+        else:
+            told = f"what came of it could not be written: {error.strerror}."
         raise CommandError(told) from error
 
 

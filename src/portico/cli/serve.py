@@ -85,11 +85,18 @@ def run(settings: Settings, chosen: Namespace) -> None:
         migrates = not chosen.no_migrate
         asyncio.run(begin(settings, migrates=migrates))
         end_at_once()
-        told = f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"
+        told = partial(
+            _tell, f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"
+        )
         if settings.workers == 1:
-            uvloop.run(serve(settings, lambda: say(told), migrates=migrates))
+            uvloop.run(serve(settings, told, migrates=migrates))
         else:
-            asyncio.run(supervise(settings, lambda: say(told), migrates=migrates))
+            asyncio.run(supervise(settings, told, migrates=migrates))
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # it serves all the same
+        say(text)
 
 
 async def begin(settings: Settings, *, migrates: bool = True) -> None:

@@ -88,5 +88,9 @@ class _Version(Action):
     """Looks the version up only where it is asked for: that takes longer than all else here."""
 
     def __call__(self, parser: ArgumentParser, *_: Any) -> None:
-        sys.stdout.write(f"portico {resolve_name('importlib.metadata:version')('portico')}\n")
+        try:
+            sys.stdout.write(f"portico {resolve_name('importlib.metadata:version')('portico')}\n")
+            sys.stdout.flush()
+        except OSError as error:
+            parser.exit(1, f"portico: {error.strerror}\n")
         parser.exit()
