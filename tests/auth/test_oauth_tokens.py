@@ -80,6 +80,15 @@ async def test_a_refresh_rotates_for_either_kind_of_client(
             assert (await visitor.me(token)).status_code == 200
 
 
+@pytest.mark.parametrize("blank", ["", " ", "  "])
+async def test_a_blank_scope_asks_for_all_that_was_granted(
+    api: Api, visitor: Visitor, shop: Registered, ada: User, blank: str
+) -> None:
+    first = await bought(api, visitor, shop, ada, "openid read:products")
+    renewed = await scopes_of(visitor, shop, first.refresh_token, scope=blank)
+    assert renewed == "openid read:products"
+
+
 async def test_a_refresh_token_that_comes_again_ends_the_whole_family(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:

@@ -11,19 +11,20 @@ from driving import Api, Caller, InProcess, Pause, json_bytes, refused
 from operating import eventually
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.caller import Principal
-from portico.domain.errors import AuthenticationRequired, NotFound, Unavailable
+from portico.domain.errors import AuthenticationRequired, Invalid, NotFound, Unavailable
 from portico.domain.events.signing_in import SignedOut
+from portico.domain.new_keys import NewKey
 from portico.domain.oauth import Client, Refused
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.users import User
 from portico.pages.site import csrf_token
-from portico.services.api_keys import Rotation, renew_key, revoke_key
+from portico.services.api_keys import Rotation, create_key, renew_key, revoke_key
 from portico.services.authorization import Exchange, Exchanged, exchange_code
 from portico.services.change import TRIES, Change
 from portico.services.clients import delete_client
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.uploads import begin_storing, discard, take_in
-from portico.services.users import delete_user
+from portico.services.users import change_user, delete_user
 from portico.storage.database import Contended, acting_for
 from portico.storage.products import ProductFilter
 from signing_in import (
@@ -244,6 +245,32 @@ async def by_session(api: Api, user: User) -> By:
         expires_at=None,
     )
     return By(Actor(user.id), principal)
+
+
+@pytest.mark.parametrize("role", ["admin", "editor"])
+async def test_whoever_is_gone_meanwhile_is_told_that_and_nothing_of_what_they_sent(
+    api: Api, role: str
+) -> None:
+    await api.account("admin")
+    user = await api.account(role)
+    by = await by_session(api, user)
+    assert by.principal is not None
+    await delete_user(api.live, user.id, lambda _: None, OPERATOR)
+
+    with pytest.raises(AuthenticationRequired):
+        await create_key(api.live, user.id, NewKey(name="A key", type="live"), by)
+    with pytest.raises(AuthenticationRequired):
+        await change_user(api.live, by.principal, user.id, {"name": "Ada"}, lambda _: None, by)
+
+
+async def test_whoever_asks_for_a_user_that_is_gone_is_told_so(api: Api) -> None:
+    by = await by_session(api, await api.account("admin"))
+    assert by.principal is not None
+
+    with pytest.raises(Invalid, match="cannot be made"):
+        await create_key(api.live, 999, NewKey(name="A key", type="live"), by)
+    with pytest.raises(NotFound):
+        await change_user(api.live, by.principal, 999, {"name": "Ada"}, lambda _: None, by)
 
 
 async def test_a_file_whose_senders_session_ended_while_it_came_in_is_not_taken(api: Api) -> None:

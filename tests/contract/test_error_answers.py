@@ -268,6 +268,24 @@ async def test_a_method_that_a_path_does_not_take_is_405(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("GET", "/auth/login", "POST"),
+        ("GET", "/auth/refresh", "POST"),
+        ("PATCH", "/auth/logout", "POST"),
+        ("PUT", "/auth/.well-known/jwks.json", "GET, HEAD"),
+    ],
+)
+async def test_of_what_everybody_may_ask_a_wrong_method_is_405_without_a_credential(
+    api: Api, method: str, path: str, allow: str
+) -> None:
+    answer = await InProcess(api).exchange(method, path, [])
+    refused(answer, 405, "METHOD_NOT_ALLOWED")
+    assert answer.headers["allow"] == allow
+    assert "x-ratelimit-limit" in answer.headers
+
+
+@pytest.mark.parametrize(
     "path",
     ["/", "/users/", "/users/1/keys", "/products/1/", "/api-keys/", "/api-keys/1/x", "/v1/users"],
 )

@@ -356,7 +356,9 @@ def test_a_row_without_an_id_is_a_new_product_beside_those_that_are_changed() ->
     assert told(second) == {"category": "is required"}
 
 
-@pytest.mark.parametrize("cell", ["0", "-1", "x", "1.5", "9223372036854775808", "1e3"])
+@pytest.mark.parametrize(
+    "cell", ["0", "-1", "x", "1.5", "9223372036854775808", "1e3", "017", "+17"]
+)
 def test_what_is_no_id_is_told(cell: str) -> None:
     (row,) = update(f"id,price\n{cell},1\n", "csv")
 

@@ -270,6 +270,12 @@ def test_a_backup_is_not_written_over_another_file(
     assert archive.read_bytes() == before
 
 
+def test_a_backup_is_a_file(installation: Installation) -> None:
+    code, line = installation.refused("backup", "-")
+    assert (code, line) == (2, "Name a file: a backup is whole as soon as its file is there.")
+    assert not (installation.directory / "-").exists()
+
+
 def test_a_backup_that_fails_leaves_nothing(installation: Installation) -> None:
     target = installation.directory / "target"
     target.mkdir()

@@ -46,6 +46,8 @@ _SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 def run_backup(settings: Settings, chosen: Namespace) -> None:
     """Copies both databases, as they are at one moment each, and the TLS files into one archive."""
+    if chosen.file == "-":
+        raise CommandError("Name a file: a backup is whole as soon as its file is there.", 2)
     archive = Path(chosen.file).absolute()
     if archive.exists():
         raise CommandError(f"{archive} exists already; nothing was changed.")

@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, aclosing, contextmanager
 from io import BufferedReader
+from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir, mkstemp
 from typing import Any, BinaryIO
@@ -132,7 +133,7 @@ class _Import:
     def facts(self) -> dict[str, Any]:
         """What came of it, as JSON has it."""
         counts = {"inserted": self.inserted, "updated": self.updated, "faulty": self.faulty}
-        return {**counts, "rejected": self.shown}
+        return {**counts, "rejected": sorted(self.shown, key=itemgetter("line"))}
 
     def stored(self) -> str:
         """What it has stored, for people."""

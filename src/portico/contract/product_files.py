@@ -285,7 +285,9 @@ def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool)
                 values[name] = _EMPTY.get(name, "")
             continue
         if name in _NUMBERS:
-            values[name] = _number(cell.strip())
+            cell = cell.strip()
+            is_respelled = name == _ID and cell.startswith("0")  # as in a path, an id has one form
+            values[name] = cell if is_respelled else _number(cell)
             continue
         text = cell.removeprefix(APOSTROPHE)
         if name in _JSON:

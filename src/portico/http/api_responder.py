@@ -64,6 +64,9 @@ class ApiResponder:
             await self._throttle.address(request, never_refused=endpoint.never_refused)
             if endpoint.route.same_origin:
                 self._origins.check(request.headers)
+        elif endpoint is None and place.is_public:
+            await self._throttle.address(request)
+            raise nowhere(request, place)
         else:
             await self._admit(request, endpoint)
         if endpoint is None:

@@ -269,6 +269,11 @@ class Place(msgspec.Struct, frozen=True):
             name for known in self.methods.values() for name in _taken_headers(known.route)
         )
 
+    @property
+    def is_public(self) -> bool:
+        """Whether there is something, all of which is asked for without a credential."""
+        return bool(self.methods) and all(known.public for known in self.methods.values())
+
 
 class Responder(Protocol):
     """How the requests of a mount are answered: as an API, as OAuth, as pages."""

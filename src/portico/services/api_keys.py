@@ -61,6 +61,8 @@ async def add_key(
 ) -> Made:
     """The same within a change, for a user whose keys the caller may manage."""
     owner = await change.lock(env.users, user_id)
+    if owner is None:
+        await change.check()  # perhaps it is the caller who is gone
     terms = agreed(new, await _bounds(env, change, owner))
     secret = mint(terms.type, env.random)
     key = _new_key(user_id, terms, secret, change.now)

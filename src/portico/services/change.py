@@ -108,7 +108,7 @@ class Change:
         """
         principal, credentials = self.by.principal, self._stores.live_credentials
         if principal is not None and not await credentials.holds(principal, self.now, self.tx):
-            raise _ended(principal)
+            raise ended(principal)
         self.checked = True
 
     async def finish(self, result: object) -> None:
@@ -118,9 +118,9 @@ class Change:
                 acting_for.set(by.actor.user_id)
             # The last line is written only where the credential holds: one statement for both.
             still = None if self.checked or number < len(self.notes) else self.by.principal
-            ended = _ended(still) if still is not None else None
+            over = ended(still) if still is not None else None
             await self._stores.audit.record(
-                self.tx, by.actor, self.now, event, still=still, ended=ended
+                self.tx, by.actor, self.now, event, still=still, ended=over
             )
         for told in self._told():
             await self._stores.events.add(self.tx, self.now, told)
@@ -140,7 +140,7 @@ class Change:
         return told.values()
 
 
-def _ended(principal: Principal) -> AuthenticationRequired:
+def ended(principal: Principal) -> AuthenticationRequired:
     """Why nobody may change anything by a credential that has ended."""
     is_token = principal.credential != "session"
     return AuthenticationRequired(_ENDED, error="invalid_token" if is_token else None)

@@ -106,8 +106,8 @@ async def refresh(
     if owned is None or owned.grant.client_row_id != client.id or not refreshable(env, owned, now):
         raise Refused("invalid_grant", USED)
     scopes = owned.grant.scopes
-    if asked:
-        scopes = frozenset(asked.split())
+    if narrower := frozenset((asked or "").split()):
+        scopes = narrower
         beyond = not scopes <= implied(owned.grant.scopes)
         if beyond and owned.token.used_at is None:  # a used one ends its family first
             raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")

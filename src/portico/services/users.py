@@ -25,7 +25,7 @@ from portico.domain.events.users import (
     UserDeleted,
 )
 from portico.domain.users import User, new_user, same_mailbox
-from portico.services.change import Change
+from portico.services.change import Change, ended
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
@@ -135,7 +135,9 @@ async def change_user(
     changes = dict(values)
     changes.update(changes.pop("preferences", {}))
     current = changes.pop("current_password", None)
-    found = await read_user(env, user_id)
+    found = await env.users.get(user_id)
+    if found is None:
+        raise ended(caller) if own else _missing(user_id)
     proven = None
     if own and _needs_proof(found, changes):
         proven = await prove_password(env, found, current, by)
@@ -143,11 +145,14 @@ async def change_user(
         changes["password_hash"] = await env.passwords.hash(changes.pop("password"))
 
     async def work(change: Change) -> User:
-        user = await locked_user(env, change, user_id)
+        user = await change.lock(env.users, user_id)
         if own:
             await change.check()  # a new password ends the login that asks for it
-            if _needs_proof(user, changes) and (not proven or user.password_hash != proven):
-                raise _wrong_password("The password was changed meanwhile.")
+        if user is None:
+            raise _missing(user_id)
+        unproven = not proven or user.password_hash != proven
+        if own and unproven and _needs_proof(user, changes):
+            raise _wrong_password("The password was changed meanwhile.")
         check(user)
         await _permit_change(env, change, caller, user, changes)
         changed = msgspec.structs.replace(user, **changes)

@@ -7,7 +7,7 @@ from portico.cli.arguments import Commands, ruled, take_sandbox, text
 
 def add_to(commands: Commands) -> None:
     """Declares `portico clients …`."""
-    clients = commands.noun("clients", "create, list and delete OAuth clients")
+    clients = commands.noun("clients", "create, list, renew and delete OAuth clients")
     create = clients.verb(
         "create",
         "portico.cli.clients:run_create",
