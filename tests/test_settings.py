@@ -201,6 +201,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("database_url", "sqlite:///portico.db"),
         ("database_url", "postgresql://db:port/portico"),
         ("database_url", ""),
+        ("database_read_url", "postgresql://h2/portico"),
+        ("database_listen_url", "postgresql://h1/portico"),
         ("valkey_url", "http://valkey"),
         ("valkey_url", "valkey:6379"),
         ("valkey_url", "valkey+sentry://h1/shop"),

@@ -239,6 +239,12 @@ BAD_FOR_USERS = [
 ]
 
 
+@pytest.mark.parametrize("query", ["&", "&&limit=1", "limit=1&"])
+async def test_nothing_between_two_ampersands_is_no_parameter(api: Api, query: str) -> None:
+    caller = await api.caller("viewer")
+    assert (await caller.get(f"/users?{query}")).status_code == 200
+
+
 async def test_a_bad_parameter_of_the_users_list_is_named(api: Api) -> None:
     caller = await api.caller("viewer")
     for query, field in BAD_FOR_USERS:

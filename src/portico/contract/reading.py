@@ -220,7 +220,7 @@ def _decoded(shape: type[S], query: str) -> S:
     faults = Faults()
     values: dict[str, Any] = {}
     kinds = fields(shape)
-    for pair in query.split("&") if query else []:
+    for pair in filter(None, query.split("&")):
         if faults.full:
             break
         raw_name, _, raw_value = pair.partition("=")

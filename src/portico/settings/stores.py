@@ -96,12 +96,19 @@ class Stores(Group):
     ]
 
     def check(self, sources: Sources) -> None:
-        """A directory that may be one, and one secret, in a file that can be read."""
+        """A directory that may be one, a database to what belongs to one, and one secret, in a file
+        that can be read."""
         for path in map(str, (self.data, *self.data.parents)):
             # Those of pathlib raise where a name is too long, or nobody may look.
             if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112 - as above
                 raise SettingError(
                     f"{named('data', sources)} must be a directory: {path!r} is none"
+                )
+        for setting in ("database_read_url", "database_listen_url"):
+            if getattr(self, setting) is not None and self.database_url is None:
+                raise SettingError(
+                    f"{named(setting, sources)} leads to servers of database_url, and that is not"
+                    " set: set database_url (PORTICO_DATABASE_URL)"
                 )
         file = self.secret_key_file
         if file is None:
