@@ -39,6 +39,7 @@ from portico.jobs.runner import Job, Runner, Wait
 from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
 from portico.jobs.tidy import TIDY_PERIOD, Tidy
 from portico.jobs.uploads import TakeUploads
+from portico.lost import require_both
 from portico.mounts import mounts
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
@@ -166,9 +167,10 @@ class Portico:
         return Environment(wiring, engines, mirror)
 
     async def connect(self) -> None:
-        """Connects to both databases as they are. Raises `Unavailable`."""
+        """Connects to both databases as they are. Raises `Unavailable`, also where one is lost."""
         for environment in self.environments:
             await environment.db.open()
+        await require_both(self.settings, self.live.db, self.sandbox.db)
 
     async def open(self) -> list[Migration]:
         """Connects to both databases and brings them up to date; returns what was applied."""

@@ -213,8 +213,10 @@ def test_a_newer_database_is_found(installation: Installation) -> None:
 
 
 def test_a_database_that_was_never_migrated_is_found(installation: Installation) -> None:
-    (installation.data / "sandbox.db").unlink()
-    in_database(installation.data / "sandbox.db", "PRAGMA journal_mode=WAL")
+    live, sandbox = installation.data / "live.db", installation.data / "sandbox.db"
+    in_database(live, "DELETE FROM users")
+    sandbox.unlink()
+    in_database(sandbox, "PRAGMA journal_mode=WAL")
     problems = examined(installation)
     assert set(problems) == {"sandbox database"}
     assert installation.told("migrate")["applied"]

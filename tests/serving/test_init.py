@@ -128,8 +128,13 @@ def test_a_database_that_was_emptied_is_no_place_for_another(tmp_path: Path) -> 
     for command in ("init", "migrate", "serve"):
         code, told = lost.refused(command)
         assert code == 1
-        assert told.startswith(f"{lost.data} has the secret of a server and no database;")
+        assert told.startswith(f"The live database, {database}, is lost, and the other is there")
     assert set(contents(lost.data)) == before
+    (lost.data / "sandbox.db").unlink()
+    for command in ("init", "migrate", "serve"):
+        code, told = lost.refused(command)
+        assert code == 1
+        assert told.startswith(f"{lost.data} has the secret of a server and no database;")
 
 
 def test_a_secret_that_a_setting_names_may_lie_in_the_directory_before_the_databases(

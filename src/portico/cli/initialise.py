@@ -16,13 +16,12 @@ from portico.cli.output import CommandError, answer, plain
 from portico.cli.stopping import whole
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate, Unavailable, Unknown
-from portico.engines import LIVE, database, database_file
+from portico.engines import LIVE
+from portico.lost import has_file, has_file_with_tables, has_tables, require_files
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import is_given
 from portico.services.accounts import create_admin, give_key, random_password
 from portico.settings import Settings
-from portico.storage.migrate import pending, shipped
-from portico.storage.users import Users
 
 DEFAULT_EMAIL = "admin@example.com"
 LOCK = "init.lock"
@@ -50,15 +49,15 @@ def show(facts: dict[str, Any], settings: Settings, *, as_json: bool) -> None:
 async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | None:
     """`prepare`, but where there is an admin, of whichever release, nothing is made, migrated or
     renewed."""
-    if _has_database(settings):
-        db = database(settings, LIVE)
-        await db.open()
+    require_place(settings)
+    if settings.database_url or has_file_with_tables(settings, LIVE):
+        portico = Portico(settings)
+        await portico.connect()
         try:
-            is_empty = len(await pending(db)) == len(shipped(db.engine))
-            if not is_empty and await Users(db).has_admin():
+            if await has_tables(portico.live.db) and await portico.live.users.has_admin():
                 return None
         finally:
-            await db.close()
+            await portico.close()
     return await prepare(settings, email)
 
 
@@ -67,8 +66,8 @@ async def prepare(
 ) -> dict[str, Any] | None:
     """Makes what is missing and returns it with its secrets, or None where an admin exists. Unless
     it `migrates`, databases that wait for that are left as they are. Where this is cancelled once
-    the admin is being stored, it returns what is made all the same. Raises `CommandError` where
-    `require_place` does."""
+    the admin is being stored, it returns what is made all the same. Raises `CommandError` and
+    `Unavailable` where `require_place` does."""
     made: list[dict[str, Any]] = []
     try:
         await _prepare(settings, email, made, migrates=migrates)
@@ -99,19 +98,15 @@ async def _prepare(
             await portico.close()
 
 
-def _has_database(settings: Settings) -> bool:
-    """Whether there is one. A file that is empty is none: one that was begun has a header before
-    there is a secret."""
-    live = database_file(settings, LIVE)
-    return settings.database_url is not None or (live.exists() and live.stat().st_size > 0)
-
-
 def require_place(settings: Settings) -> None:
     """Raises `CommandError` where a backup is being restored; and where SQLite's databases would be
     made in the data directory of a server that has its own elsewhere, which would go unnoticed, or
-    that has lost them. A secret that a setting gives may be there before the first start."""
+    that has lost them. A secret that a setting gives may be there before the first start. Raises
+    `Unavailable` where one of SQLite's databases is lost."""
     require_no_restore(settings.data)
-    if _has_database(settings):
+    require_files(settings)
+    # A file that is empty is none: one that was begun has a header before there is a secret.
+    if settings.database_url is not None or has_file(settings, LIVE):
         return
     if (settings.data / SECRET).exists() and not is_given(settings):
         raise CommandError(

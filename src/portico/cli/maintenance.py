@@ -9,7 +9,8 @@ import msgspec
 from portico.app import Portico
 from portico.cli.initialise import require_place
 from portico.cli.output import answer
-from portico.engines import LIVE, SANDBOX, database, database_file
+from portico.engines import LIVE, SANDBOX
+from portico.lost import has_file_with_tables
 from portico.settings import Settings
 from portico.storage.migrate import Migration, migrate, pending, shipped
 
@@ -25,11 +26,11 @@ class Named(msgspec.Struct, frozen=True):
 def run(settings: Settings, chosen: Namespace) -> int:
     """Applies what is pending and tells it, as a server does when it starts. With `--check` it only
     tells, and returns 1 where something is pending."""
+    require_place(settings)
     if chosen.check:
         due = asyncio.run(_pending(settings))
         answer({"pending": due}, _text("Pending:", due), as_json=chosen.json)
         return 1 if due else 0
-    require_place(settings)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     applied = asyncio.run(_migrate(settings))
     answer({"applied": applied}, _text("Applied:", applied), as_json=chosen.json)
@@ -51,18 +52,19 @@ async def _migrate(settings: Settings) -> list[Named]:
 
 async def _pending(settings: Settings) -> list[Named]:
     """What `_migrate` would apply; makes no file."""
-    found: list[Named] = []
-    for environment in (LIVE, SANDBOX):
-        if not settings.database_url and not database_file(settings, environment).exists():
-            found += _named(environment, shipped("sqlite"))
-            continue
-        db = database(settings, environment)
-        await db.open()
-        try:
-            found += _named(environment, await pending(db))
-        finally:
-            await db.close()
-    return found
+    both = (LIVE, SANDBOX)
+    if not settings.database_url and not any(has_file_with_tables(settings, one) for one in both):
+        return [named for one in both for named in _named(one, shipped("sqlite"))]
+    portico = Portico(settings)
+    await portico.connect()
+    try:
+        return [
+            named
+            for environment in portico.environments
+            for named in _named(environment.name, await pending(environment.db))
+        ]
+    finally:
+        await portico.close()
 
 
 def _named(environment: str, migrations: Sequence[Migration]) -> list[Named]:

@@ -3,11 +3,18 @@
 import asyncio
 from argparse import Namespace
 
+from portico.app import system_clock
+from portico.cli.lock import holder
 from portico.cli.output import answer
 from portico.cli.prepared import prepared
 from portico.domain.audit import OPERATOR
+from portico.engines import LIVE, SANDBOX, database
+from portico.lost import has_file_with_tables, has_tables, is_used
 from portico.services.sandbox import Filled, reset
 from portico.settings import Settings
+from portico.storage.audit_ranges import AuditRanges
+from portico.storage.migrate import migrate
+from portico.storage.numbers import lift
 
 
 def run_reset(settings: Settings, chosen: Namespace) -> None:
@@ -26,5 +33,30 @@ def run_reset(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _fill(settings: Settings) -> Filled:
+    await _make_lost(settings)
     async with prepared(settings) as portico:
         return await reset(portico.sandbox, OPERATOR)
+
+
+async def _make_lost(settings: Settings) -> None:
+    """Makes a sandbox in the place of one that is lost, whose numbers go on far above those that
+    the old one may have given."""
+    if settings.database_url is None and not has_file_with_tables(settings, LIVE):
+        return
+    live = database(settings, LIVE)
+    # Where a server runs, its file may have been moved, and comes back.
+    sandbox = database(settings, SANDBOX, makes=holder(settings.data) is None)
+    await live.open()
+    try:
+        if not await is_used(live):
+            return
+        await sandbox.open()
+        try:
+            if not await has_tables(sandbox):
+                await migrate(sandbox, system_clock)
+                await lift(sandbox, system_clock())
+                await AuditRanges(sandbox).make_missing()
+        finally:
+            await sandbox.close()
+    finally:
+        await live.close()

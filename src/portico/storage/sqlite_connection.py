@@ -163,7 +163,7 @@ def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection
             "install apsw 3.51.3 or newer."
         )
     if makes:
-        _require_no_rest(path)
+        require_no_rest(path)
     _require_log(path)
     try:
         reader = connect(path, cache_kib=32768, makes=makes)
@@ -174,7 +174,7 @@ def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection
     return reader, writer
 
 
-def _require_no_rest(path: Path) -> None:
+def require_no_rest(path: Path) -> None:
     """Raises `Unavailable` where there is the log of a file that is gone: SQLite would empty it,
     and what was written last was lost, though the file be put back."""
     rest = _beside(path, "wal")

@@ -1,0 +1,79 @@
+"""Which of the two databases is lost where the other is there: nothing makes another in its place.
+
+A first start that was cut off is told from that by its order: both of SQLite's files, the tables of
+live, those of the sandbox, and then the first account.
+"""
+
+from portico.domain.errors import Unavailable
+from portico.engines import LIVE, SANDBOX, database_file, database_schema
+from portico.settings import Settings
+from portico.storage.database import Database
+from portico.storage.migrate import LEDGER_COLUMNS
+from portico.storage.sqlite_connection import require_no_rest
+from portico.storage.sqlite_files import FileError, ledger
+
+_ANYBODY = "SELECT 1 FROM users LIMIT 1"
+_INSTEAD = {
+    LIVE: "begin anew elsewhere, with another data directory or database",
+    SANDBOX: "have portico sandbox reset make a new one, without the old keys and clients",
+}
+
+
+def require_files(settings: Settings) -> None:
+    """Raises `Unavailable` where one of SQLite's files is not there, or is empty, and the other has
+    tables."""
+    if settings.database_url is not None:
+        return
+    for environment, other in ((LIVE, SANDBOX), (SANDBOX, LIVE)):
+        if not has_file(settings, environment) and has_file_with_tables(settings, other):
+            require_no_rest(database_file(settings, environment))
+            raise _lost(settings, environment)
+
+
+def has_file(settings: Settings, environment: str) -> bool:
+    """Whether there is a file of SQLite's, and anything in it."""
+    file = database_file(settings, environment)
+    return file.exists() and file.stat().st_size > 0
+
+
+def has_file_with_tables(settings: Settings, environment: str) -> bool:
+    """Whether there is a file of SQLite's that has Portico's tables; so may one that cannot be
+    read."""
+    try:
+        file = database_file(settings, environment)
+        return has_file(settings, environment) and bool(ledger(file))
+    except FileError:
+        return True
+
+
+async def require_both(settings: Settings, live: Database, sandbox: Database) -> None:
+    """Raises `Unavailable` where one of the two has no tables any more."""
+    lives = await is_used(live)
+    # Each is looked at before what is made sooner: another host may be making them.
+    if not await has_tables(sandbox):
+        if lives:
+            raise _lost(settings, SANDBOX)
+    elif not await has_tables(live):
+        raise _lost(settings, LIVE)
+
+
+async def is_used(live: Database) -> bool:
+    """Whether there is an account, so that the sandbox had its tables before."""
+    return await has_tables(live) and await live.one(_ANYBODY) is not None
+
+
+async def has_tables(db: Database) -> bool:
+    """Whether a migration was applied."""
+    return bool(await db.all(LEDGER_COLUMNS[db.engine]))
+
+
+def _lost(settings: Settings, environment: str) -> Unavailable:
+    place = (
+        f"the schema {database_schema(environment)}"
+        if settings.database_url
+        else database_file(settings, environment)
+    )
+    return Unavailable(
+        f"The {environment} database, {place}, is lost, and the other is there; nothing was"
+        f" changed. Put it back, restore a backup into a new place, or {_INSTEAD[environment]}."
+    )

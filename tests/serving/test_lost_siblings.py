@@ -1,0 +1,151 @@
+"""One of the two databases is lost: nothing makes an empty one in its place without a word."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from operating import Installation, contents, copy_of, in_database, until
+from portico.app import system_clock
+from portico.engines import LIVE, database
+from portico.settings import load
+from portico.storage.migrate import migrate
+from servers import PostgresServer
+
+STARTS = (["serve"], ["serve", "--no-migrate"], ["init"], ["migrate"], ["migrate", "--check"])
+SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'portico_%' ORDER BY 1"
+MANY = 1_000_000_000
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def empty_out(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def leave_header(file: Path) -> None:
+    file.unlink()
+    in_database(file, "PRAGMA journal_mode=WAL")
+
+
+def on_postgres(installation: Installation, sql: str) -> Sequence[str]:
+    """The first column of what a statement gives."""
+
+    async def run() -> Sequence[str]:
+        connection = await asyncpg.connect(installation.variables["database_url"])
+        try:
+            return [row[0] for row in await connection.fetch(sql)]
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def require_refused(installation: Installation, place: str) -> None:
+    for words in STARTS:
+        code, line = installation.refused(*words)
+        assert (code, f"{place}, is lost" in line) == (1, True), (words, line)
+        assert "restore a backup" in line
+
+
+@pytest.fixture
+def shared(postgres: PostgresServer, tmp_path: Path) -> Installation:
+    """A prepared installation on PostgreSQL, with a secret of its directory's own."""
+    empty = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    return Installation(tmp_path, empty.variables, empty.told("init"), empty.port)
+
+
+@pytest.fixture(params=[remove, empty_out, leave_header, "DROP SCHEMA portico_sandbox CASCADE"])
+def without_sandbox(
+    request: pytest.FixtureRequest, first_installation: Installation, tmp_path: Path
+) -> Iterator[tuple[Installation, str]]:
+    """An installation that has lost its sandbox in each way, and where that was."""
+    if isinstance(request.param, str):
+        installation: Installation = request.getfixturevalue("shared")
+        on_postgres(installation, request.param)
+        yield installation, "portico_sandbox"
+        return
+    installation = copy_of(first_installation, tmp_path)
+    file = installation.data / "sandbox.db"
+    request.param(file)
+    yield installation, str(file)
+
+
+def state(installation: Installation) -> object:
+    schemas = on_postgres(installation, SCHEMAS) if installation.variables else None
+    return contents(installation.data), schemas
+
+
+def test_nothing_makes_another_sandbox_unasked(without_sandbox: tuple[Installation, str]) -> None:
+    installation, place = without_sandbox
+    before = state(installation)
+    require_refused(installation, place)
+    assert "portico sandbox reset" in installation.refused("serve")[1]
+    assert state(installation) == before
+
+
+def test_a_reset_makes_another_sandbox_with_numbers_of_its_own(
+    without_sandbox: tuple[Installation, str],
+) -> None:
+    installation, _ = without_sandbox
+    filled = installation.told("sandbox", "reset")
+    assert (filled["users"] > 0, filled["products"] > 0, filled["mirrors"]) == (True, True, 0)
+    with installation.serving() as service:
+        assert service.ask("/v1/users/me", key=installation.key).status == 200
+        owner = ["--owner", "admin@example.com", "--name", "New", "--type", "test"]
+        key = installation.told("keys", "create", *owner)["key"]
+        listed = service.ask("/sandbox/v1/products", key=key).json["data"]
+        assert min(product["id"] for product in listed) > MANY
+        until(lambda: service.ask("/sandbox/v1/users/me", key=key).status == 200, "the mirror")
+
+
+@pytest.mark.parametrize("lose", [remove, empty_out, leave_header])
+def test_nothing_makes_another_live_database_beside_a_sandbox(
+    installation: Installation, lose: Callable[[Path], None]
+) -> None:
+    secret = installation.directory / "secret"
+    (installation.data / "secret.key").rename(secret)
+    file = installation.data / "live.db"
+    lose(file)
+    before = contents(installation.data)
+    require_refused(installation.having(secret_key_file=str(secret)), str(file))
+    assert contents(installation.data) == before
+
+
+def test_nothing_makes_another_live_schema_beside_that_of_a_sandbox(shared: Installation) -> None:
+    on_postgres(shared, "DROP SCHEMA portico_live CASCADE")
+    before = state(shared)
+    require_refused(shared, "portico_live")
+    assert state(shared) == before
+
+
+@pytest.mark.parametrize("command", ["init", "migrate"])
+def test_a_first_start_that_was_cut_off_between_the_databases_is_repeated(
+    empty: Installation, command: str
+) -> None:
+    async def cut_off() -> None:
+        settings = load({}, empty.environment, empty.directory)
+        db = database(settings, LIVE, makes=True)
+        await db.open()
+        try:
+            await migrate(db, system_clock)
+        finally:
+            await db.close()
+
+    empty.data.mkdir()
+    if not empty.variables:
+        in_database(empty.data / "sandbox.db", "PRAGMA journal_mode=WAL")
+    asyncio.run(cut_off())
+    empty.told(command)
+    assert empty.told("migrate") == {"applied": []}
+
+
+def test_a_first_start_that_was_cut_off_after_the_first_file_is_repeated(tmp_path: Path) -> None:
+    first = Installation(tmp_path)
+    first.data.mkdir()
+    in_database(first.data / "live.db", "PRAGMA journal_mode=WAL")
+    assert first.told("init")["keys"]["test"]
