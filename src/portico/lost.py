@@ -9,8 +9,8 @@ from portico.engines import LIVE, SANDBOX, database_file, database_schema
 from portico.settings import Settings
 from portico.storage.database import Database
 from portico.storage.migrate import LEDGER_COLUMNS
-from portico.storage.sqlite_connection import require_no_rest
-from portico.storage.sqlite_files import FileError, ledger
+from portico.storage.sqlite_connection import is_empty, require_no_rest
+from portico.storage.sqlite_files import FileError, has_ledger
 
 _ANYBODY = "SELECT 1 FROM users LIMIT 1"
 _INSTEAD = {
@@ -25,23 +25,24 @@ def require_files(settings: Settings) -> None:
     if settings.database_url is not None:
         return
     for environment, other in ((LIVE, SANDBOX), (SANDBOX, LIVE)):
-        if not has_file(settings, environment) and has_file_with_tables(settings, other):
-            require_no_rest(database_file(settings, environment))
+        file = database_file(settings, environment)
+        if is_empty(file) and has_file_with_tables(settings, other):
+            require_no_rest(file)
             raise _lost(settings, environment)
 
 
-def has_file(settings: Settings, environment: str) -> bool:
-    """Whether there is a file of SQLite's, and anything in it."""
-    file = database_file(settings, environment)
-    return file.exists() and file.stat().st_size > 0
+def is_prepared(settings: Settings) -> bool:
+    """Whether SQLite has a database, lost or not; on PostgreSQL only it can tell."""
+    both = (LIVE, SANDBOX)
+    return bool(settings.database_url) or any(has_file_with_tables(settings, one) for one in both)
 
 
 def has_file_with_tables(settings: Settings, environment: str) -> bool:
     """Whether there is a file of SQLite's that has Portico's tables; so may one that cannot be
     read."""
+    file = database_file(settings, environment)
     try:
-        file = database_file(settings, environment)
-        return has_file(settings, environment) and bool(ledger(file))
+        return not is_empty(file) and has_ledger(file)
     except FileError:
         return True
 

@@ -48,6 +48,11 @@ def is_given(settings: Settings) -> bool:
     return settings.secret_key is not None or settings.secret_key_file is not None
 
 
+def has_own(settings: Settings) -> bool:
+    """Whether the data directory has the secret of a server that was given none."""
+    return (settings.data / NAME).exists() and not is_given(settings)
+
+
 def read_secret(file: Path) -> bytes:
     """The secret that a file holds. Raises `SecretError`."""
     try:

@@ -279,12 +279,17 @@ def test_a_backup_is_a_file(installation: Installation) -> None:
 def test_a_backup_that_fails_leaves_nothing(installation: Installation) -> None:
     target = installation.directory / "target"
     target.mkdir()
-    (installation.data / "sandbox.db").unlink()
+    file = installation.data / "sandbox.db"
+    in_database(file, "PRAGMA journal_mode=DELETE")
+    root = in_database(file, "SELECT rootpage FROM sqlite_schema WHERE name = 'products'")
+    size = in_database(file, "PRAGMA page_size")
+    with file.open("r+b") as pages:
+        pages.seek((root - 1) * size)
+        pages.write(b"\xff" * size)
     code, line = installation.refused("backup", str(target / "backup.tar"))
     assert (code, "sandbox.db cannot be copied" in line) == (1, True)
     assert list(target.iterdir()) == []
     assert installation.refused("backup", str(target / "none" / "backup.tar"))[0] == 1
-    assert not (installation.data / "sandbox.db").exists()
 
 
 def test_a_backup_of_one_engine_is_not_restored_to_the_other(

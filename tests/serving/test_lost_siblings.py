@@ -14,6 +14,16 @@ from portico.settings import load
 from portico.storage.migrate import migrate
 from servers import PostgresServer
 
+READING = (
+    ["doctor"],
+    ["keys", "list"],
+    ["users", "list"],
+    ["users", "list", "--sandbox"],
+    ["audit"],
+    ["migrate", "--check"],
+    ["products", "export", "products.csv"],
+    ["backup", "backup.tar"],
+)
 STARTS = (["serve"], ["serve", "--no-migrate"], ["init"], ["migrate"], ["migrate", "--check"])
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'portico_%' ORDER BY 1"
 MANY = 1_000_000_000
@@ -149,3 +159,50 @@ def test_a_first_start_that_was_cut_off_after_the_first_file_is_repeated(tmp_pat
     first.data.mkdir()
     in_database(first.data / "live.db", "PRAGMA journal_mode=WAL")
     assert first.told("init")["keys"]["test"]
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+@pytest.mark.parametrize("name", ["live.db", "sandbox.db"])
+def test_what_only_reads_leaves_an_emptied_file_empty(
+    installation: Installation, name: str, words: list[str]
+) -> None:
+    file = installation.data / name
+    empty_out(file)
+    done = installation.run(*words)
+    assert done.returncode == 1
+    assert str(file) in done.stdout + done.stderr
+    assert done.stderr.count("\n") == (0 if words == ["doctor"] else 1)
+    assert file.read_bytes() == b""
+    assert not list(installation.directory.glob("*.*"))
+
+
+def test_files_without_tables_beside_a_secret_are_no_place_for_another_installation(
+    installation: Installation,
+) -> None:
+    for name in ("live.db", "sandbox.db"):
+        leave_header(installation.data / name)
+    before = contents(installation.data)
+    for words in STARTS:
+        code, line = installation.refused(*words)
+        assert (code, "has the secret of a server and no database" in line) == (1, True)
+    code, line = installation.refused("backup", "backup.tar")
+    assert (code, "There is no Portico in" in line, "restore a backup" in line) == (1, True, True)
+    assert "portico init" not in line
+    assert contents(installation.data) == before
+
+
+def test_no_backup_is_made_of_one_database(without_sandbox: tuple[Installation, str]) -> None:
+    installation, place = without_sandbox
+    code, line = installation.refused("backup", "backup.tar")
+    assert (code, f"{place}, is lost" in line) == (1, True)
+    assert not (installation.directory / "backup.tar").exists()
+
+
+@pytest.mark.parametrize("lose", [remove, empty_out, leave_header])
+def test_doctor_advises_no_second_installation_beside_a_secret(
+    installation: Installation, lose: Callable[[Path], None]
+) -> None:
+    lose(installation.data / "live.db")
+    done = installation.run("doctor")
+    assert (done.returncode, "restore a backup" in done.stdout) == (1, True)
+    assert "portico init" not in done.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from portico.domain.errors import Unavailable
-from portico.storage.sqlite_connection import Place
+from portico.storage.sqlite_connection import Place, connect
 from portico.storage.sqlite_reads import READ_SECONDS, SlowReads
 
 FOR_EVER = """
@@ -18,7 +18,7 @@ SELECT count(*) FROM numbers"""
 def reads(tmp_path: Path) -> Iterator[SlowReads]:
     """Readers with little patience."""
     assert READ_SECONDS == 10
-    (tmp_path / "test.db").touch()
+    connect(tmp_path / "test.db", makes=True).close()
     made = SlowReads(Place(tmp_path / "test.db"), seconds=0.05)
     yield made
     made.close()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from portico.app import system_clock
+from portico.app import Portico, system_clock
 from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
@@ -22,6 +22,7 @@ from portico.cli.prepared import unprepared
 from portico.contract.envelope import timestamp
 from portico.domain.errors import PorticoError
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
+from portico.lost import is_prepared, require_files
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, found_secret, is_given, read_secret
 from portico.services.signing import another_secret, opens
@@ -53,7 +54,8 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
         raise CommandError(f"{archive} exists already; nothing was changed.")
     if not archive.parent.is_dir():
         raise CommandError(f"There is no directory {archive.parent}.")
-    if settings.database_url is None and not database_file(settings, LIVE).exists():
+    require_files(settings)
+    if not is_prepared(settings):
         raise unprepared(settings)
     try:
         with (
@@ -177,12 +179,13 @@ def _check_opens(settings: Settings, secret: bytes) -> None:
 
 
 async def _signing_keys(settings: Settings) -> list[SigningKey]:
-    db = database(settings, LIVE)
-    await db.open()
+    """Those of live. Raises `Unavailable` where one of the databases is lost."""
+    portico = Portico(settings)
+    await portico.connect()
     try:
-        return await SigningKeys(db).all()
+        return await SigningKeys(portico.live.db).all()
     finally:
-        await db.close()
+        await portico.close()
 
 
 def _check_sqlite(settings: Settings, work: Path) -> None:

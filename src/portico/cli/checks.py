@@ -13,12 +13,15 @@ from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
 from portico.domain.errors import Unavailable
 from portico.engines import LIVE, SANDBOX, database, database_file
+from portico.lost import is_prepared
 from portico.secret_file import NAME as SECRET
+from portico.secret_file import has_own
 from portico.settings import Settings
 from portico.settings.values import redacted
 from portico.state.valkey import ValkeyLimiter
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
+from portico.storage.sqlite_connection import is_empty
 from portico.storage.sqlite_files import FileError, faults
 
 CLOCK_MILLISECONDS = 2000
@@ -28,7 +31,6 @@ FREE_BYTES = 512 * 2**20
 CONNECTIONS = 32
 """Those of a process to PostgreSQL, at most."""
 
-_UNPREPARED = "run this with the server's settings, or portico init, or restore a backup"
 
 NO_COUNTS = {
     "read_only": "name the primary, by Sentinels where that changes, and see to its replicas",
@@ -66,7 +68,7 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
     """Who may read the directory and the secret files, and how much space is left."""
     check, data = "data directory", settings.data
     if not data.is_dir():
-        yield wrong(check, f"{data} does not exist", _UNPREPARED)
+        yield wrong(check, f"{data} does not exist", _unprepared(settings))
         return
     if not os.access(data, os.W_OK | os.X_OK):
         yield wrong(check, f"{data} cannot be written", "see that it is a directory of Portico's")
@@ -119,13 +121,21 @@ def secret_files(settings: Settings) -> Iterator[Finding]:
         yield well("secret files", "private keys can be read by their owner alone")
 
 
+def _unprepared(settings: Settings) -> str:
+    """What to do where there is no database: a second one is not made beside what is left."""
+    if has_own(settings) or (settings.database_url is None and is_prepared(settings)):
+        return "run this with the server's settings, put the database back, or restore a backup"
+    return "run this with the server's settings, or portico init, or restore a backup"
+
+
 async def databases(settings: Settings) -> AsyncIterator[Finding]:
     """Both databases: there, sound, of this program's version, and in step with the clock."""
     for environment in (LIVE, SANDBOX):
         check = f"{environment} database"
         file = None if settings.database_url else database_file(settings, environment)
-        if file is not None and not file.exists():
-            yield wrong(check, f"there is no {file}", _UNPREPARED)
+        if file is not None and is_empty(file):
+            what = f"there is nothing in {file}" if file.exists() else f"there is no {file}"
+            yield wrong(check, what, _unprepared(settings))
             continue
         db = database(settings, environment)
         try:
@@ -155,7 +165,7 @@ async def _database(
         yield wrong(check, str(error).rstrip("."), "start the Portico that wrote it")
         return
     if len(due) == len(shipped(db.engine)):
-        yield wrong(check, f"{engine} is empty", _UNPREPARED)
+        yield wrong(check, f"{engine} is empty", _unprepared(settings))
         return
     if due:
         names = ", ".join(f"{one.number:04d} {one.name}" for one in due)

@@ -16,10 +16,8 @@ from portico.cli.output import CommandError, answer, plain
 from portico.cli.stopping import whole
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate, Unavailable, Unknown
-from portico.engines import LIVE
-from portico.lost import has_file, has_file_with_tables, has_tables, require_files
-from portico.secret_file import NAME as SECRET
-from portico.secret_file import is_given
+from portico.lost import has_tables, is_prepared, require_files
+from portico.secret_file import has_own
 from portico.services.accounts import create_admin, give_key, random_password
 from portico.settings import Settings
 
@@ -50,7 +48,7 @@ async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | Non
     """`prepare`, but where there is an admin, of whichever release, nothing is made, migrated or
     renewed."""
     require_place(settings)
-    if settings.database_url or has_file_with_tables(settings, LIVE):
+    if is_prepared(settings):
         portico = Portico(settings)
         await portico.connect()
         try:
@@ -105,10 +103,8 @@ def require_place(settings: Settings) -> None:
     `Unavailable` where one of SQLite's databases is lost."""
     require_no_restore(settings.data)
     require_files(settings)
-    # A file that is empty is none: one that was begun has a header before there is a secret.
-    if settings.database_url is not None or has_file(settings, LIVE):
-        return
-    if (settings.data / SECRET).exists() and not is_given(settings):
+    # A file without tables is none: one that was begun has them before there is a secret.
+    if has_own(settings) and not is_prepared(settings):
         raise CommandError(
             f"{settings.data} has the secret of a server and no database; nothing was changed. Run"
             " this with that server's settings, or name another directory with --data; where the"

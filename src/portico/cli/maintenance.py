@@ -10,7 +10,7 @@ from portico.app import Portico
 from portico.cli.initialise import require_place
 from portico.cli.output import answer
 from portico.engines import LIVE, SANDBOX
-from portico.lost import has_file_with_tables
+from portico.lost import is_prepared
 from portico.settings import Settings
 from portico.storage.migrate import Migration, migrate, pending, shipped
 
@@ -52,9 +52,8 @@ async def _migrate(settings: Settings) -> list[Named]:
 
 async def _pending(settings: Settings) -> list[Named]:
     """What `_migrate` would apply; makes no file."""
-    both = (LIVE, SANDBOX)
-    if not settings.database_url and not any(has_file_with_tables(settings, one) for one in both):
-        return [named for one in both for named in _named(one, shipped("sqlite"))]
+    if not is_prepared(settings):
+        return [named for one in (LIVE, SANDBOX) for named in _named(one, shipped("sqlite"))]
     portico = Portico(settings)
     await portico.connect()
     try:

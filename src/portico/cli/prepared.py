@@ -13,9 +13,9 @@ from portico.cli.lock import holder
 from portico.cli.output import CommandError
 from portico.cli.stopping import ENDING_SECONDS, whole
 from portico.domain.errors import Unavailable
-from portico.engines import LIVE, database_file
 from portico.jobs.mails import SendMails
-from portico.secret_file import found_secret, installation_secret
+from portico.lost import is_prepared
+from portico.secret_file import found_secret, has_own, installation_secret
 from portico.services.environment import Environment
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
@@ -24,6 +24,8 @@ from portico.storage.signing_keys import SigningKey
 
 T = TypeVar("T")
 
+_MAKES = " portico init makes a new one."
+
 
 @asynccontextmanager
 async def prepared(settings: Settings) -> AsyncIterator[Portico]:
@@ -31,7 +33,7 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
 
     Raises `CommandError` where there is nothing yet, or where migrations are due.
     """
-    if settings.database_url is None and not database_file(settings, LIVE).exists():
+    if not is_prepared(settings):
         raise unprepared(settings)
     keys: list[SigningKey] = []
     portico = Portico(settings, secret=partial(_secret, settings, keys))
@@ -111,5 +113,5 @@ def unprepared(settings: Settings) -> CommandError:
     return CommandError(
         f"There is no Portico in {settings.data}: run this with its server's settings (portico.toml"
         " and PORTICO_ variables), or name its directory with --data where it has no others."
-        " portico init makes a new one."
+        + (" Where it is lost, restore a backup." if has_own(settings) else _MAKES)
     )

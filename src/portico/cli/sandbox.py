@@ -9,7 +9,7 @@ from portico.cli.output import answer
 from portico.cli.prepared import prepared
 from portico.domain.audit import OPERATOR
 from portico.engines import LIVE, SANDBOX, database
-from portico.lost import has_file_with_tables, has_tables, is_used
+from portico.lost import has_tables, is_prepared, is_used
 from portico.services.sandbox import Filled, reset
 from portico.settings import Settings
 from portico.storage.audit_ranges import AuditRanges
@@ -41,7 +41,7 @@ async def _fill(settings: Settings) -> Filled:
 async def _make_lost(settings: Settings) -> None:
     """Makes a sandbox in the place of one that is lost, whose numbers go on far above those that
     the old one may have given."""
-    if settings.database_url is None and not has_file_with_tables(settings, LIVE):
+    if not is_prepared(settings):
         return
     live = database(settings, LIVE)
     # Where a server runs, its file may have been moved, and comes back.

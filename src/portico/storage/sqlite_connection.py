@@ -36,7 +36,9 @@ def sqlite_version() -> tuple[int, ...]:
 
 def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.Connection:
     """A connection with the settings that every connection of Portico's needs. It `makes` the file
-    where there is none, or raises `apsw.CantOpenError`."""
+    where there is none, or nothing in it, or raises `apsw.CantOpenError`."""
+    if not makes and is_empty(path):
+        raise apsw.CantOpenError("there is nothing in it")  # SQLite would begin a database there
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if makes else 0)
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
@@ -49,6 +51,13 @@ def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.C
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
     ).fetchall()  # apsw runs no further than the first row unless all are taken
     return connection
+
+
+def is_empty(path: Path) -> bool:
+    """Whether there is no file, or nothing in it."""
+    with suppress(FileNotFoundError):
+        return path.stat().st_size == 0
+    return True
 
 
 class Place:
@@ -178,7 +187,7 @@ def require_no_rest(path: Path) -> None:
     """Raises `Unavailable` where there is the log of a file that is gone: SQLite would empty it,
     and what was written last was lost, though the file be put back."""
     rest = _beside(path, "wal")
-    if not path.exists() and rest.exists() and rest.stat().st_size:
+    if is_empty(path) and not is_empty(rest):
         raise Unavailable(
             f"There is no {path}, but what was written to it last, {rest}: {_PUT_BACK}"
         )
@@ -189,7 +198,7 @@ def _require_log(path: Path) -> None:
     log = _beside(path, "wal")
     with suppress(FileNotFoundError):
         aside = _aside(log, path)
-        if aside.exists() and not (log.exists() and log.stat().st_size):
+        if aside.exists() and is_empty(log):
             raise Unavailable(
                 f"What was written last to {path} is in {aside}, moved there as another file took"
                 f" its place: rename that to {log.name}, or remove it where it is not wanted."
@@ -199,8 +208,9 @@ def _require_log(path: Path) -> None:
 def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     """Why a file cannot be opened. Where there is no room for what its connections share, SQLite
     speaks of an I/O error, as of a disk that is broken."""
-    if isinstance(error, apsw.CantOpenError) and not path.exists():
-        return Unavailable(f"There is no {path}: {_PUT_BACK}")
+    if isinstance(error, apsw.CantOpenError) and is_empty(path):
+        found = f"There is nothing in {path}" if path.exists() else f"There is no {path}"
+        return Unavailable(f"{found}: {_PUT_BACK}")
     reason = str(error)
     if isinstance(error, apsw.FullError) or (
         isinstance(error, apsw.IOError) and shutil.disk_usage(path.parent).free < SHARED_BYTES

@@ -1,5 +1,7 @@
 """SQLite database files as a whole: a copy of one that is in use, and whether one is sound."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +43,19 @@ def faults(path: Path) -> list[str]:
     Raises `FileError` where the file cannot be read at all.
     """
     try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
-            connection.set_busy_timeout(BUSY_MILLISECONDS)
+        with _reading(path) as connection:
             found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(10)")]
-        finally:
-            connection.close()
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        return [str(error)]
-    except apsw.Error as error:
-        raise FileError(f"{path} cannot be read: {error}") from error
+    except FileError as error:
+        if isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError):
+            return [str(error.__cause__)]
+        raise
     return [] if found == ["ok"] else found
+
+
+def has_ledger(path: Path) -> bool:
+    """Whether there is a table of what was applied to a database. Raises `FileError`."""
+    with _reading(path) as connection:
+        return bool(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
 
 
 def ledger(path: Path) -> list[tuple[Any, ...]]:
@@ -59,12 +63,18 @@ def ledger(path: Path) -> list[tuple[Any, ...]]:
 
     Raises `FileError`.
     """
+    with _reading(path) as connection:
+        applied = applied_of(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
+        return connection.execute(applied).fetchall() if applied else []
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[apsw.Connection]:
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(BUSY_MILLISECONDS)
-            applied = applied_of(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
-            return connection.execute(applied).fetchall() if applied else []
+            yield connection
         finally:
             connection.close()
     except apsw.Error as error:
