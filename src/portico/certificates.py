@@ -201,7 +201,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CertificateError(f"{path} cannot be read: {error.strerror}") from None
+        raise CertificateError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _certificate(path: Path) -> x509.Certificate:

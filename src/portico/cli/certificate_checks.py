@@ -13,7 +13,7 @@ from portico.certificates import (
     inspect,
     without_key,
 )
-from portico.cli.findings import Finding, notice, well, wrong
+from portico.cli.findings import Finding, advised, notice, well, wrong
 from portico.domain.times import DAY
 from portico.settings import Settings
 
@@ -35,7 +35,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     )
     lost = _lost(tls) if local else None
     if lost:
-        renew = without_key(tls / "ca.pem")
+        renew = advised(lost, without_key(tls / "ca.pem"))
         # Who took the key away did so on purpose, perhaps: nothing is wrong before the renewal.
         tell = wrong if (tls / "ca.key").exists() else notice
         yield tell("authority", f"the server certificate cannot be renewed: {lost}", renew)
@@ -46,7 +46,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         if local:
             check_issuer(path, tls / "ca.pem")
     except CertificateError as error:
-        yield wrong("certificate", str(error), renew)
+        yield wrong("certificate", str(error), advised(error, renew))
         return
     now, names = system_clock(), sorted(settings.host_names)
     missing = [name for name in names if not _names(found.names, name)]
@@ -75,14 +75,14 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         yield well("certificate", f"names {', '.join(names)}; expires in {days} days")
 
 
-def _lost(tls: Path) -> str | None:
+def _lost(tls: Path) -> CertificateError | None:
     """Why the local authority can sign no more; one that is gone is made anew."""
     authority = tls / "ca.pem"
     try:
         if authority.exists():
             check_pair(authority, tls / "ca.key")
     except CertificateError as error:
-        return str(error)
+        return error
     return None
 
 

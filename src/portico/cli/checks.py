@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from portico.app import system_clock
-from portico.cli.findings import Finding, notice, well, wrong
+from portico.cli.findings import Finding, all_of, notice, well, wrong
 from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
 from portico.domain.errors import Unavailable
@@ -132,26 +132,31 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
     """Both databases: there, sound, of this program's version, and in step with the clock."""
     for environment in (LIVE, SANDBOX):
         check = f"{environment} database"
-        file = None if settings.database_url else database_file(settings, environment)
-        if file is not None and is_empty(file):
-            what = f"there is nothing in {file}" if file.exists() else f"there is no {file}"
-            yield wrong(check, what, _unprepared(settings))
-            continue
-        db = database(settings, environment)
+        async for finding in all_of(check, _one_of_both(settings, environment, check)):
+            yield finding
+
+
+async def _one_of_both(settings: Settings, environment: str, check: str) -> AsyncIterator[Finding]:
+    file = None if settings.database_url else database_file(settings, environment)
+    if file is not None and is_empty(file):
+        what = f"there is nothing in {file}" if file.exists() else f"there is no {file}"
+        yield wrong(check, what, _unprepared(settings))
+        return
+    db = database(settings, environment)
+    try:
+        if file is not None and (found := faults(file)):
+            advice = "stop the server, keep a copy of the file, and restore a backup"
+            yield wrong(check, f"{file} is damaged: {found[0]}", advice)
+            return
+        await db.open()
         try:
-            if file is not None and (found := faults(file)):
-                advice = "stop the server, keep a copy of the file, and restore a backup"
-                yield wrong(check, f"{file} is damaged: {found[0]}", advice)
-                continue
-            await db.open()
-            try:
-                async for finding in _database(settings, environment, check, db):
-                    yield finding
-            finally:
-                await db.close()
-        except (Unavailable, FileError) as error:
-            advice = "see that it runs, lets this machine in, and has space"
-            yield wrong(check, str(error).rstrip("."), advice)
+            async for finding in _database(settings, environment, check, db):
+                yield finding
+        finally:
+            await db.close()
+    except (Unavailable, FileError) as error:
+        advice = "see that it runs, lets this machine in, and has space"
+        yield wrong(check, str(error).rstrip("."), advice)
 
 
 async def _database(

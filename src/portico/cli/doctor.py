@@ -2,10 +2,11 @@
 
 import asyncio
 from argparse import Namespace
+from collections.abc import AsyncIterator, Iterator
 
 from portico.cli import checks
 from portico.cli.certificate_checks import certificate
-from portico.cli.findings import Finding, well
+from portico.cli.findings import Finding, all_of, well
 from portico.cli.outlet_checks import collector, mail
 from portico.cli.output import answer
 from portico.cli.replica_checks import replicas
@@ -24,22 +25,25 @@ def run(settings: Settings, chosen: Namespace) -> int:
 
 
 async def _examine(settings: Settings) -> list[Finding]:
-    return [
-        # Settings that are not valid ended the command before this.
-        well("settings", "valid"),
-        *checks.addresses(settings),
-        *checks.data_directory(settings),
-        *checks.restore(settings),
-        *checks.secret_files(settings),
-        *checks.audit_archive(settings),
-        *certificate(settings),
-        *[finding async for finding in checks.databases(settings)],
-        *[finding async for finding in replicas(settings)],
-        *[finding async for finding in checks.valkey(settings)],
-        await mail(settings),
-        *collector(settings),
-        *server(settings),
-    ]
+    each: tuple[tuple[str, Iterator[Finding] | AsyncIterator[Finding]], ...] = (
+        ("addresses", checks.addresses(settings)),
+        ("data directory", checks.data_directory(settings)),
+        ("restore", checks.restore(settings)),
+        ("secret files", checks.secret_files(settings)),
+        ("audit archive", checks.audit_archive(settings)),
+        ("certificate", certificate(settings)),
+        ("databases", checks.databases(settings)),
+        ("standbys", replicas(settings)),
+        ("Valkey", checks.valkey(settings)),
+        ("mail", mail(settings)),
+        ("collector", collector(settings)),
+        ("server", server(settings)),
+    )
+    # Settings that are not valid ended the command before this.
+    found = [well("settings", "valid")]
+    for check, findings in each:
+        found += [finding async for finding in all_of(check, findings)]
+    return found
 
 
 def _line(finding: Finding) -> str:

@@ -1,6 +1,6 @@
 """Whether those answer to whom Portico sends, for `portico doctor`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pkgutil import resolve_name
 
 from portico.cli.findings import Finding, notice, well, wrong
@@ -12,18 +12,20 @@ from portico.settings import SettingError, Settings
 from portico.settings.values import redacted
 
 
-async def mail(settings: Settings) -> Finding:
+async def mail(settings: Settings) -> AsyncIterator[Finding]:
     """Where mail goes, and whether the mail server would take it."""
     if settings.smtp_url is None or settings.mail_from is None:
         message = f"there is no mail server: mails are written to {settings.data / 'log'}"
-        return notice("mail", message, "set PORTICO_SMTP_URL and PORTICO_MAIL_FROM to send them")
+        yield notice("mail", message, "set PORTICO_SMTP_URL and PORTICO_MAIL_FROM to send them")
+        return
     place = redacted(settings.smtp_url)
     try:
         await SmtpOutlet(settings.smtp_url, settings.mail_from, seconds=ANSWER_SECONDS).check()
     except Undelivered as error:
         advice = "correct PORTICO_SMTP_URL, or see that it runs and lets this machine in"
-        return wrong("mail", f"{place} does not take mail: {error.reason}", advice)
-    return well("mail", f"{place} answers")
+        yield wrong("mail", f"{place} does not take mail: {error.reason}", advice)
+        return
+    yield well("mail", f"{place} answers")
 
 
 def collector(settings: Settings) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-from portico.cli.findings import Finding, well, wrong
+from portico.cli.findings import Finding, advised, well, wrong
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, found_secret, is_given
 from portico.services import post, second_factor, webhooks
@@ -31,7 +31,7 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
     try:
         found = found_secret(settings)  # which makes none
     except SecretError as error:
-        yield wrong(check, str(error).rstrip("."), "restore it from a backup")
+        yield wrong(check, str(error).rstrip("."), advised(error, "restore it from a backup"))
         return
     file = settings.data / SECRET
     if not rows:
