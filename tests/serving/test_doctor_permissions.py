@@ -1,4 +1,4 @@
-"""What `portico doctor` may not read is a problem that it tells, and keeps it from nothing else."""
+"""What `portico doctor` may not read or write is a problem that it tells; it looks at all else."""
 
 import json
 import os
@@ -17,15 +17,20 @@ BOUND = () if os.getuid() else ("setpriv", f"--bounding-set={WAIVED}", f"--inh-c
 CHECKS = {"settings", "data directory", "certificate", "mail", "server"}
 
 
-def examined(installation: Installation) -> dict[str, dict[str, Any]]:
-    """The problems that doctor finds as the owner of the files, by check."""
-    done = subprocess.run(
-        [*BOUND, *COMMAND, "doctor", "--json"],
+def as_owner(installation: Installation, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    """One command as the owner of the files."""
+    return subprocess.run(
+        [*BOUND, *COMMAND, *words],
         cwd=installation.directory,
         env=installation.environment,
         capture_output=True,
         check=False,
     )
+
+
+def examined(installation: Installation) -> dict[str, dict[str, Any]]:
+    """The problems that doctor finds, by check."""
+    done = as_owner(installation, "doctor", "--json")
     findings = json.loads(done.stdout)["findings"]
     assert {one["check"] for one in findings} >= CHECKS, "all others went on"
     problems = {one["check"]: one for one in findings if not one["ok"]}
@@ -80,3 +85,25 @@ def test_an_archive_behind_a_closed_door_is_a_problem(
     closed.chmod(0o700)
     assert set(problems) == {"audit archive"}
     assert str(closed) in problems["audit archive"]["message"]
+
+
+def test_files_of_a_database_that_may_only_be_read_are_named_until_all_may_be_written(
+    installation: Installation,
+) -> None:
+    live, sandbox = installation.data / "live.db", installation.data / "sandbox.db"
+    beside = [live.with_name(f"live.db-{kind}") for kind in ("wal", "shm")]
+    live.chmod(0o400)
+    assert set(problems := examined(installation)) == {"live database"}
+    assert problems["live database"]["message"].endswith(f" {live}")
+    assert not any(file.exists() for file in beside), "nor does doctor leave any"
+    as_owner(installation, "users", "list")
+    live.chmod(0o600)
+    names = " ".join(map(str, beside))
+    assert set(problems := examined(installation)) == {"live database"}
+    assert problems["live database"]["message"].endswith(f" {names}")
+    assert f"chmod 600 {names}," in problems["live database"]["advice"]
+    for file in beside:
+        file.chmod(0o600)
+    assert examined(installation) == {}
+    sandbox.chmod(0o400)
+    assert set(examined(installation)) == {"sandbox database"}

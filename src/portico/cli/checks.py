@@ -21,7 +21,7 @@ from portico.settings.values import redacted
 from portico.state.valkey import ValkeyLimiter
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
-from portico.storage.sqlite_connection import is_empty
+from portico.storage.sqlite_connection import files_of, is_empty
 from portico.storage.sqlite_files import FileError, faults
 
 CLOCK_MILLISECONDS = 2000
@@ -142,6 +142,11 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
         what = f"there is nothing in {file}" if file.exists() else f"there is no {file}"
         yield wrong(check, what, _unprepared(settings))
         return
+    # To open one that can only be read leaves files beside it that can only be read, too.
+    if file is not None and (closed := _closed(file)):
+        advice = f"chmod 600 {closed}, as the account that serves, and start the server again"
+        yield wrong(check, f"this account may not read and write {closed}", advice)
+        return
     db = database(settings, environment)
     try:
         if file is not None and (found := faults(file)):
@@ -157,6 +162,12 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
     except (Unavailable, FileError) as error:
         advice = "see that it runs, lets this machine in, and has space"
         yield wrong(check, str(error).rstrip("."), advice)
+
+
+def _closed(file: Path) -> str:
+    """Which of a database's files this account may not both read and write."""
+    closed = [one for one in files_of(file) if not os.access(one, os.R_OK | os.W_OK)]
+    return " ".join(str(one) for one in closed)
 
 
 async def _database(

@@ -70,9 +70,7 @@ class Place:
     def __init__(self, path: Path) -> None:
         """`path` is that of a file that stays open, and so do those that SQLite keeps beside it."""
         self._path = path
-        # The log first: what is shared can be made anew from it.
-        files = [path, *(_beside(path, kind) for kind in ("wal", "shm"))]
-        self._opened = {file: file.stat() for file in files if file.exists()}
+        self._opened = {file: file.stat() for file in files_of(path)}
         self._aside = {file: _aside(file, path) for file in self._opened if file != path}
         self._missing: Path | None = None
         self._looking = Lock()
@@ -141,6 +139,13 @@ class Place:
         for file, aside in self._aside.items():
             if self._finds(file, aside) and not file.exists():
                 _renamed(aside, file)
+
+
+def files_of(path: Path) -> list[Path]:
+    """A database's file and what SQLite keeps beside it, as far as they are there."""
+    # The log first: what is shared can be made anew from it.
+    files = [path, *(_beside(path, kind) for kind in ("wal", "shm"))]
+    return [file for file in files if file.exists()]
 
 
 def _beside(path: Path, kind: str) -> Path:
