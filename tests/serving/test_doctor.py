@@ -204,6 +204,20 @@ def test_a_damaged_database_is_found(installation: Installation) -> None:
     assert "restore a backup" in problems["live database"]["advice"]
 
 
+def test_a_directory_in_the_place_of_a_database_is_found_with_advice_for_files(
+    installation: Installation,
+) -> None:
+    file = installation.data / "live.db"
+    file.unlink()
+    (file / "within").mkdir(parents=True)
+    problems = examined(installation)
+    assert set(problems) == {"live database"}
+    assert str(file) in problems["live database"]["message"]
+    assert "see that it is Portico's file" in problems["live database"]["advice"]
+    assert "restore a backup" in problems["live database"]["advice"]
+    assert "lets this machine in" not in problems["live database"]["advice"]
+
+
 def test_a_newer_database_is_found(installation: Installation) -> None:
     newer = "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1, NULL)"
     in_database(installation.data / "live.db", newer)
@@ -504,6 +518,7 @@ def test_stores_that_are_away_are_found_without_their_passwords(tmp_path: Path) 
     installation.data.mkdir(0o700)
     problems = examined(installation)
     assert set(problems) == {"live database", "sandbox database", "Valkey"}
+    assert "lets this machine in" in problems["live database"]["advice"]
     assert "hushed" not in installation.run("doctor").stdout
 
 

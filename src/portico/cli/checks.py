@@ -32,6 +32,13 @@ CONNECTIONS = 32
 """Those of a process to PostgreSQL, at most."""
 
 
+_UNOPENED = {
+    "sqlite": "see that it is Portico's file, that its disk is well and has space, and that no"
+    " other program holds it; if it is lost, restore a backup",
+    "postgres": "see that it runs, lets this machine in, and has space",
+}
+"""What to do about a database that does not open."""
+
 NO_COUNTS = {
     "read_only": "name the primary, by Sentinels where that changes, and see to its replicas",
     "cluster": "begin PORTICO_VALKEY_URL with valkey+cluster://",
@@ -160,8 +167,7 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
         finally:
             await db.close()
     except (Unavailable, FileError) as error:
-        advice = "see that it runs, lets this machine in, and has space"
-        yield wrong(check, str(error).rstrip("."), advice)
+        yield wrong(check, str(error).rstrip("."), _UNOPENED[db.engine])
 
 
 def _closed(file: Path) -> str:
