@@ -222,6 +222,19 @@ def test_a_closed_output_takes_nothing(installation: Installation, words: str, t
 
 
 @pytest.mark.parametrize(
+    ("words", "code"), [("users list", 0), ("products import nowhere.csv", 2), ("users show x", 1)]
+)
+def test_a_full_standard_error_changes_no_exit_code(
+    installation: Installation, words: str, code: int
+) -> None:
+    assert redirected(installation, "2>/dev/full", words).returncode == code
+
+
+def test_whoever_has_had_enough_of_an_output_is_told_nothing(installation: Installation) -> None:
+    assert redirected(installation, "--version | true", "").stderr == ""
+
+
+@pytest.mark.parametrize(
     "words", ["--version", "users list", "products import /dev/null --format ndjson"]
 )
 def test_a_full_output_is_told_in_one_line(installation: Installation, words: str) -> None:

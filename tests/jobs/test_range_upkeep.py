@@ -14,7 +14,13 @@ from portico.app import Portico
 from portico.contract.audit import entry_out, rows
 from portico.domain.audit import Entry
 from portico.domain.times import DAY
-from portico.jobs.audit import BREATH_SECONDS, DROP_PAUSE_SECONDS, MakeAuditRanges, RemoveAudit
+from portico.jobs.audit import (
+    BREATH_SECONDS,
+    DROP_PAUSE_SECONDS,
+    DROP_TRIES,
+    MakeAuditRanges,
+    RemoveAudit,
+)
 from portico.jobs.lease import Lease
 from portico.services.environment import Environment
 from portico.storage.audit_ranges import RANGE
@@ -42,11 +48,17 @@ async def removed(env: Environment) -> None:
 
 
 @pytest.fixture
-async def env(postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[Environment]:
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def env(
+    postgres: PostgresServer, tmp_path: Path, clock: FakeClock
+) -> AsyncIterator[Environment]:
     """An environment a hundred days after its start, on a database of its own, without its jobs.
     Entries older than thirty days go, of which it has none."""
     settings = settings_for(tmp_path, {"PORTICO_DATABASE_URL": postgres.fresh_database()})
-    clock = FakeClock()
     portico = Portico(settings, clock=clock, makes=True)
     await portico.open()
     clock.advance(days=100)
@@ -132,10 +144,42 @@ async def test_what_keeps_a_range_from_its_end_keeps_no_entry(
 ) -> None:
     async with full.db.transaction() as tx:
         await tx.script(f"CREATE VIEW report AS TABLE audit_{FULL}")
-    await removed(full)
+    pauses = []
+
+    async def wait(seconds: float) -> None:
+        pauses.append(seconds)
+
+    removing = RemoveAudit(full, "this", LINES, wait)
+    await removing.run()
     assert [entry.at for entry in await kept(full)] == [BOUND]
     assert f"audit_{FULL} cannot be dropped" in caplog.text
     assert "depend" in caplog.text
+    assert pauses.count(DROP_PAUSE_SECONDS) == DROP_TRIES
+
+    caplog.clear()
+    await removing.run()
+    assert pauses.count(DROP_PAUSE_SECONDS) == DROP_TRIES, "that it is stuck is known"
+    assert caplog.text == ""
+
+
+async def test_whoever_waits_to_drop_a_range_keeps_the_lease(
+    full: Environment, clock: FakeClock
+) -> None:
+    taken = []
+
+    async def wait(seconds: float) -> None:
+        if seconds == DROP_PAUSE_SECONDS:
+            clock.advance(seconds=40)  # of the minute that the lease lasts
+            async with Lease(full, "audit", "other").held() as mine:
+                taken.append(mine)
+
+    async def beside(reader: Reader) -> None:
+        await reader.all("SELECT 1 FROM audit LIMIT 1")
+        await RemoveAudit(full, "this", LINES, wait).run()
+
+    await full.db.snapshot(beside)
+    assert set(taken) == {False}
+    assert [entry.at for entry in await kept(full)] == [BOUND]
 
 
 async def test_ranges_are_made_by_whoever_has_the_lease(env: Environment) -> None:

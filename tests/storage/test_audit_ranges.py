@@ -21,6 +21,12 @@ _PARTITIONS = """
 SELECT CAST(inhrelid::regclass AS TEXT) FROM pg_inherits
 WHERE inhparent = 'audit'::regclass ORDER BY 1"""
 _GO_ON = "SELECT setval(pg_get_serial_sequence('audit', 'id'), :after)"
+_RIGHTS = """
+SELECT 'all ' || CAST(acl AS TEXT) FROM pg_class, unnest(relacl) AS acl
+WHERE oid = CAST('{0}' AS regclass)
+UNION ALL
+SELECT attname || ' ' || CAST(acl AS TEXT) FROM pg_attribute, unnest(attacl) AS acl
+WHERE attrelid = CAST('{0}' AS regclass) ORDER BY 1"""
 _STANDS_IN = "SELECT CAST(tableoid::regclass AS TEXT) FROM audit ORDER BY id"
 
 
@@ -114,11 +120,14 @@ async def test_whoever_could_read_the_log_of_an_older_release_still_can(
         await tx.script('CREATE ROLE "A reader"; GRANT USAGE ON SCHEMA test TO "A reader"')
         await tx.script('GRANT SELECT ON audit TO "A reader" WITH GRANT OPTION')
         await tx.script("GRANT INSERT, DELETE ON audit TO PUBLIC")
-    access = "SELECT CAST(acl AS TEXT) FROM pg_class, unnest(relacl) AS acl WHERE oid = 'audit'"
-    before = await names(database, f"{access}::regclass ORDER BY 1")
-    assert len(before) == 3
+        await tx.script('GRANT UPDATE (at, "action") ON audit TO "A reader"')
+    before = await names(database, _RIGHTS.format("audit"))
+    assert len(before) == 5
     await migrate(database, CLOCK)
-    assert await names(database, f"{access}::regclass ORDER BY 1") == before
+    await go_on_after(database, 70 * RANGE)
+    assert await make(database) == [70, 71, 72]
+    for table in ("audit", "audit_rest", "audit_1", "audit_70"):
+        assert await names(database, _RIGHTS.format(table)) == before, table
     async with database.transaction() as tx:
         await tx.script('DROP OWNED BY "A reader"; DROP ROLE "A reader"')
     await database.close()

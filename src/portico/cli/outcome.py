@@ -5,6 +5,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -75,5 +76,6 @@ def _flags(chosen: Namespace) -> dict[str, str | int | None]:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"portico: {message}", file=sys.stderr)  # noqa: T201 - the command line speaks here
+    with suppress(OSError):  # the code tells it too
+        print(f"portico: {message}", file=sys.stderr)  # noqa: T201 - the command line speaks here
     return code

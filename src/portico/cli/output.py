@@ -4,7 +4,7 @@ import errno
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,10 @@ def say_json(encoded: bytes) -> None:
 
 
 def mention(text: str) -> None:
-    """Something beside the result, on standard error."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    """Something beside the result, on standard error, where that takes it."""
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def plain(text: str) -> str:

@@ -13,7 +13,10 @@ def hold() -> None:
     escapes written for characters that a stream does not have."""
     for name, mode, flags in _CLOSED:
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
+            closed = os.open(os.devnull, flags)
+            # So that no file of a worker's is there either.
+            os.set_inheritable(closed, True)  # noqa: FBT003 - it has no names
+            setattr(sys, name, os.fdopen(closed, mode))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -50,6 +50,8 @@ class RemoveAudit:
         """`holder` is a name that no other process has."""
         self._env = env
         self._lease = Lease(env, "audit", holder)
+        self._stuck: set[int] = set()
+        """Ranges that could not be dropped: each is tried once more whenever there is work."""
         self._lines = lines
         self._wait = wait
 
@@ -88,17 +90,25 @@ class RemoveAudit:
         """Removes a range, or leaves it, for what is in it to go in batches; tells whether the
         lease was kept."""
         refusal: Exception | None = None
-        for _ in range(DROP_TRIES):
+        for _ in range(1 if number in self._stuck else DROP_TRIES):
+            async with self._env.db.transaction() as tx:
+                if not await self._lease.renewed(tx):  # by itself: the drop may be undone
+                    return False
             try:
                 async with self._env.db.transaction() as tx:
                     if mine := await self._lease.renewed(tx):
                         await self._env.audit_ranges.drop(tx, number)
             except Exception as error:  # noqa: BLE001 - a lock, or a view that somebody made of it
                 refusal = error
-                await self._wait(DROP_PAUSE_SECONDS)
+                if number not in self._stuck:
+                    await self._wait(DROP_PAUSE_SECONDS)
             else:
                 return mine
-        log.warning("audit_%d cannot be dropped, and its entries go singly: %s", number, refusal)
+        if number not in self._stuck:
+            self._stuck.add(number)
+            log.warning(
+                "audit_%d cannot be dropped, so its entries are removed: %s", number, refusal
+            )
         return True
 
     async def _release(self, released: int, bound: Bound) -> bool:

@@ -31,9 +31,14 @@ CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR TRUNCATE ON audit_{number}
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_is_not_removed AFTER DELETE ON audit_{number} REFERENCING OLD TABLE AS removed
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_removal();
+SELECT copy_rights('audit', 'audit_{number}');
 ALTER TABLE audit ATTACH PARTITION audit_{number} FOR VALUES FROM ({first}) TO ({end});"""
 # Everybody who writes an entry waits for whoever waits for this lock.
 _BRIEFLY = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = 0;"
+# Autovacuum goes out of the way after a second; for this lock nobody else waits.
+_UNSWEPT = """
+SET LOCAL lock_timeout = '3s';
+LOCK TABLE audit_{number} IN SHARE UPDATE EXCLUSIVE MODE;"""
 
 
 class AuditRanges:
@@ -77,6 +82,7 @@ class AuditRanges:
     async def drop(self, tx: Transaction, number: int) -> None:
         """Removes one, with all that it holds. Raises `Unavailable` where somebody reads the log
         for longer than writers can wait."""
+        await tx.script(_UNSWEPT.format(number=number))
         await tx.script(_BRIEFLY)
         await tx.script(f"DROP TABLE audit_{number}")
 

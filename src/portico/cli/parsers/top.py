@@ -91,6 +91,8 @@ class _Version(Action):
         try:
             sys.stdout.write(f"portico {resolve_name('importlib.metadata:version')('portico')}\n")
             sys.stdout.flush()
+        except BrokenPipeError:
+            parser.exit(1)
         except OSError as error:
             parser.exit(1, f"portico: {error.strerror}\n")
         parser.exit()

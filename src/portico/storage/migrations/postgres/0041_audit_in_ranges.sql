@@ -2,6 +2,28 @@
 -- stands in `audit_rest`. Triggers of statements are asked of the table alone that a statement names, so each
 -- partition has them too.
 -- compatible from: 28
+
+-- Lets everybody do with a table, and with its columns, what they may with another. Whoever reads the log needs
+-- no right to its partitions, but to copy it as pg_dump does.
+CREATE FUNCTION copy_rights(source REGCLASS, target REGCLASS) RETURNS VOID LANGUAGE plpgsql AS $$
+DECLARE
+    granted RECORD;
+BEGIN
+    FOR granted IN
+        SELECT a.privilege_type, a.is_grantable, rights.columns,
+            CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS role
+        FROM (
+            SELECT relacl AS acl, '' AS columns FROM pg_class WHERE oid = source
+            UNION ALL
+            SELECT attacl, format('(%I)', attname) FROM pg_attribute WHERE attrelid = source AND NOT attisdropped
+        ) AS rights, aclexplode(rights.acl) AS a
+        WHERE a.grantee <> (SELECT relowner FROM pg_class WHERE oid = source)
+    LOOP
+        EXECUTE format('GRANT %s %s ON %s TO %s %s', granted.privilege_type, granted.columns, target, granted.role,
+            CASE WHEN granted.is_grantable THEN 'WITH GRANT OPTION' END);
+    END LOOP;
+END $$;
+
 LOCK TABLE audit IN ACCESS EXCLUSIVE MODE;
 DO $$
 DECLARE
@@ -10,7 +32,6 @@ DECLARE
         WHERE conrelid = 'audit'::regclass AND conname = 'audit_bound';
     first TEXT := 'audit_' || bound / 16777216 - 1;
     index TEXT;
-    granted RECORD;
 BEGIN
     FOR index IN SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid
         WHERE indrelid = 'audit'::regclass AND relname LIKE 'audit%'
@@ -32,16 +53,9 @@ BEGIN
     IF last IS NOT NULL THEN
         PERFORM setval(pg_get_serial_sequence('audit', 'id'), last);
     END IF;
-    FOR granted IN
-        SELECT privilege_type AS right, is_grantable AS further,
-            CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS role
-        FROM pg_class, aclexplode(relacl) WHERE oid = CAST(first AS regclass) AND grantee <> relowner
-    LOOP
-        EXECUTE format('GRANT %s ON audit TO %s %s', granted.right, granted.role,
-            CASE WHEN granted.further THEN 'WITH GRANT OPTION' END);
-    END LOOP;
+    CREATE TABLE audit_rest PARTITION OF audit DEFAULT;
+    PERFORM copy_rights(first, 'audit'), copy_rights(first, 'audit_rest');
 END $$;
-CREATE TABLE audit_rest PARTITION OF audit DEFAULT;
 CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR TRUNCATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_is_not_removed AFTER DELETE ON audit REFERENCING OLD TABLE AS removed
