@@ -15,9 +15,8 @@ AHEAD = 2
 """Ranges that are made before anything is written into them."""
 
 _NUMBERS = """
-SELECT CAST(substring(relname FROM '^audit_([0-9]+)$') AS BIGINT)
-FROM pg_inherits JOIN pg_class ON oid = inhrelid
-WHERE inhparent = 'audit'::regclass AND relname <> 'audit_rest'"""
+SELECT CAST(substr(relname, 7) AS BIGINT) FROM pg_inherits JOIN pg_class ON oid = inhrelid
+WHERE inhparent = 'audit'::regclass AND relname ~ '^audit_[0-9]+$'"""
 _PLACE = """
 SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('audit', 'id')::regclass), 0),
     EXISTS (SELECT FROM audit_rest)"""
