@@ -39,13 +39,14 @@ REQUESTS = {
     "POST": POST,
 }
 
-# All are of today, so that nothing is old enough to be removed, in the order of their times. Keys
-# come in the order of their index; those of later requests fall anywhere between.
+# All are of today, so that nothing is old enough to be removed, in the order of their times, and
+# tell of products that exist: nothing is told of ids that are yet to be given. Keys come in the
+# order of their index; those of later requests fall anywhere between.
 _ENTRIES = """
 INSERT INTO audit (at, action, user_id, email, credential, credential_id, address, target,
     target_id, details, request_id)
 SELECT {now} - {day} + n * {day} / {count}, 'product.updated', n % 1000, 'somebody@example.com',
-    'api_key', n % 1000, '192.0.2.1', 'product', CAST(n % 100000 AS TEXT), '{{}}',
+    'api_key', n % 1000, '192.0.2.1', 'product', CAST(1 + n % {products} AS TEXT), '{{}}',
     'one-that-somebody-made'
 FROM {numbers};
 INSERT INTO idempotency_keys (user_id, route, key_hash, body_hash, status, headers, body,
@@ -143,6 +144,7 @@ def _filling(shop: Workshop, engine: str, words: dict[str, str], count: int) -> 
         "now": time.time_ns() // 1_000_000,
         "day": _DAY,
         "count": count,
+        "products": SMALL,
         "body": f"'{'x' * 400}'",
     }
     for first in range(1, count, count // _PARTS):
