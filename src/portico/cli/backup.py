@@ -27,7 +27,6 @@ from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, found_secret, is_given, read_secret
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
-from portico.storage.audit_ranges import AuditRanges
 from portico.storage.database import Engine
 from portico.storage.migrate import MigrationError, advance, due, shipped
 from portico.storage.numbers import lift
@@ -248,7 +247,6 @@ async def _make_current(settings: Settings) -> None:
         try:
             await advance(db, system_clock)
             await lift(db, system_clock())
-            await AuditRanges(db).make_missing()
         finally:
             await db.close()
 

@@ -12,7 +12,6 @@ from portico.engines import LIVE, SANDBOX, database
 from portico.lost import has_tables, is_prepared, is_used
 from portico.services.sandbox import Filled, reset
 from portico.settings import Settings
-from portico.storage.audit_ranges import AuditRanges
 from portico.storage.migrate import migrate
 from portico.storage.numbers import lift
 
@@ -55,7 +54,6 @@ async def _make_lost(settings: Settings) -> None:
             if not await has_tables(sandbox):
                 await migrate(sandbox, system_clock)
                 await lift(sandbox, system_clock())
-                await AuditRanges(sandbox).make_missing()
         finally:
             await sandbox.close()
     finally:

@@ -1,6 +1,7 @@
 """Numbers of a restored database: they go on far above those that were given after the backup."""
 
 from portico.domain.webhooks import PING
+from portico.storage.audit_ranges import AuditRanges
 from portico.storage.database import Database, Engine
 
 LEFT_OUT = 1_000_000_000
@@ -36,8 +37,10 @@ VALUES (({{id}}), '{PING}', :at, '{{{{"webhook_id":0}}}}')"""
 
 async def lift(db: Database, now: int) -> None:
     """Leaves out `LEFT_OUT` numbers of every table that numbers its rows, and of events: else what
-    was given after the backup, and is known elsewhere, would be given to something else."""
+    was given after the backup, and is known elsewhere, would be given to something else. The audit
+    log gets the range in which its numbers go on. For a database that nobody else uses."""
     async with db.transaction() as tx:
         for statement in _LIFT[db.engine]:
             await tx.all(statement)
         await tx.run(_MARK.format(id=_ID[db.engine]), {"at": now})
+    await AuditRanges(db).make_missing()
