@@ -387,6 +387,16 @@ def in_database(file: Path, sql: str, *values: Any) -> Any:
         connection.close()
 
 
+def damage(file: Path, name: str) -> None:
+    """Overwrites the first page of a table or an index."""
+    in_database(file, "PRAGMA journal_mode=DELETE")
+    root = in_database(file, "SELECT rootpage FROM sqlite_schema WHERE name = ?", name)
+    size = in_database(file, "PRAGMA page_size")
+    with file.open("r+b") as pages:
+        pages.seek((root - 1) * size)
+        pages.write(b"\xff" * size)
+
+
 def at_once(work: Callable[[int], Any], times: int) -> list[Any]:
     """What `work(0)` … `work(times - 1)` return, each run in a thread of its own."""
     results: list[Any] = [None] * times

@@ -26,7 +26,7 @@ def require_files(settings: Settings) -> None:
         return
     for environment, other in ((LIVE, SANDBOX), (SANDBOX, LIVE)):
         file = database_file(settings, environment)
-        if is_empty(file) and has_file_with_tables(settings, other):
+        if is_empty(file) and _has_file_with_tables(settings, other):
             require_no_rest(file)
             raise _lost(settings, environment)
 
@@ -34,10 +34,10 @@ def require_files(settings: Settings) -> None:
 def is_prepared(settings: Settings) -> bool:
     """Whether SQLite has a database, lost or not; on PostgreSQL only it can tell."""
     both = (LIVE, SANDBOX)
-    return bool(settings.database_url) or any(has_file_with_tables(settings, one) for one in both)
+    return bool(settings.database_url) or any(_has_file_with_tables(settings, one) for one in both)
 
 
-def has_file_with_tables(settings: Settings, environment: str) -> bool:
+def _has_file_with_tables(settings: Settings, environment: str) -> bool:
     """Whether there is a file of SQLite's that has Portico's tables; so may one that cannot be
     read."""
     file = database_file(settings, environment)

@@ -10,7 +10,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from operating import Answer, Installation, Service, copy_of, free_port, in_database, until
+from operating import (
+    Answer,
+    Installation,
+    Service,
+    copy_of,
+    damage,
+    free_port,
+    in_database,
+    until,
+)
 from servers import PostgresServer
 
 UNHINDERED = "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"
@@ -279,13 +288,7 @@ def test_a_backup_is_a_file(installation: Installation) -> None:
 def test_a_backup_that_fails_leaves_nothing(installation: Installation) -> None:
     target = installation.directory / "target"
     target.mkdir()
-    file = installation.data / "sandbox.db"
-    in_database(file, "PRAGMA journal_mode=DELETE")
-    root = in_database(file, "SELECT rootpage FROM sqlite_schema WHERE name = 'products'")
-    size = in_database(file, "PRAGMA page_size")
-    with file.open("r+b") as pages:
-        pages.seek((root - 1) * size)
-        pages.write(b"\xff" * size)
+    damage(installation.data / "sandbox.db", "products")
     code, line = installation.refused("backup", str(target / "backup.tar"))
     assert (code, "sandbox.db cannot be copied" in line) == (1, True)
     assert list(target.iterdir()) == []

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from collecting import collecting
-from operating import Installation, contents, copy_of, free_port, in_database
+from operating import Installation, contents, copy_of, damage, free_port, in_database
 from portico.certificates import ensure
 from portico.cli.checks import data_directory
 from portico.secret_file import read_secret
@@ -191,13 +191,7 @@ def test_an_audit_archive_that_cannot_be_written_is_found(installation: Installa
 
 
 def test_a_damaged_database_is_found(installation: Installation) -> None:
-    file = installation.data / "live.db"
-    in_database(file, "PRAGMA journal_mode=DELETE")
-    root = in_database(file, "SELECT rootpage FROM sqlite_schema WHERE name = 'users_by_name'")
-    size = in_database(file, "PRAGMA page_size")
-    with file.open("r+b") as pages:
-        pages.seek((root - 1) * size)
-        pages.write(b"\xff" * size)
+    damage(installation.data / "live.db", "users_by_name")
     problems = examined(installation)
     assert set(problems) == {"live database"}
     assert "is damaged" in problems["live database"]["message"]

@@ -31,7 +31,6 @@ FREE_BYTES = 512 * 2**20
 CONNECTIONS = 32
 """Those of a process to PostgreSQL, at most."""
 
-
 _UNOPENED = {
     "sqlite": "see that it is Portico's file, that its disk is well and has space, and that no"
     " other program holds it; if it is lost, restore a backup",

@@ -33,11 +33,11 @@ def notice(check: str, message: str, advice: str) -> Finding:
 
 def advised(error: Exception, advice: str) -> str:
     """The advice about an error, unless it comes of a file that this account may not use."""
-    refused = PermissionError
-    return _OURS if isinstance(error, refused) or isinstance(error.__cause__, refused) else advice
+    is_refused = any(isinstance(one, PermissionError) for one in (error, error.__cause__))
+    return _OURS if is_refused else advice
 
 
-def unusable(check: str, error: OSError) -> Finding:
+def _unusable(check: str, error: OSError) -> Finding:
     """What the system keeps from this account, so that a check cannot tell what is wrong."""
     place = f"{error.filename}: " if error.filename else ""
     advice = advised(error, "see that the disk and its file system are well")
@@ -56,4 +56,4 @@ async def all_of(
             for finding in findings:
                 yield finding
     except OSError as error:
-        yield unusable(check, error)
+        yield _unusable(check, error)

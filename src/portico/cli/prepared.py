@@ -24,8 +24,6 @@ from portico.storage.signing_keys import SigningKey
 
 T = TypeVar("T")
 
-_MAKES = " portico init makes a new one."
-
 
 @asynccontextmanager
 async def prepared(settings: Settings) -> AsyncIterator[Portico]:
@@ -110,8 +108,9 @@ def unprepared(settings: Settings) -> CommandError:
     """What tells an operator that no server's databases are where the settings say."""
     if settings.database_url is not None:
         return CommandError("The database is not prepared: run portico init or portico serve.")
+    then = "Where it is lost, restore a backup." if has_own(settings) else "portico init makes one."
     return CommandError(
         f"There is no Portico in {settings.data}: run this with its server's settings (portico.toml"
         " and PORTICO_ variables), or name its directory with --data where it has no others."
-        + (" Where it is lost, restore a backup." if has_own(settings) else _MAKES)
+        f" {then}"
     )
