@@ -251,6 +251,17 @@ def test_an_impossible_value_is_refused_by_name_and_origin(
     assert refusal(tmp_path, **{name: value}).startswith(f"{name} (from PORTICO_{name.upper()}) ")
 
 
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("database_url", "postgresql://app:p%40ss@h1:5432,[::1]:5433,[::2]/shop?sslmode=require"),
+        ("valkey_url", "valkey+sentinel://:word@[::1],h2:26380/shop?db=3"),
+    ],
+)
+def test_a_url_may_name_several_hosts_of_any_kind(tmp_path: Path, name: str, url: str) -> None:
+    assert getattr(read(tmp_path, **{name: url}), name) == url
+
+
 def test_a_refusal_names_the_origin_of_the_setting(tmp_path: Path) -> None:
     assert refusal(tmp_path, {"port": 0}) == (
         "port (from --port) must be a whole number from 1 to 65535, not '0'"

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from portico.cli.output import CommandError, plain
+from portico.domain.store_urls import read_store_url
 
 SEVERAL_HOSTS = {"PGCONNECT_TIMEOUT": "3", "PGTARGETSESSIONATTRS": "read-write"}
 """Leads these programs to the primary, also past a host that answers nothing."""
@@ -102,7 +103,7 @@ def _connected(program: str, url: str, *arguments: str) -> None:
     environment = dict(os.environ)
     if "password" in secrets:
         environment["PGPASSWORD"] = secrets["password"]
-    if "," in urlsplit(url).netloc.rpartition("@")[2]:  # these programs ask one host after another
+    if len(read_store_url(url).hosts) > 1:  # these programs ask one host after another
         environment = {**SEVERAL_HOSTS, **environment}
     with _service(address, secrets.get("sslpassword")) as service:
         words = ["--no-password", f"--dbname={address}", *arguments]
@@ -116,7 +117,9 @@ def _service(address: str, key_password: str | None) -> Iterator[dict[str, str]]
     if not key_password:
         yield {}
         return
-    if "PGSERVICE" in os.environ or "service" in dict(parse_qsl(urlsplit(address).query)):
+    if "PGSERVICE" in os.environ or "service" in dict(
+        parse_qsl(read_store_url(address).rest.query)
+    ):
         raise CommandError(
             "sslpassword stands in the database's URL, which also names a service (or PGSERVICE"
             " does): write it into the file of that service.",
@@ -162,12 +165,11 @@ def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str])
 def _without_secrets(url: str) -> tuple[str, dict[str, str]]:
     """A connection URL without its passwords, and these by their names in libpq. It takes a `+`
     for what it is, and an address without a host only with both slashes."""
-    parts = urlsplit(url)
-    user, at, place = parts.netloc.rpartition("@")
-    name, colon, password = user.partition(":")
+    parts, user, hosts = read_store_url(url)
+    name, colon, password = user.removesuffix("@").partition(":")
     secrets = {"password": unquote(password)} if colon else {}
     query = parse_qsl(parts.query, keep_blank_values=True)
     secrets |= {key: value for key, value in query if key in _SECRETS and value}
     rest = urlencode([pair for pair in query if pair[0] not in _SECRETS], quote_via=quote)
-    address = f"{parts.scheme}://{name}{at}{place}{parts.path}"
+    address = f"{parts.scheme}://{name}{'@' if user else ''}{','.join(hosts)}{parts.path}"
     return f"{address}?{rest}" if rest else address, secrets

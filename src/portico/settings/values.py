@@ -16,6 +16,7 @@ from portico.domain.errors import BrokenRule
 from portico.domain.limits import DEFAULT_PLANS, Plan
 from portico.domain.networks import Network
 from portico.domain.origins import ANY, origin
+from portico.domain.store_urls import read_store_url
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
@@ -105,8 +106,9 @@ def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str
             more = f", with {' or '.join(kinds)} before the colon where it is one" if kinds else ""
             raise BrokenRule(f"must start with {first}{more}")
         try:
-            for host in urlsplit(text).netloc.rpartition("@")[2].split(","):
-                _ = urlsplit(f"//{host}").port
+            given = read_store_url(text)
+            for host in given.hosts:
+                _ = urlsplit(given.naming(host)).port
         except ValueError:
             raise BrokenRule(
                 "must be a URL with a number for its port; write special characters of the"

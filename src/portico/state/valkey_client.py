@@ -13,6 +13,8 @@ from valkey.asyncio.connection import SSLConnection, parse_url
 from valkey.crc import key_slot
 from valkey.exceptions import ReadOnlyError, ResponseError, ValkeyError
 
+from portico.domain.store_urls import read_store_url
+
 ANSWER_SECONDS = 1.0
 """How long the server may take for one exchange, a new connection included."""
 
@@ -291,23 +293,21 @@ def store(url: str) -> Store:
 
 
 def _read(url: str) -> _Address:
-    parts = urlsplit(url)
-    scheme, _, kind = parts.scheme.partition("+")
-    credentials, at, places = parts.netloc.rpartition("@")
+    given = read_store_url(url)
+    scheme, _, kind = given.rest.scheme.partition("+")
     hosts = []
-    for place in places.split(","):
+    for place in given.hosts:
         host = urlsplit(f"//{place}")
-        if not host.hostname and (kind or place != places):
+        if not host.hostname and (kind or len(given.hosts) > 1):
             raise ValueError(UNUSABLE)
         hosts.append((host.hostname or "localhost", host.port or _PORTS[kind]))
-    path = parts.path.strip("/")
+    path = given.rest.path.strip("/")
     if not kind and path and not path.isdecimal():  # which valkey-py takes for database 0
         raise ValueError(UNUSABLE)
     # valkey-py knows one host and no kinds: it reads the rest.
-    rest = parts._replace(scheme=scheme, netloc=f"{credentials}{at}localhost")
-    if kind:
-        rest = rest._replace(path="")
-    options: Options = {"socket_timeout": None, **parse_url(rest.geturl())}
+    rest = given.rest._replace(scheme=scheme, path="" if kind else given.rest.path)
+    one = given._replace(rest=rest).naming("localhost")
+    options: Options = {"socket_timeout": None, **parse_url(one)}
     options.pop("host", None)
     if options.pop("connection_class", None):
         options = {"ssl": True, "ssl_check_hostname": True, **options}

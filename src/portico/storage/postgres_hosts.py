@@ -4,10 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import asyncpg
+
+from portico.domain.store_urls import read_store_url
 
 CONNECT_SECONDS = 3.0
 AGAIN_SECONDS = 0.25
@@ -26,9 +27,8 @@ SELECT CASE WHEN pg_is_in_recovery() THEN 0
 
 def each_host(url: str) -> list[str]:
     """The addresses of the hosts that stand in one, with commas between them."""
-    parts = urlsplit(url)
-    user, at, places = parts.netloc.rpartition("@")
-    return [parts._replace(netloc=f"{user}{at}{place}").geturl() for place in places.split(",")]
+    given = read_store_url(url)
+    return [given.naming(host) for host in given.hosts]
 
 
 class NotPrimary(OSError):
