@@ -160,6 +160,16 @@ def test_a_change_with_an_old_etag_is_refused(client: Client) -> None:
     assert client.products.get(made.id).price == 2
 
 
+def test_changes_follow_one_another_by_the_etag_that_each_leaves(client: Client) -> None:
+    made = client.products.create(name="Lamp", category=word(), price=1)
+    first = client.products.update(made.id, price=2, if_match=made.etag)
+    second = client.products.update(made.id, price=3, if_match=first.etag)
+    assert None not in (made.etag, first.etag, second.etag)
+    with pytest.raises(PreconditionFailed):
+        client.products.update(made.id, price=4, if_match=first.etag)
+    assert client.products.get(made.id).etag == second.etag
+
+
 def test_an_error_has_status_code_details_and_the_id_of_its_request(client: Client) -> None:
     with pytest.raises(ValidationError) as refused:
         client.products.create(name="", category=word(), price=-1)

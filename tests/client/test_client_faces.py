@@ -207,6 +207,46 @@ def test_there_is_one_credential() -> None:
         Client(KEY, auth=Login("ada@example.com", SECRET))
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_what_is_empty_is_not_taken_for_what_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    monkeypatch.setenv("PORTICO_API_KEY", KEY)
+    monkeypatch.setenv("PORTICO_BASE_URL", "https://portico.example/v1")
+    assert kind()
+    with pytest.raises(ValueError, match="api_key is empty"):
+        kind("")
+    with pytest.raises(ValueError, match="not both"):
+        kind("", auth=Login("ada@example.com", SECRET))
+    for name in ("base_url", "auth_url"):
+        with pytest.raises(ValueError, match="'' is not an https:// address"):
+            kind(KEY, **{name: ""})
+    with pytest.raises(ValueError, match="ca is empty"):
+        kind(KEY, ca="")
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_options_that_there_are_not_or_that_are_impossible_are_refused_at_once(kind: Any) -> None:
+    for name in ("timout", "verify", "token", "retires"):
+        with pytest.raises(TypeError, match=name):
+            kind(KEY, **{name: 1})
+    for name, value in (("timeout", 0), ("timeout", -5), ("patience", -1)):
+        with pytest.raises(ValueError, match=name):
+            kind(KEY, **{name: value})
+
+
+def test_a_file_of_authorities_that_is_none_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gone, other = tmp_path / "gone.pem", tmp_path / "other.pem"
+    other.write_text("no certificate")
+    with pytest.raises(ValueError, match=f"^ca names no file of certificates: {gone} "):
+        Client(KEY, ca=gone)
+    monkeypatch.setenv("PORTICO_CA", str(other))
+    with pytest.raises(ValueError, match=f"^PORTICO_CA names no file of certificates: {other} "):
+        Client(KEY)
+
+
 @pytest.mark.parametrize("key", [f"{SECRET}\n", f"{SECRET} x", f"ü{SECRET}"])
 def test_a_key_that_cannot_be_one_is_refused_unseen(key: str) -> None:
     with pytest.raises(ValueError, match="visible ASCII") as refused:

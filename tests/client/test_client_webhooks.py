@@ -156,6 +156,12 @@ def test_what_is_signed_and_no_event_is_refused(body: bytes) -> None:
     assert refused(signed(body), body) == "it is signed, and no event"
 
 
+def test_a_body_that_was_read_as_text_is_told() -> None:
+    body: Any = BODY.decode()
+    with pytest.raises(TypeError, match="bytes as they came, not a str"):
+        verify_webhook(signed(), body, SECRET, clock=clock)
+
+
 @pytest.mark.parametrize(
     "secret",
     [

@@ -36,6 +36,43 @@ async def test_what_was_read_before_is_not_sent_again(api: Api, path: str) -> No
         assert (again.status_code, again.content) == (200, first.content), unknown
 
 
+WEBHOOK = {"url": "https://shop.example/hook", "types": ["product.*"]}
+USER = {"name": "Ada", "email": "ada@shop.example", "password": "Analytical1", "role": "viewer"}
+MADE = {
+    "/products": ({"name": "Lamp", "category": "lighting", "price": 1}, {"price": 2}),
+    "/users": (USER, {"name": "Ada L."}),
+    "/webhooks": (WEBHOOK, {"types": ["*"]}),
+}
+
+
+@pytest.mark.parametrize("path", MADE)
+async def test_what_makes_or_changes_a_resource_tells_the_tag_that_it_has_then(
+    api: Api, path: str
+) -> None:
+    admin = await api.caller("admin")
+    new, change = MADE[path]
+    made = await admin.post(path, json=new, headers={"idempotency-key": "once"})
+    where = f"{path}/{made.json()['data']['id']}"
+    assert (await admin.get(where)).headers["etag"] == made.headers["etag"]
+    again = await admin.post(path, json=new, headers={"idempotency-key": "once"})
+    assert again.headers["etag"] == made.headers["etag"]
+    guard = {"if-match": made.headers["etag"]}
+    changed = await admin.patch(where, json=change, headers=guard)
+    assert changed.status_code == 200
+    assert changed.headers["etag"] != made.headers["etag"]
+    assert (await admin.get(where)).headers["etag"] == changed.headers["etag"]
+    assert (await admin.patch(where, json=change, headers=guard)).status_code == 412
+
+
+async def test_changing_oneself_and_making_a_key_tell_a_tag_too(api: Api) -> None:
+    caller = await api.caller("admin")
+    changed = await caller.patch("/users/me", json={"name": "Ada L."})
+    assert (await caller.get("/users/me")).headers["etag"] == changed.headers["etag"]
+    made = await caller.post("/api-keys", json={"name": "till", "type": "live"})
+    where = f"/api-keys/{made.json()['data']['id']}"
+    assert (await caller.get(where)).headers["etag"] == made.headers["etag"]
+
+
 async def test_tags_in_several_header_lines_are_one_list(api: Api) -> None:
     caller = await api.caller("viewer")
     tag = (await caller.get("/users/me")).headers["etag"]

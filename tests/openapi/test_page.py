@@ -107,6 +107,8 @@ def test_it_shows_how_an_operation_is_called(pages: dict[str, Reading]) -> None:
     for name, call in {
         "change_user": 'curl -X PATCH \\\n  -H "Authorization: Bearer $API_KEY"',
         "login": "curl -X POST \\\n  -H 'Content-Type: application/json'",
+        "logout": "curl -X POST \\\n  -H 'Content-Type: application/json'",
+        "post_user_info": 'curl -X POST \\\n  -H "Authorization: Bearer $ACCESS_TOKEN"',
         "token": "-d grant_type='authorization_code'",
         "revoke": "\n  https://localhost:8443/auth/revoke",
         "delete_session": 'curl -X DELETE \\\n  -b "__Host-session=$SESSION"',

@@ -5,6 +5,7 @@ import type { Credential } from "./credentials.js";
 import { addresses, variable } from "./environment.js";
 import { Events } from "./events.js";
 import type { User, UserChanges } from "./models.js";
+import { tagged } from "./reading.js";
 import { Products, read, Users } from "./resources.js";
 import { Requests } from "./retries.js";
 import type { Options } from "./transport.js";
@@ -59,7 +60,7 @@ export class Client {
 
   /** Changes the calling user: name, avatar, preferences, and the password together with `current_password`. */
   updateMe(changes: UserChanges, { ifMatch, signal }: Changing = {}): Promise<User> {
-    return this.#calls.data("PATCH", ME, { fields: changes, ifMatch, signal });
+    return tagged(this.#calls.make("PATCH", ME, { fields: changes, ifMatch, signal }));
   }
 
   /** Ends the login (`Login`) or session (`SessionLogin`) that this client has, if any; the next call signs in again. Throws
@@ -70,8 +71,10 @@ export class Client {
 }
 
 function chosen({ apiKey, accessToken, auth }: ClientOptions): string | Credential {
-  const given = [apiKey, accessToken, auth].filter(Boolean);
+  const given = [apiKey, accessToken, auth].filter((one) => one !== undefined && one !== null);
   if (given.length > 1) throw new TypeError("give apiKey, accessToken or auth, and only one of them");
+  // Never taken for none: the key of the environment is somebody else's.
+  if (given[0] === "") throw new TypeError(`${apiKey === "" ? "apiKey" : "accessToken"} is empty`);
   const found = given[0] ?? variable("PORTICO_API_KEY");
   if (!found) throw new TypeError("give apiKey, accessToken or auth, or set PORTICO_API_KEY");
   return found;

@@ -26,7 +26,7 @@ export function variable(name: string): string | undefined {
 /** The addresses to use. Throws TypeError for one that is not https. */
 export function addresses(baseUrl: string | undefined, authUrl: string | undefined): Addresses {
   const base = address(baseUrl ?? variable("PORTICO_BASE_URL") ?? DEFAULT_BASE_URL);
-  const known = authUrl ?? (baseUrl ? undefined : variable("PORTICO_AUTH_URL")); // It may be another base's.
+  const known = authUrl ?? (baseUrl === undefined ? variable("PORTICO_AUTH_URL") : undefined); // It may be another base's.
   return { base, auth: address(known ?? new URL("../auth", `${base}/`).href) };
 }
 

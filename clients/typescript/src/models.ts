@@ -11,7 +11,7 @@ type Filters<All> = { [Name in keyof All]?: All[Name] | null | undefined };
 type Query<Name extends keyof operations> = Filters<Omit<NonNullable<operations[Name]["parameters"]["query"]>, "page">>;
 
 /** Names the state that was read: give it as `ifMatch` to change the resource only if nobody else did. It is there after
- * `get`, and undefined after a change. */
+ * `get`, `create` and `update`. */
 export interface Tagged {
   readonly etag?: string;
 }

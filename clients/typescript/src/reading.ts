@@ -1,6 +1,6 @@
 import * as errors from "./errors.js";
 import { APIError, type Fault, OAuthError, RateLimited, ServiceUnavailable, UnexpectedAnswer } from "./errors.js";
-import type { Event } from "./models.js";
+import type { Event, Tagged } from "./models.js";
 import type { Answer } from "./transport.js";
 
 /** The class of every code. */
@@ -28,6 +28,13 @@ export function dataOf<T>(answer: Answer): T {
   const data = decoded<{ data?: T } | null>(answer)?.data;
   if (typeof data !== "object" || data === null) throw unexpected(answer);
   return data;
+}
+
+/** The resource of an answer, with the entity tag that it has now. */
+export async function tagged<One extends Tagged>(asked: Promise<Answer>): Promise<One> {
+  const answer = await asked;
+  const etag = answer.headers.get("etag");
+  return { ...dataOf<One>(answer), ...(etag !== null && { etag }) };
 }
 
 /** The event of a JSON text. Throws SyntaxError and TypeError. */

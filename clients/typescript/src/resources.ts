@@ -13,10 +13,10 @@ import type {
   UserFilters,
   UserItem,
 } from "./models.js";
-import { dataOf } from "./reading.js";
+import { tagged } from "./reading.js";
 
 /** Resources of one kind: a list has `Item`s, reading and changing one gives a `One`, making one a `Made`. */
-abstract class Resources<Item extends { id: number }, One extends Tagged, Made, New extends object, Changes extends object, Filters> {
+abstract class Resources<Item extends { id: number }, One extends Tagged, Made extends Tagged, New extends object, Changes extends object, Filters> {
   /** @internal */
   constructor(
     protected readonly calls: Calls,
@@ -36,12 +36,12 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made, 
 
   /** Makes one. Throws `ValidationError` and, where a value that must be unique is taken, `Duplicate`. */
   create(fields: New, { idempotencyKey, signal }: Creating = {}): Promise<Made> {
-    return this.calls.data("POST", this.path, { fields, idempotencyKey, signal });
+    return tagged(this.calls.make("POST", this.path, { fields, idempotencyKey, signal }));
   }
 
   /** Changes what is given, and leaves the rest. */
   update(id: number, changes: Changes, { ifMatch, signal }: Changing = {}): Promise<One> {
-    return this.calls.data("PATCH", at(this.path, id), { fields: changes, ifMatch, signal });
+    return tagged(this.calls.make("PATCH", at(this.path, id), { fields: changes, ifMatch, signal }));
   }
 
   /** Deletes one; `ifMatch` as in `update`. */
@@ -54,11 +54,9 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made, 
 export class Products extends Resources<ProductItem, Product, Product, NewProduct, ProductChanges, ProductFilters> {}
 
 /** The people who have an account. */
-export class Users extends Resources<UserItem, User, UserItem, NewUser, UserChanges, UserFilters> {}
+export class Users extends Resources<UserItem, User, UserItem & Tagged, NewUser, UserChanges, UserFilters> {}
 
 /** One resource, with the entity tag that it has now. */
-export async function read<One extends Tagged>(calls: Calls, path: string, calling?: Calling): Promise<One> {
-  const answer = await calls.make("GET", path, calling);
-  const etag = answer.headers.get("etag");
-  return { ...dataOf<One>(answer), ...(etag !== null && { etag }) };
+export function read<One extends Tagged>(calls: Calls, path: string, calling?: Calling): Promise<One> {
+  return tagged(calls.make("GET", path, calling));
 }

@@ -39,6 +39,7 @@ export class Requests {
     if (!(Number.isInteger(retries) && 0 <= retries && retries <= MOST)) {
       throw new TypeError(`retries must be 0 to ${MOST}`);
     }
+    if (!(typeof patience === "number" && patience >= 0)) throw new TypeError("patience must be 0 seconds or more");
     this.patience = patience;
     this.sleep = sleep;
     this.clock = clock;

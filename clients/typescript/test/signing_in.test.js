@@ -204,11 +204,29 @@ test("impossible options are told, and no secret with them", () => {
     { apiKey: KEY, baseUrl: "https://portico.example/v1?x" },
     { apiKey: KEY, retries: 4 },
     { apiKey: KEY, retries: -1 },
+    { apiKey: KEY, patience: -1 },
+    { apiKey: KEY, timeout: 0 },
+    { apiKey: KEY, timeout: "a" },
+    { apiKey: KEY, timeout: Infinity },
     { apiKey: `${KEY}\n` },
   ];
   delete process.env.PORTICO_API_KEY;
   for (const options of wrong) {
     assert.throws(() => new Client(options), (error) => error instanceof TypeError && !error.message.includes(KEY));
+  }
+});
+
+test("what is empty is not taken for what the environment says", () => {
+  process.env.PORTICO_API_KEY = KEY;
+  process.env.PORTICO_BASE_URL = "https://portico.example/v1";
+  try {
+    for (const options of [{ apiKey: "" }, { accessToken: "" }, { baseUrl: "" }, { authUrl: "" }]) {
+      assert.throws(() => new Client(options), TypeError, JSON.stringify(options));
+    }
+    for (const nothing of [undefined, null]) assert.ok(new Client({ apiKey: nothing, accessToken: nothing }));
+  } finally {
+    delete process.env.PORTICO_API_KEY;
+    delete process.env.PORTICO_BASE_URL;
   }
 });
 

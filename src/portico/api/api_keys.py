@@ -18,7 +18,7 @@ from portico.contract.api_keys import (
 from portico.contract.envelope import Created, Listed, Single
 from portico.domain.errors import Conflict, Invalid
 from portico.domain.new_keys import NewKey
-from portico.http.conditions import expected
+from portico.http.conditions import current, expected
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import Access, BodyRoute, QueryRoute, Route
 from portico.services.api_keys import (
@@ -65,7 +65,8 @@ async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
     def reply(made: Made, secret: str | UnsetType = UNSET) -> Reply:
         where = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
         data = made_key(made.key, secret, request.now)
-        return json_reply(201, Created(data, "Key created: store it now."), where)
+        tag = current(key_item(made.key, request.now))
+        return json_reply(201, Created(data, "Key created: store it now."), where, tag)
 
     new = NewKey(
         name=body.name,
@@ -94,7 +95,8 @@ async def rotate_key(request: Request) -> Reply:
         where = ("location", f"{env.addresses.base}/api-keys/{rotation.successor.id}")
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
         message = _ROTATED.format(body.previous_key.expires_at)
-        return json_reply(201, Created(body, message), where)
+        tag = current(key_item(rotation.successor, request.now))
+        return json_reply(201, Created(body, message), where, tag)
 
     rotation = await rotate(env, request.caller, request.answering(reply))
     return reply(rotation, rotation.key)

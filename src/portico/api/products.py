@@ -15,7 +15,7 @@ from portico.contract.reading import sent
 from portico.domain.errors import Invalid, NotFound, PreconditionFailed
 from portico.domain.products import Product
 from portico.domain.search import query_words
-from portico.http.conditions import expected
+from portico.http.conditions import current, expected
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import products
@@ -62,7 +62,8 @@ async def create_product(request: BodyRequest[CreateProduct]) -> Reply:
 
     def reply(product: Product) -> Reply:
         where = ("location", f"{base}/products/{product.id}")
-        return json_reply(201, Created(product_body(product), "Product created."), where)
+        body = product_body(product)
+        return json_reply(201, Created(body, "Product created."), where, current(body))
 
     values = sent(request.body)
     by = request.answering(reply)
@@ -78,7 +79,8 @@ async def change_product(request: BodyRequest[ChangeProduct]) -> Reply:
         expected(request, product_body),
         request.by,
     )
-    return json_reply(200, Single(product_body(product)))
+    body = product_body(product)
+    return json_reply(200, Single(body), current(body))
 
 
 async def delete_product(request: Request) -> Reply:

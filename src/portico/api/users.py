@@ -14,7 +14,7 @@ from portico.contract.users import (
 )
 from portico.domain.errors import Conflict, Duplicate, Invalid, NotFound, PreconditionFailed
 from portico.domain.users import User
-from portico.http.conditions import expected
+from portico.http.conditions import current, expected
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import Access, BodyRoute, QueryRoute, Route
 from portico.services import users
@@ -54,7 +54,8 @@ async def create_user(request: BodyRequest[CreateUser]) -> Reply:
 
     def reply(user: User) -> Reply:
         where = ("location", f"{base}/users/{user.id}")
-        return json_reply(201, Created(user_item(user), "User created."), where)
+        tag = current(user_body(user))
+        return json_reply(201, Created(user_item(user), "User created."), where, tag)
 
     user = await users.create_user(
         request.environment,
@@ -86,7 +87,8 @@ async def _change(request: BodyRequest[ChangeUser], user_id: int) -> Reply:
         expected(request, user_body),
         request.by,
     )
-    return json_reply(200, Single(user_body(user)))
+    body = user_body(user)
+    return json_reply(200, Single(body), current(body))
 
 
 async def delete_user(request: Request) -> Reply:

@@ -21,7 +21,7 @@ from portico.contract.webhooks import (
 )
 from portico.domain.errors import Conflict, Gone, Invalid, NotFound
 from portico.domain.webhooks import MOST_WEBHOOKS, Webhook
-from portico.http.conditions import expected
+from portico.http.conditions import current, expected
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import webhooks
@@ -61,7 +61,7 @@ async def create_webhook(request: BodyRequest[CreateWebhook]) -> Reply:
     def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
         where = ("location", f"{base}/webhooks/{webhook.id}")
         body = Created(new_webhook(webhook, secret), "Webhook created: store its secret now.")
-        return json_reply(201, body, where)
+        return json_reply(201, body, where, current(webhook_item(webhook)))
 
     values = _values(request.body)
     made = await webhooks.create_webhook(request.environment, values, request.answering(reply))
@@ -77,7 +77,8 @@ async def change_webhook(request: BodyRequest[ChangeWebhook]) -> Reply:
         request.by,
         expected(request, webhook_item),
     )
-    return json_reply(200, Single(webhook_item(webhook)))
+    body = webhook_item(webhook)
+    return json_reply(200, Single(body), current(body))
 
 
 async def delete_webhook(request: Request) -> Reply:

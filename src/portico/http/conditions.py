@@ -16,6 +16,12 @@ def entity_tag(body: bytes) -> str:
     return f'"{sha256(body).hexdigest()[:32]}"'
 
 
+def current(shown: object) -> tuple[str, str]:
+    """The `ETag` on the answer to what made or changed a resource: that of the resource by itself,
+    as it is `shown` to a GET (RFC 9110 §15.3.2, RFC 5789 §2.1)."""
+    return "etag", entity_tag(encode(Single(shown)))
+
+
 def coded_tag(tag: str) -> str:
     """That of the same representation in the coding `gzip` (RFC 9110 §8.8.3.3): it ends as that
     coding begins."""

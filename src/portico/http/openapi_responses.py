@@ -68,7 +68,7 @@ HEADERS: Mapping[str, Json] = {
         "When that window begins anew, in Unix seconds.", 1769847360, minimum=0
     ),
     "ETag": _header(
-        "Names this representation, for `If-None-Match` and `If-Match`.",
+        "Names the resource as a GET shows it, for `If-None-Match` and `If-Match`.",
         '"8d41c0f6a2b97e3515d0c4aa"',
         pattern='^"[0-9a-f]+"$',
     ),
@@ -145,6 +145,8 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
         headers |= refs(*_TAGGED)
     if route.location:
         headers |= refs("Location")
+    if route.location or (route.conditional and route.status == 200):
+        headers |= refs("ETag")
     if route.no_store:
         headers["Cache-Control"] = NO_STORE
     if route.public_seconds:

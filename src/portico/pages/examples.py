@@ -68,8 +68,12 @@ def _curl(address: str, method: str, operation: Json, document: Json, addresses:
     if not addresses.authority:  # whose path takes a line
         parts = [" ".join(parts)]
     security = operation.get("security", document["security"])
-    if any("bearer" in way for way in security):
+    if {} in security:
+        pass  # what it takes is in the body
+    elif any("bearer" in way for way in security):
         parts.append('-H "Authorization: Bearer $API_KEY"')
+    elif any("oauth" in way for way in security):
+        parts.append('-H "Authorization: Bearer $ACCESS_TOKEN"')
     elif {"cookie": []} in security:
         parts.append('-b "__Host-session=$SESSION"')
     content = operation.get("requestBody", {}).get("content", {})

@@ -113,7 +113,7 @@ class Kind(Pages[Item], Generic[Item, One, Made]):
 
     def get(self, id_: int | str) -> Call[One]:
         """Reads one."""
-        return Call("GET", self._at(id_), self._read_tagged)
+        return Call("GET", self._at(id_), self._read_one)
 
     def create(self, fields: Mapping[str, Any], idempotency_key: str | None) -> Call[Made]:
         """Makes one."""
@@ -132,17 +132,19 @@ class Kind(Pages[Item], Generic[Item, One, Made]):
     def _at(self, id_: int | str) -> str:
         return f"{self._path}/{id_ if id_ == ME else operator.index(id_)}"  # type: ignore[arg-type]  # a text other than ME is refused here
 
-    def _read_tagged(self, response: Response) -> One:
-        one: One = data_of(response, self._one, etag=response.headers.get("etag"))
-        return one
-
     def _read_one(self, response: Response) -> One:
-        one: One = data_of(response, self._one)
+        one: One = _tagged(response, self._one)
         return one
 
     def _read_made(self, response: Response) -> Made:
-        made: Made = data_of(response, self._made)
+        made: Made = _tagged(response, self._made)
         return made
+
+
+def _tagged(response: Response, kind: type) -> Any:
+    """The `data` of a success, with the entity tag of the resource where a `kind` has one."""
+    tag = {"etag": response.headers.get("etag")} if hasattr(kind, "etag") else {}
+    return data_of(response, kind, **tag)
 
 
 ME = "me"

@@ -13,6 +13,7 @@ Where `base_url` is given, `PORTICO_AUTH_URL` is not looked at: it is that of an
 import os
 import ssl
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from portico_client.credentials import Credential
@@ -32,16 +33,17 @@ class Addresses:
 
 def addresses(base_url: str | None, auth_url: str | None) -> Addresses:
     """The addresses to use. Raises ValueError for one that is not https."""
-    base = address(base_url or os.environ.get("PORTICO_BASE_URL") or DEFAULT_BASE_URL)
+    given = _given(base_url, "PORTICO_BASE_URL")
+    base = address(DEFAULT_BASE_URL if given is None else given)
     # A password for this base must not go to the authorization server of another.
-    known = auth_url or (None if base_url else os.environ.get("PORTICO_AUTH_URL"))
-    return Addresses(base, address(known or urljoin(f"{base}/", "../auth")))
+    known = _given(auth_url, "PORTICO_AUTH_URL") if base_url is None else auth_url
+    return Addresses(base, address(urljoin(f"{base}/", "../auth") if known is None else known))
 
 
 def authority(auth_url: str | None) -> str:
     """The authorization server's address, for who needs no other. Raises as `addresses` does."""
-    known = auth_url or os.environ.get("PORTICO_AUTH_URL")
-    return address(known) if known else addresses(None, None).auth
+    known = _given(auth_url, "PORTICO_AUTH_URL")
+    return addresses(None, None).auth if known is None else address(known)
 
 
 def address(text: str) -> str:
@@ -49,27 +51,44 @@ def address(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme != "https" or not parts.hostname:
         # The service refuses plain HTTP, but by then the credential would have leaked.
-        raise ValueError(f"{text} is not an https:// address")
+        raise ValueError(f"{text!r} is not an https:// address")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("an address has no user, query or fragment")
     return text.rstrip("/")
 
 
 def trusted(ca: Authorities | None) -> ssl.SSLContext | bool:
-    """What httpx is to verify certificates against: a file of authorities in PEM, or a context."""
-    given = ca or os.environ.get("PORTICO_CA")
-    if not given:
+    """What httpx is to verify certificates against: a file of authorities in PEM, or a context.
+    Raises ValueError for a file that cannot be read, or is none."""
+    if isinstance(ca, ssl.SSLContext):
+        return ca
+    given = _given(ca, "PORTICO_CA")
+    if given is None:
         return True
-    if isinstance(given, ssl.SSLContext):
-        return given
-    return ssl.create_default_context(cafile=given)
+    if given == "":  # else it would be the system's
+        raise ValueError("ca is empty")
+    try:
+        return ssl.create_default_context(cafile=given)
+    except OSError as error:  # ssl.SSLError is one
+        name = "PORTICO_CA" if ca is None else "ca"
+        raise ValueError(f"{name} names no file of certificates: {given} ({error})") from error
+
+
+Given = TypeVar("Given", bound=str | os.PathLike[str])
+
+
+def _given(argument: Given | None, variable: str) -> Given | str | None:
+    """An argument, also one that is empty; else what a variable says, unless that is empty."""
+    return os.environ.get(variable) or None if argument is None else argument
 
 
 def chosen(api_key: str | None, auth: Credential | None) -> str | Credential:
     """The credential to use. Raises ValueError where there are two, or none."""
-    if api_key and auth:
+    if api_key is not None and auth is not None:
         raise ValueError("give api_key or auth, not both")
-    found = api_key or auth or os.environ.get("PORTICO_API_KEY")
-    if not found:
+    if api_key == "":  # never taken for none: the key of the environment is somebody else's
+        raise ValueError("api_key is empty")
+    found = auth if auth is not None else _given(api_key, "PORTICO_API_KEY")
+    if found is None:
         raise ValueError("give api_key or auth, or set PORTICO_API_KEY")
     return found

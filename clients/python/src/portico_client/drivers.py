@@ -123,6 +123,7 @@ class Driver:
     """Runs flows in the calling thread; any number of threads may share it."""
 
     def __init__(self, options: Options) -> None:
+        _check(options, Options)
         self.clock = options.get("clock", time.time)
         self.retries = _retries(options)
         self._sleep = options.get("sleep")
@@ -202,6 +203,7 @@ class AsyncDriver:
     """Runs flows in the running event loop; any number of tasks may share it."""
 
     def __init__(self, options: AsyncOptions) -> None:
+        _check(options, AsyncOptions)
         self.clock = options.get("clock", time.time)
         self.retries = _retries(options)
         self._sleep = options.get("sleep", asyncio.sleep)
@@ -290,6 +292,14 @@ class AsyncDriver:
             return await anext(body.parts, b"")
         except httpx.RequestError as error:
             raise _failed(body.answer.request, error) from error
+
+
+def _check(options: _Options, known: type[_Options]) -> None:
+    """Raises TypeError for an option that there is not, ValueError for an impossible one."""
+    if unknown := options.keys() - known.__annotations__.keys():
+        raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
+    if not options.get("timeout", 1) > 0:
+        raise ValueError("timeout must be more than 0 seconds")
 
 
 def _retries(options: _Options) -> Retries:

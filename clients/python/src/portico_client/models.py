@@ -90,7 +90,7 @@ class Product(ProductItem):
     """A product by itself.
 
     `etag` names the state that was read: give it as `if_match` to change the product only if nobody
-    else did. It is there after `get`, and None after a change.
+    else did. It is there after `get`, `create` and `update`.
     """
 
     images: tuple[Image, ...]

@@ -42,6 +42,8 @@ class Retries:
     def __post_init__(self) -> None:
         if not (isinstance(self.times, int) and 0 <= self.times <= MOST):
             raise ValueError(f"retries must be a whole number, 0 to {MOST}")
+        if not self.patience >= 0:
+            raise ValueError("patience must be 0 seconds or more")
 
     def delays(self) -> Iterator[float]:
         """The random part of each delay, in seconds; one for each time to repeat."""

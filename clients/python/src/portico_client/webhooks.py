@@ -45,8 +45,11 @@ def verify_webhook(
     `headers` are the request's, in any case; `body` its bytes as they came; `clock` gives Unix
     seconds. A delivery may come more than once: an event that was seen has the same `id`.
 
-    Raises `InvalidDelivery` for what must not be believed, ValueError for what is no secret.
+    Raises `InvalidDelivery` for what must not be believed, ValueError for what is no secret, and
+    TypeError for a body that is not bytes.
     """
+    if not isinstance(body, bytes):
+        raise TypeError(f"give the body's bytes as they came, not a {type(body).__name__}")
     keys = [_key(one) for one in ([secret] if isinstance(secret, str) else secret)]
     if not keys:
         raise ValueError("give a webhook's secret")
