@@ -118,7 +118,7 @@ def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"name": "Lamp",}', "Malformed JSON at column 17"),
+        (b'{"name": "Lamp" "x"}', "Malformed JSON at column 17"),
         (b'{"name": "Lamp", "name": "Lump"}', "The name 'name' stands twice in one object."),
         (b'{"price": NaN}', "NaN is not a JSON value."),
         (b"[" * 60_000, "The JSON is nested too deeply."),

@@ -41,7 +41,7 @@ def examined(installation: Installation) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "checks"),
     [
-        ("tls", {"certificate"}),
+        ("tls", {"certificate", "secret files"}),
         ("tls/server.pem", {"certificate"}),
         ("tls/ca.key", {"authority"}),
         ("secret.key", {"live signing keys", "sandbox signing keys"}),

@@ -39,6 +39,12 @@ def named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
+def _uses(signs: bool) -> x509.KeyUsage:  # noqa: FBT001 - as the extension has it
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    rest = dict.fromkeys((*others, "crl_sign", "encipher_only", "decipher_only"), False)
+    return x509.KeyUsage(digital_signature=True, key_cert_sign=signs, **rest)
+
+
 @dataclass(frozen=True)
 class Authority:
     """An authority, what it signed for a server at 127.0.0.1, and for the client."""
@@ -63,6 +69,14 @@ class Authority:
                     x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]),
                     critical=False,
                 )
+                .add_extension(
+                    x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+                )
+                .add_extension(
+                    x509.AuthorityKeyIdentifier.from_issuer_public_key(own.public_key()),
+                    critical=False,
+                )
+                .add_extension(_uses(key is own), critical=True)
                 .sign(own, hashes.SHA256())
             )
             pem = serialization.Encoding.PEM

@@ -221,7 +221,11 @@ async def test_a_collector_that_says_nothing_delays_a_stop_by_seconds_at_most(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     monkeypatch.setattr("portico.telemetry.sdk.FLUSH_SECONDS", 0.01)
-    silent = await asyncio.start_server(lambda *_: asyncio.sleep(3600), "127.0.0.1", 0)
+
+    async def say_nothing(*_connection: object) -> None:
+        await asyncio.sleep(3600)
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
     telemetry = Telemetry(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}", "two")
     await telemetry.stop([])
     assert exporting()

@@ -4,6 +4,7 @@ Valkey counts a probe."""
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -116,7 +117,7 @@ def audit_archive(settings: Settings) -> Iterator[Finding]:
 
 def secret_files(settings: Settings) -> Iterator[Finding]:
     """Private keys that more can read than must. A group may share configured ones."""
-    own = (*settings.data.glob(SECRET), *sorted((settings.data / "tls").glob("*.key")))
+    own = (*_in(settings.data, SECRET), *_in(settings.data / "tls", "*.key"))
     keys = [(path, 0o077) for path in own]
     configured = filter(None, (settings.tls_key, settings.secret_key_file))
     keys += [(path, 0o007) for path in configured]
@@ -125,6 +126,14 @@ def secret_files(settings: Settings) -> Iterator[Finding]:
         yield wrong("secret files", f"{path} can be read by others", f"chmod 600 {path}")
     if keys and not exposed:
         yield well("secret files", "private keys can be read by their owner alone")
+
+
+def _in(directory: Path, pattern: str) -> list[Path]:
+    """What a directory has by such names; nothing where there is none. Raises `OSError` where that
+    cannot be seen, of which `Path.glob` says nothing on newer releases of Python."""
+    with suppress(FileNotFoundError):
+        return sorted(path for path in directory.iterdir() if path.match(pattern))
+    return []
 
 
 def _unprepared(settings: Settings) -> str:
