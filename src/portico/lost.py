@@ -58,9 +58,9 @@ async def require_both(settings: Settings, live: Database, sandbox: Database) ->
         raise _lost(settings, LIVE)
 
 
-async def is_used(live: Database) -> bool:
-    """Whether there is an account, so that the sandbox had its tables before."""
-    return await has_tables(live) and await live.one(_ANYBODY) is not None
+async def is_used(db: Database) -> bool:
+    """Whether there is an account: in live, so that the sandbox had its tables before."""
+    return await has_tables(db) and await db.one(_ANYBODY) is not None
 
 
 async def has_tables(db: Database) -> bool:

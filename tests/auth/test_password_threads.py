@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -154,3 +156,34 @@ async def test_a_caller_who_goes_away_leaves_the_queue() -> None:
     assert passwords.waiting == 0
     assert await passwords.verify("word", await passwords.hash("word"))
     passwords.close()
+
+
+WITHOUT_MEMORY = """
+import asyncio, resource
+from portico.domain.errors import Unavailable
+from portico.services.passwords import Passwords
+
+async def main():
+    passwords = Passwords()
+    known = await passwords.hash("right")
+    size = next(line for line in open("/proc/self/status") if line.startswith("VmSize"))
+    bound = int(size.split()[1]) * 1024 + 8 * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (bound, resource.RLIM_INFINITY))
+    for work in (passwords.verify("right", known), passwords.hash("right")):
+        try:
+            print(await work)
+        except Unavailable as error:
+            print(error)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(await passwords.verify("right", known), await passwords.verify("wrong", known))
+
+asyncio.run(main())
+"""
+
+
+def test_no_password_is_wrong_because_the_system_gives_no_memory() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, check=False
+    )
+    told = "There is no memory to check a password with.\n"
+    assert (done.stdout, done.stderr) == (f"{told}{told}True False\n", "")

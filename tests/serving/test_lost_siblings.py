@@ -1,7 +1,9 @@
 """One of the two databases is lost: nothing makes an empty one in its place without a word."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import asyncpg
@@ -9,7 +11,7 @@ import pytest
 
 from operating import Installation, contents, copy_of, in_database, until
 from portico.app import system_clock
-from portico.engines import LIVE, database
+from portico.engines import LIVE, SANDBOX, database
 from portico.settings import load
 from portico.storage.migrate import migrate
 from servers import PostgresServer
@@ -113,6 +115,43 @@ def test_a_reset_makes_another_sandbox_with_numbers_of_its_own(
         until(lambda: service.ask("/sandbox/v1/users/me", key=key).status == 200, "the mirror")
 
 
+def test_a_reset_that_was_ended_between_tables_and_numbers_is_repeated_whole(
+    without_sandbox: tuple[Installation, str],
+) -> None:
+    installation, _ = without_sandbox
+    asyncio.run(make_tables(installation, SANDBOX))
+    installation.told("sandbox", "reset")
+    assert MANY < lowest_product(installation) < 2 * MANY
+
+
+def test_two_resets_at_once_leave_out_numbers_once(
+    without_sandbox: tuple[Installation, str],
+) -> None:
+    installation, _ = without_sandbox
+    with ThreadPoolExecutor(2) as both:
+        ended = list(both.map(lambda _: installation.run("sandbox", "reset"), range(2)))
+    assert "Traceback" not in "".join(done.stderr for done in ended)
+    assert 0 in {done.returncode for done in ended}
+    assert MANY < lowest_product(installation) < 2 * MANY
+
+
+def lowest_product(installation: Installation) -> int:
+    file = installation.directory / "sandbox.ndjson"
+    done = installation.run("products", "export", str(file), "--sandbox")
+    assert done.returncode == 0, done.stderr
+    return min(int(json.loads(line)["id"]) for line in file.read_bytes().splitlines())
+
+
+async def make_tables(installation: Installation, environment: str) -> None:
+    settings = load({}, installation.environment, installation.directory)
+    db = database(settings, environment, makes=True)
+    await db.open()
+    try:
+        await migrate(db, system_clock)
+    finally:
+        await db.close()
+
+
 @pytest.mark.parametrize("lose", [remove, empty_out, leave_header])
 def test_nothing_makes_another_live_database_beside_a_sandbox(
     installation: Installation, lose: Callable[[Path], None]
@@ -137,19 +176,10 @@ def test_nothing_makes_another_live_schema_beside_that_of_a_sandbox(shared: Inst
 def test_a_first_start_that_was_cut_off_between_the_databases_is_repeated(
     empty: Installation, command: str
 ) -> None:
-    async def cut_off() -> None:
-        settings = load({}, empty.environment, empty.directory)
-        db = database(settings, LIVE, makes=True)
-        await db.open()
-        try:
-            await migrate(db, system_clock)
-        finally:
-            await db.close()
-
     empty.data.mkdir()
     if not empty.variables:
         in_database(empty.data / "sandbox.db", "PRAGMA journal_mode=WAL")
-    asyncio.run(cut_off())
+    asyncio.run(make_tables(empty, LIVE))
     empty.told(command)
     assert empty.told("migrate") == {"applied": []}
 

@@ -9,7 +9,7 @@ from portico.cli.output import answer
 from portico.cli.prepared import prepared
 from portico.domain.audit import OPERATOR
 from portico.engines import LIVE, SANDBOX, database
-from portico.lost import has_tables, is_prepared, is_used
+from portico.lost import is_prepared, is_used
 from portico.services.sandbox import Filled, reset
 from portico.settings import Settings
 from portico.storage.migrate import migrate
@@ -51,9 +51,10 @@ async def _make_lost(settings: Settings) -> None:
             return
         await sandbox.open()
         try:
-            if not await has_tables(sandbox):
+            # One that has tables and no accounts is such as this made, and was ended.
+            if not await is_used(sandbox):
                 await migrate(sandbox, system_clock)
-                await lift(sandbox, system_clock())
+                await lift(sandbox, system_clock(), unmarked=True)
         finally:
             await sandbox.close()
     finally:

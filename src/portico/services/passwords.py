@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
+from mmap import mmap
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -163,10 +164,22 @@ class Passwords:
 
     def _hash(self, password: str) -> str:
         memory = self._memory_kib * 1024
-        return argon2id.str(password.encode(), self._iterations, memory).decode()
+        try:
+            return argon2id.str(password.encode(), self._iterations, memory).decode()
+        except CryptoError as error:  # for which there is no other reason
+            raise _no_memory() from error
 
     def _matches(self, password: str, password_hash: str) -> bool:
         try:
             return argon2id.verify(password_hash.encode(), password.encode())
         except CryptoError:
+            # Libsodium says the same of a wrong password and where the system gave it no memory.
+            try:
+                mmap(-1, self._memory_kib * 1024).close()
+            except OSError as error:
+                raise _no_memory() from error
             return False
+
+
+def _no_memory() -> Unavailable:
+    return Unavailable("There is no memory to check a password with.", retry_after=2)

@@ -64,12 +64,6 @@ class AuditRanges:
         await tx.script(_BRIEFLY)
         await tx.script(_MAKE.format(number=number, **bounds))
 
-    async def make_missing(self) -> None:
-        """Makes all of them, where nobody else does anything."""
-        for number in await self.missing():
-            async with self._db.transaction() as tx:
-                await self.make(tx, number)
-
     async def released(self) -> list[int]:
         """The numbers of those that hold nothing but what may be removed."""
         if self._db.engine == "sqlite":

@@ -35,12 +35,25 @@ INSERT INTO events (id, type, at, data)
 VALUES (({{id}}), '{PING}', :at, '{{{{"webhook_id":0}}}}')"""
 
 
-async def lift(db: Database, now: int) -> None:
+_LOCK: dict[Engine, str] = {
+    "sqlite": "",  # which lets one write at a time
+    "postgres": "LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE",
+}
+_MARKED = "SELECT 1 FROM events LIMIT 1"
+
+
+async def lift(db: Database, now: int, *, unmarked: bool = False) -> None:
     """Leaves out `LEFT_OUT` numbers of every table that numbers its rows, and of events: else what
     was given after the backup, and is known elsewhere, would be given to something else. The audit
-    log gets the range in which its numbers go on. For a database that nobody else uses."""
+    log gets the range in which its numbers go on. For a database that nobody else uses; with
+    `unmarked`, where no event stands in it, so that of several who do this one does."""
     async with db.transaction() as tx:
+        await tx.script(_LOCK[db.engine])
+        if unmarked and await tx.one(_MARKED):
+            return
         for statement in _LIFT[db.engine]:
             await tx.all(statement)
         await tx.run(_MARK.format(id=_ID[db.engine]), {"at": now})
-    await AuditRanges(db).make_missing()
+        ranges = AuditRanges(db)
+        for number in await ranges.missing():
+            await ranges.make(tx, number)
