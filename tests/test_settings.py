@@ -200,6 +200,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("database_url", "mysql://db/portico"),
         ("database_url", "sqlite:///portico.db"),
         ("database_url", "postgresql://db:port/portico"),
+        ("database_url", "postgresql://portico:hush@word@db/portico"),
+        ("valkey_url", "valkey://:hush@word@db"),
         ("database_url", ""),
         ("database_read_url", "postgresql://h2/portico"),
         ("database_listen_url", "postgresql://h1/portico"),

@@ -120,3 +120,37 @@ async def test_no_list_is_kept_since_each_statement_may_be_anothers(
             "CREATE TABLE list_counts AS SELECT 'products' AS list, 'active' AS key, 1 AS version"
         )
     assert await live.version_of(list_part("active", None)) is None
+
+
+async def test_a_way_past_it_that_leads_to_another_database_is_refused(
+    urls: tuple[str, str], postgres: PostgresServer
+) -> None:
+    pooled, direct = urls
+    for other, is_refused in ((postgres.fresh_database(), True), (direct, False)):
+        database = PostgresDatabase(pooled, "portico_live", listen_url=other, prepared=False)
+        try:
+            if is_refused:
+                with pytest.raises(Unavailable, match="another database than database_url"):
+                    await database.open()
+            else:
+                await database.open()
+        finally:
+            await database.close()
+
+
+async def test_whoever_may_not_know_the_server_may_still_listen(
+    urls: tuple[str, str], postgres: PostgresServer
+) -> None:
+    _, direct = urls
+    connection = await asyncpg.connect(direct)
+    try:
+        await connection.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        await connection.execute("CREATE ROLE listener LOGIN PASSWORD 'word'")
+        name = direct.rpartition("/")[2]
+        own = f"postgresql://listener:word@127.0.0.1:{postgres.port}/{name}"
+        database = PostgresDatabase(own, "portico_live", listen_url=f"{own}?application_name=x")
+        await database.open()
+        await database.close()
+    finally:
+        await connection.execute("DROP ROLE listener")
+        await connection.close()

@@ -109,11 +109,14 @@ def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str
             given = read_store_url(text)
             for host in given.hosts:
                 _ = urlsplit(given.naming(host)).port
+            usable = given.user.count("@") < 2  # drivers disagree on which of two ends a password
         except ValueError:
+            usable = False
+        if not usable:
             raise BrokenRule(
                 "must be a URL with a number for its port; write special characters of the"
                 " password as %XX"
-            ) from None
+            )
         return text
 
     return parse

@@ -166,8 +166,7 @@ class PostgresDatabase:
         try:
             async with self._pools["point"].connection() as connection:
                 version = await connection.fetchval("SELECT current_setting('server_version_num')")
-            if self._direct is not self._hosts:
-                (await self._direct.connect()).terminate()
+                is_split = self._direct is not self._hosts and not await self._leads_to(connection)
         except REFUSED_PREPARED as error:
             raise Unavailable(NOT_PREPARED) from error
         except (*OUTAGES, asyncpg.PostgresError, ValueError) as error:
@@ -176,9 +175,21 @@ class PostgresDatabase:
             raise Unavailable(f"{self._place} is too old: Portico needs version 14 or newer.")
         if self._direct is not self._hosts and not self._direct.keeps_sessions:
             raise Unavailable("database_listen_url leads to a pooler: name PostgreSQL itself.")
+        if is_split:
+            raise Unavailable("database_listen_url leads to another database than database_url.")
         self._listener = asyncio.ensure_future(self._listen())
         if self._replicas is not None:
             await self._replicas.open()
+
+    async def _leads_to(self, connection: Any) -> bool:
+        """Whether notices come of the database of a connection; not where a pooler keeps none."""
+        direct = await self._direct.connect()
+        try:
+            if not self._direct.keeps_sessions:
+                return True
+            return await _identity(direct) == await _identity(connection)
+        finally:
+            direct.terminate()
 
     async def prepare(self) -> None:
         """Creates the schema, once, however many processes start. Raises `Unavailable` while a
@@ -344,6 +355,19 @@ class PostgresDatabase:
             self._replicas.log.note(asked, *await connection.fetchrow(POSITION))
 
 
+async def _identity(connection: Any) -> list[Any]:
+    """What tells a database from all others, of its server and, as far as this account may know
+    that, of other servers."""
+    known = [await connection.fetchval(_DATABASE)]
+    with suppress(asyncpg.InsufficientPrivilegeError):
+        known.append(await connection.fetchval(_SERVER))
+    return known
+
+
+_DATABASE = "SELECT oid FROM pg_database WHERE datname = current_database()"
+_SERVER = "SELECT system_identifier FROM pg_control_system()"
+
+
 def _place(url: str) -> str:
     """The database of a URL as it may be shown; a password that is badly encoded hides it all."""
     address, _, query = url.partition("//")[2].partition("?")
@@ -358,4 +382,6 @@ def _reason(error: Exception) -> str:
         return "nothing listens there"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error, ValueError):  # whose text may quote a part of the address
+        return "its address cannot be understood"
     return str(error).partition("\n")[0].rstrip(".")
