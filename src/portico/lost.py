@@ -48,12 +48,21 @@ def _has_file_with_tables(settings: Settings, environment: str) -> bool:
 
 
 async def require_both(settings: Settings, live: Database, sandbox: Database) -> None:
-    """Raises `Unavailable` where one of the two has no tables any more."""
+    """Raises `Unavailable` where one of the two has no tables any more, or both have none on
+    PostgreSQL and an installation on SQLite is here: it would be left behind."""
     lives = await is_used(live)
     # Each is looked at before what is made sooner: another host may be making them.
     if not await has_tables(sandbox):
         if lives:
             raise _lost(settings, SANDBOX)
+        file = database_file(settings, LIVE)
+        if settings.database_url and _has_file_with_tables(settings, LIVE):
+            raise Unavailable(
+                f"The data directory holds an installation on SQLite, {file}, and the PostgreSQL"
+                " database is empty. To move it there, back it up without database_url and restore"
+                " that with database_url and a new data directory; to begin anew, take a new data"
+                " directory too."
+            )
     elif not await has_tables(live):
         raise _lost(settings, LIVE)
 

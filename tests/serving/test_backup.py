@@ -295,12 +295,17 @@ def test_a_backup_that_fails_leaves_nothing(installation: Installation) -> None:
     assert installation.refused("backup", str(target / "none" / "backup.tar"))[0] == 1
 
 
-def test_a_backup_of_one_engine_is_not_restored_to_the_other(
-    installation: Installation, archive: Path, postgres: PostgresServer
+def test_a_backup_of_postgresql_is_not_restored_to_sqlite(
+    postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    directory = installation.directory / "elsewhere"
+    url = postgres.fresh_database()
+    shared = Installation(tmp_path).having(database_url=url)
+    shared.told("init")
+    archive = tmp_path / "backup.tar"
+    shared.told("backup", str(archive))
+    directory = tmp_path / "elsewhere"
     directory.mkdir()
-    target = Installation(directory).having(database_url=postgres.fresh_database())
+    target = Installation(directory)
     code, line = target.refused("restore", str(archive))
     assert (code, "PORTICO_DATABASE_URL" in line) == (1, True)
     assert not target.data.exists()

@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from portico.cli.archive import Manifest, digest, pack, unpack
 from portico.cli.claim import claimed
 from portico.cli.initialise import LOCK, UNFINISHED, alone, require_no_restore
 from portico.cli.lock import NAME as SERVER_LOCK
-from portico.cli.output import CommandError, answer, needing_room, plain
+from portico.cli.output import CommandError, answer, needing_room, plain, progress
 from portico.cli.prepared import unprepared
 from portico.contract.envelope import timestamp
 from portico.domain.errors import PorticoError
@@ -28,7 +28,8 @@ from portico.secret_file import SecretError, found_secret, is_given, read_secret
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.database import Engine
-from portico.storage.migrate import MigrationError, advance, due, shipped
+from portico.storage.migrate import MigrationError, advance, due, make, shipped
+from portico.storage.moving import move, size
 from portico.storage.numbers import lift
 from portico.storage.signing_keys import SigningKey, SigningKeys
 from portico.storage.sqlite_files import FileError, copy, faults, ledger
@@ -40,6 +41,10 @@ NOT_DATA = {"lost+found", LOCK, SERVER_LOCK}
 """What a file system of its own has in its root, and what a start that was refused leaves."""
 
 _VERSION = "SELECT current_setting('server_version_num')::bigint"
+_FILES = {environment: f"{environment}.db" for environment in ENVIRONMENTS}
+_ON_SQLITE: dict[str, Any] = dict.fromkeys(
+    ("database_url", "database_read_url", "database_listen_url")
+)
 _SCHEMAS = [database_schema(environment) for environment in ENVIRONMENTS]
 _SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
@@ -89,19 +94,24 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
         _check_secrets(settings, work)
         with ExitStack() as restored:
             if manifest.engine == "sqlite":
-                _check_sqlite(settings, work)
+                _check_sqlite(work)
+                if settings.database_url is not None:
+                    restored.enter_context(_moved_to_postgres(settings, work))
             else:
                 restored.enter_context(_restored_postgres(settings, work))
             asyncio.run(_make_current(replace(settings, data=work)))
             # The live database last: without it, a directory is not taken for a prepared one.
             made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
+            if settings.database_url is not None:
+                made -= set(_FILES.values())
             _require_empty(data, UNFINISHED)
             with ExitStack() as taken_back:
                 for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
                     (work / name).rename(data / name)
                     taken_back.callback((data / name).rename, work / name)
                 taken_back.pop_all()
-    facts = {"data": str(data), "engine": manifest.engine, "created_at": manifest.created_at}
+    engine = "postgres" if settings.database_url else "sqlite"
+    facts = {"data": str(data), "engine": engine, "created_at": manifest.created_at}
     text = f"Restored the backup of {manifest.created_at} into {data}. Start it with portico serve."
     answer(facts, text, as_json=chosen.json)
 
@@ -144,7 +154,7 @@ def _gather(settings: Settings, work: Path) -> Manifest:
         if path.exists():
             shutil.copy2(path, work / "tls" / path.name)
     if settings.database_url is not None:
-        _check_program(settings, "pg_dump")
+        _check_pg_dump(settings)
     secret = found_secret(settings)
     if secret is None:
         raise CommandError(
@@ -187,15 +197,10 @@ async def _signing_keys(settings: Settings) -> list[SigningKey]:
         await portico.close()
 
 
-def _check_sqlite(settings: Settings, work: Path) -> None:
+def _check_sqlite(work: Path) -> None:
     """That what was unpacked are sound databases of Portico."""
-    if settings.database_url is not None:
-        raise CommandError(
-            "This is a backup of SQLite databases: restore it without database_url"
-            " (PORTICO_DATABASE_URL)."
-        )
-    for environment in ENVIRONMENTS:
-        file = work / f"{environment}.db"
+    for name in _FILES.values():
+        file = work / name
         try:
             if found := faults(file):
                 raise CommandError(f"The backup's {file.name} is damaged: {plain(found[0])}.")
@@ -213,28 +218,74 @@ def _restored_postgres(settings: Settings, work: Path) -> Iterator[None]:
             " database_url (PORTICO_DATABASE_URL)."
         )
     with claimed(settings, _SCHEMAS) as empty:
-        _check_program(settings, "pg_restore")
+        server = _empty_server(settings)
+        postgres_tools.check_version("pg_restore", server // 10_000)
         for schema in _SCHEMAS:
             try:
                 applied = postgres_tools.ledger(work / DUMP, schema)
             except CommandError as error:
                 raise CommandError(f"The backup's {DUMP} is damaged: {error}") from error
             _check_ledger(schema, "postgres", applied)
-        try:
+        with _emptied_again(empty):
             address = settings.database_listen_url or settings.database_url
             postgres_tools.restore(address, work / DUMP)
             yield
-        except postgres_tools.Failed:  # it has undone all by itself
-            raise
-        except BaseException as error:
-            try:
-                empty()
-            except (PorticoError, KeyboardInterrupt) as also:
-                raise CommandError(
-                    "The restore failed, and the database could not be emptied again: drop its"
-                    f" schemas {' and '.join(_SCHEMAS)} before the next try. {also}".rstrip()
-                ) from error
-            raise
+
+
+@contextmanager
+def _moved_to_postgres(settings: Settings, work: Path) -> Iterator[None]:
+    """Puts the SQLite databases of a backup into PostgreSQL's, which holds no Portico again where
+    what is done within fails."""
+    with claimed(settings, _SCHEMAS) as empty:
+        _empty_server(settings)
+        # Tables are the same where both are of this program.
+        asyncio.run(_advance(replace(settings, data=work, **_ON_SQLITE)))
+        total = sum(size(work / name) for name in _FILES.values())
+        with _emptied_again(empty), progress("Moving", total, " rows") as bar:
+            asyncio.run(_move(settings, work, bar.update))
+            yield
+
+
+async def _move(settings: Settings, work: Path, moved: Callable[[int], None]) -> None:
+    for environment, name in _FILES.items():
+        db = database(settings, environment)
+        await db.open()
+        try:
+            await make(db, database_schema(environment))
+            await advance(db, system_clock)
+            await move(work / name, db, moved)
+        except FileError as error:
+            raise CommandError(f"The backup's {name} cannot be moved: {error}") from error
+        finally:
+            await db.close()
+
+
+async def _advance(settings: Settings) -> None:
+    for environment in ENVIRONMENTS:
+        db = database(settings, environment)
+        await db.open()
+        try:
+            await advance(db, system_clock)
+        finally:
+            await db.close()
+
+
+@contextmanager
+def _emptied_again(empty: Callable[[], None]) -> Iterator[None]:
+    """Removes what was made where what is done within fails."""
+    try:
+        yield
+    except postgres_tools.Failed:  # it has undone all by itself
+        raise
+    except BaseException as error:
+        try:
+            empty()
+        except (PorticoError, KeyboardInterrupt) as also:
+            raise CommandError(
+                "The restore failed, and the database could not be emptied again: drop its"
+                f" schemas {' and '.join(_SCHEMAS)} before the next try. {also}".rstrip()
+            ) from error
+        raise
 
 
 async def _make_current(settings: Settings) -> None:
@@ -279,15 +330,20 @@ def _check_secrets(settings: Settings, work: Path) -> None:
         raise CommandError(f"The backup is damaged: {error}") from error
 
 
-def _check_program(settings: Settings, program: str) -> None:
-    """That PostgreSQL's program fits the server, and that there is something to dump, or nothing
-    where it is to be restored."""
+def _empty_server(settings: Settings) -> int:
+    """PostgreSQL's version number, where the database holds nothing of Portico's."""
     server, taken = asyncio.run(_server(settings))
-    if taken and program == "pg_restore":
+    if taken:
         raise CommandError("The database holds a Portico already: restore into another one.")
-    if not taken and program == "pg_dump":
+    return server
+
+
+def _check_pg_dump(settings: Settings) -> None:
+    """That PostgreSQL's program fits the server, and that there is something to dump."""
+    server, taken = asyncio.run(_server(settings))
+    if not taken:
         raise CommandError("The database is not prepared: there is nothing to back up.")
-    postgres_tools.check_version(program, server // 10_000)
+    postgres_tools.check_version("pg_dump", server // 10_000)
 
 
 async def _server(settings: Settings) -> tuple[int, bool]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import stat
 import sys
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
-from portico.cli.output import CommandError, answer, mention, needing_room, plain
+from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
 from portico.cli.prepared import environment
 from portico.contract.product_files import (
     ROW,
@@ -58,7 +57,7 @@ class _Import:
         """Every row that keeps the rules; tells of the others."""
         status = os.fstat(self._source.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
-        with _progress("Reading", size, "B") as bar:
+        with progress("Reading", size, "B") as bar:
             rows = read_products(self._source, self._form, update=self._update)
             while (row := self._next(rows)) is not None:
                 if row.faults:
@@ -122,13 +121,13 @@ class _Import:
                         self._refuse(row)
             if self.faulty:
                 return
-            with _progress("Storing", spool.size, " products") as bar:
+            with progress("Storing", spool.size, " products") as bar:
 
-                def progress(count: int) -> None:
+                def stored(count: int) -> None:
                     bar.update(count)
                     self._check()
 
-                self._count(await store_at_once(env, spool, OPERATOR, progress))
+                self._count(await store_at_once(env, spool, OPERATOR, stored))
 
     def facts(self) -> dict[str, Any]:
         """What came of it, as JSON has it."""
@@ -202,7 +201,7 @@ async def _write(settings: Settings, chosen: Namespace, form: Format, destinatio
     count = 0
     async with environment(settings, chosen) as env:
         destination.write(header(form))
-        with _progress("Exporting", None, " products") as bar:
+        with progress("Exporting", None, " products") as bar:
             async for batch in env.products.batches():
                 destination.write(rows(form, batch))
                 count += len(batch)
@@ -244,21 +243,6 @@ def _writing(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise CommandError(f"{plain(name)} cannot be written: {error.strerror}", 2) from None
-
-
-def _progress(what: str, total: int | None, unit: str) -> Any:
-    """A progress bar on standard error, if that is a terminal."""
-    size = shutil.get_terminal_size()  # where a terminal's is 0 by 0, 80 by 24; tqdm shows nothing
-    return tqdm(
-        desc=what,
-        total=total,
-        unit=unit,
-        unit_scale=True,
-        file=sys.stderr,
-        disable=not sys.stderr.isatty(),
-        ncols=size.columns,
-        nrows=size.lines,
-    )
 
 
 def _products(count: int) -> str:

@@ -171,6 +171,12 @@ async def advance(
     return applied
 
 
+async def make(db: Database, schema: str) -> None:
+    """Makes a schema of PostgreSQL: for a restore, beside which `Database.prepare` makes none."""
+    async with db.transaction() as tx:
+        await tx.script(f'CREATE SCHEMA "{schema}"')
+
+
 async def drop(db: Database, schemas: Sequence[str]) -> None:
     """Removes these schemas of PostgreSQL with all that is in them, or none of them; also where a
     transaction whose client is gone has made them all and is just being committed."""

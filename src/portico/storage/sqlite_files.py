@@ -43,7 +43,7 @@ def faults(path: Path) -> list[str]:
     Raises `FileError` where the file cannot be read at all.
     """
     try:
-        with _reading(path) as connection:
+        with reading(path) as connection:
             found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(10)")]
     except FileError as error:
         if isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError):
@@ -54,7 +54,7 @@ def faults(path: Path) -> list[str]:
 
 def has_ledger(path: Path) -> bool:
     """Whether there is a table of what was applied to a database. Raises `FileError`."""
-    with _reading(path) as connection:
+    with reading(path) as connection:
         return bool(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
 
 
@@ -63,13 +63,14 @@ def ledger(path: Path) -> list[tuple[Any, ...]]:
 
     Raises `FileError`.
     """
-    with _reading(path) as connection:
+    with reading(path) as connection:
         applied = applied_of(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
         return connection.execute(applied).fetchall() if applied else []
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[apsw.Connection]:
+def reading(path: Path) -> Iterator[apsw.Connection]:
+    """A connection to a file. What it raises becomes `FileError`."""
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:

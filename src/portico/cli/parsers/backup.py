@@ -16,7 +16,7 @@ def add_to(commands: Commands) -> None:
         "restore",
         "portico.cli.backup:run_restore",
         "put a backup into a new data directory",
-        "On PostgreSQL, PORTICO_DATABASE_URL names a database without Portico. Settings are not in"
-        " a backup.",
+        "PORTICO_DATABASE_URL names a PostgreSQL database without Portico, where to put a backup of"
+        " one, or to move that of an installation on SQLite. Settings are not in a backup.",
     )
     restoring.add_argument("file", metavar="FILE", help="what portico backup wrote")

@@ -1,0 +1,146 @@
+"""All that a SQLite database holds, put into one of PostgreSQL: an installation has outgrown its
+machine. Both engines have the same tables, of the same columns."""
+
+from collections.abc import Callable, Iterator, Mapping
+from graphlib import TopologicalSorter
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import apsw
+import asyncpg
+
+from portico.storage.database import Database, Row, Transaction
+from portico.storage.product_search import ProductSearch
+from portico.storage.products import LISTED, PRODUCTS
+from portico.storage.sqlite_files import FileError, reading
+
+AT_ONCE = 500
+"""Rows that one statement stores: some of them are large."""
+
+MADE = {
+    "schema_migrations",
+    "list_counts",
+    "list_blocks",
+    "notices",
+    "product_words",
+    "leases",
+}
+"""Tables that the target fills by itself, or that mean nothing there."""
+
+_COLUMNS = """
+SELECT table_name, column_name, data_type FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name NOT IN (
+    SELECT relname FROM pg_class
+    WHERE relispartition AND relnamespace = to_regnamespace(current_schema()))
+ORDER BY table_name, ordinal_position"""
+_REFERENCES = """
+SELECT a.relname, b.relname FROM pg_constraint
+JOIN pg_class AS a ON a.oid = conrelid JOIN pg_class AS b ON b.oid = confrelid
+WHERE contype = 'f' AND connamespace = to_regnamespace(current_schema()) AND a.oid != b.oid"""
+_NUMBERED = """
+SELECT table_name, column_name FROM information_schema.columns
+WHERE table_schema = current_schema() AND is_identity = 'YES' AND table_name = :table
+    AND column_name = 'id'"""
+_SET = """
+SELECT setval(
+    pg_get_serial_sequence(format('%I.%I', current_schema(), CAST(:table AS TEXT)), 'id'), :seq)"""
+
+Columns = Mapping[str, str]
+"""The columns of a table, and PostgreSQL's type of each."""
+
+
+async def move(source: Path, target: Database, moved: Callable[[int], None]) -> None:
+    """Stores all rows of `source` in `target`, which has the same migrations and no rows, and goes
+    on with its numbers. `moved` is told how many rows each step has stored.
+
+    Raises `FileError` and `Unavailable`; what was stored by then stays.
+    """
+    tables = await _tables(target)
+    with reading(source) as connection:
+        for table in await _in_order(target, tables):
+            columns = _shared(connection, table, tables[table])
+            async with target.transaction() as tx:
+                for rows in _batches(connection, table, columns):
+                    await _store(tx, table, columns, rows)
+                    moved(len(rows))
+                await _go_on(connection, tx, table)
+        await _index(connection, target)
+
+
+def size(source: Path) -> int:
+    """How many rows `move` stores, about. Raises `FileError`."""
+    with reading(source) as connection:
+        tables = [row[0] for row in connection.execute(_SQLITE_TABLES) if row[0] not in MADE]
+        return sum(_first(connection, f'SELECT count(*) FROM "{table}"') for table in tables)
+
+
+_SQLITE_TABLES = """
+SELECT name FROM pragma_table_list
+WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite%'"""
+
+
+async def _tables(target: Database) -> dict[str, dict[str, str]]:
+    tables: dict[str, dict[str, str]] = {}
+    for table, column, kind in await target.all(_COLUMNS):
+        if table not in MADE:
+            tables.setdefault(table, {})[column] = kind
+    return tables
+
+
+async def _in_order(target: Database, tables: Mapping[str, Columns]) -> list[str]:
+    """The tables, each behind those that its rows refer to."""
+    needed: dict[str, set[str]] = {table: set() for table in tables}
+    for table, other in await target.all(_REFERENCES):
+        if table in needed:
+            needed[table].add(other)
+    return list(TopologicalSorter(needed).static_order())
+
+
+def _shared(connection: apsw.Connection, table: str, columns: Columns) -> Columns:
+    """The columns that both have: `seq` of events is PostgreSQL's own."""
+    known = {row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')}
+    return {name: kind for name, kind in columns.items() if name in known}
+
+
+def _batches(connection: apsw.Connection, table: str, columns: Columns) -> Iterator[list[Row]]:
+    """The rows of a table, those with an `id` by that: so events keep their order."""
+    order = ' ORDER BY "id"' if "id" in columns else ""
+    names = ", ".join(f'"{name}"' for name in columns)
+    rows = connection.execute(f'SELECT {names} FROM "{table}"{order}')
+    while batch := list(islice(rows, AT_ONCE)):
+        yield batch
+
+
+async def _store(tx: Transaction, table: str, columns: Columns, rows: list[Row]) -> None:
+    names = ", ".join(f'"{name}"' for name in columns)
+    values = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in columns.items())
+    sql = f'INSERT INTO "{table}" ({names}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({values})'
+    try:
+        await tx.run(sql, dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+    except asyncpg.PostgresError as error:
+        reason = str(error).partition("\n")[0]
+        raise FileError(f"PostgreSQL does not take what {table} holds: {reason}") from error
+
+
+async def _go_on(connection: apsw.Connection, tx: Transaction, table: str) -> None:
+    """Has the numbers of a table go on after those that SQLite has given."""
+    given = _first(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table)
+    if given and await tx.one(_NUMBERED, {"table": table}):
+        await tx.all(_SET, {"table": table, "seq": int(given)})
+
+
+async def _index(connection: apsw.Connection, target: Database) -> None:
+    """Makes the words of all products, which each engine keeps in its own way."""
+    search = ProductSearch(target, LISTED, None)
+    names = ", ".join(f'"{name}"' for name in PRODUCTS.names)
+    rows = connection.execute(f"SELECT {names} FROM products ORDER BY id")
+    while batch := list(islice(rows, AT_ONCE)):
+        products = PRODUCTS.read_all(batch)
+        async with target.transaction() as tx:
+            await search.add_many(tx, [product.id for product in products], products)
+
+
+def _first(connection: apsw.Connection, sql: str, *values: object) -> Any:
+    row = connection.execute(sql, values).fetchone()
+    return row[0] if row else None
