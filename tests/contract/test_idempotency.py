@@ -125,6 +125,29 @@ async def test_a_refusal_of_the_credential_binds_no_other(api: Api) -> None:
     assert (await admin.post("/users", json=boss, headers=keyed())).status_code == 201
 
 
+async def test_an_answer_is_replayed_to_nobody_who_could_not_have_asked_for_it(api: Api) -> None:
+    admin = await api.caller("admin")
+    shop = await client_of(api.live, admin.user)
+    pair = await tokens_of(api.live, shop.client, admin.user, "write:users")
+    narrow = {"authorization": f"Bearer {pair.access_token}", **keyed()}
+    boss = {**EVE, "role": "admin"}
+    assert (await admin.post("/users", json=boss, headers=keyed())).status_code == 201
+    refused(await api.stranger().post("/users", json=boss, headers=narrow), 403)
+    changed = {**boss, "name": "Zoe"}
+    refused(await api.stranger().post("/users", json=changed, headers=narrow), 403)
+
+
+async def test_a_key_that_is_revoked_as_it_is_rotated_is_told_so(api: Api) -> None:
+    caller = await api.caller("viewer")
+    sent = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
+
+    async def revoked() -> None:
+        await revoke_key(api.live, caller.record.id, OPERATOR)
+
+    answer = await InProcess(api).exchange("POST", "/v1/api-keys/rotate", sent, revoked, b"{}")
+    refused(answer, 401)
+
+
 async def test_a_request_whose_credential_ended_may_come_again_with_another(api: Api) -> None:
     first = await api.caller("editor")
     second = await api.caller(user=first.user)

@@ -16,6 +16,7 @@ from portico.contract.api_keys import (
     rotated_key,
 )
 from portico.contract.envelope import Created, Listed, Single
+from portico.domain.caller import Principal
 from portico.domain.errors import Conflict, Invalid
 from portico.domain.new_keys import NewKey
 from portico.http.conditions import current, expected
@@ -26,6 +27,7 @@ from portico.services.api_keys import (
     Rotation,
     create_key,
     list_keys,
+    permit,
     permit_rotation,
     read_key,
     revoke_key,
@@ -102,6 +104,11 @@ async def rotate_key(request: Request) -> Reply:
     return reply(rotation, rotation.key)
 
 
+def _permit_owner(caller: Principal, body: CreateKey) -> None:
+    if body.user_id is not None:
+        permit(caller, body.user_id)
+
+
 ROUTES = (
     QueryRoute(
         method="GET",
@@ -117,6 +124,7 @@ ROUTES = (
         method="POST",
         path="/api-keys",
         handler=create_api_key,
+        permit_body=_permit_owner,
         access=Access.WHOLE_CALLER,
         summary="Create an API key",
         description="What is left out is as wide as it may be. A key makes none that may do more"

@@ -143,6 +143,7 @@ ROUTES = (
         method="POST",
         path="/users",
         handler=create_user,
+        permit_body=lambda caller, body: users.permit_role(caller, body.role),
         access="write:users",
         summary="Create a user",
         status=201,

@@ -95,6 +95,8 @@ class ApiResponder:
             most = min(self._body_limit, PUBLIC_BODY_LIMIT) if endpoint.public else self._body_limit
             body = await request.read_body(most)
             request.body = _decoded(request, endpoint, endpoint.body, body)
+            if endpoint.route.permit_body is not None:  # also of who asks for a kept answer
+                endpoint.route.permit_body(request.caller, request.body)
         elif endpoint.route.repeatable:
             body = await request.read_body(self._body_limit)
             if body:

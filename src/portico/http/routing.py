@@ -68,6 +68,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     permit: Callable[[Principal, int], object] | None = None
     """What else refuses a caller, whatever they send: it raises `PermissionDenied` by who they are
     and the first id in the path (0: there is none) alone."""
+    permit_body: Callable[[Principal, Any], object] | None = None
+    """The same by what the body asks for, which it is called with."""
     description: str = ""
     status: int = 200
     query: type[msgspec.Struct] | None = None
@@ -168,6 +170,7 @@ class BodyRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
 
     handler: Callable[[BodyRequest[B]], Awaitable[Reply]]
     body: type[B]
+    permit_body: Callable[[Principal, B], object] | None = None
 
 
 class BodyOrBearerRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):

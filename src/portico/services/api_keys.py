@@ -48,7 +48,7 @@ async def create_key(
 
     A key makes none that may do more than itself, be used elsewhere, or outlive it.
     """
-    permit(by, user_id)
+    permit(by.principal, user_id)
 
     async def work(change: Change) -> Made:
         return await add_key(env, change, user_id, new, told=told)
@@ -79,9 +79,9 @@ def _facts(env: Environment, key: ApiKey) -> dict[str, Any]:
     return {"name": key.name, "hint": key.hint, "page": page}
 
 
-def permit(by: By, user_id: int) -> None:
-    """Raises `PermissionDenied` where the caller may not manage this user's keys."""
-    if by.principal is not None and by.principal.user_id != user_id and not by.may("admin"):
+def permit(caller: Principal | None, user_id: int) -> None:
+    """Raises `PermissionDenied` where the caller, if any, may not manage this user's keys."""
+    if caller is not None and caller.user_id != user_id and "admin" not in caller.scopes:
         raise PermissionDenied("The keys of other users need the scope admin.", scope="admin")
 
 
@@ -150,6 +150,9 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         until = change.now + ROTATION_OVERLAP
         end = await env.api_keys.rotate(change.tx, before.id, now=change.now, until=until)
         if end is None:
+            await change.check()  # it may be the key that calls, which was revoked meanwhile
+            if before.rotated_at is None:
+                raise Conflict("This key has ended; make another one.")
             raise Conflict("This key was rotated already; use its successor.")
         terms = Terms(
             name=before.name,
@@ -181,14 +184,14 @@ async def list_keys(
 ) -> Page[ApiKey]:
     """One page of a user's keys, the newest first. It begins `behind` a place, if one is given,
     else at `offset`. Raises `PermissionDenied`."""
-    permit(by, user_id)
+    permit(by.principal, user_id)
     return await env.api_keys.page(user_id, offset=offset, limit=limit, behind=behind)
 
 
 async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:
     """The key with this id. Raises `NotFound`, and `PermissionDenied` for another user's."""
     found = await _found(env, key_id)
-    permit(by, found.user_id)
+    permit(by.principal, found.user_id)
     return found
 
 

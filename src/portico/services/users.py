@@ -73,6 +73,12 @@ async def read_user(env: Environment, user_id: int) -> User:
     return user
 
 
+def permit_role(caller: Principal, role: str) -> None:
+    """Raises `PermissionDenied` for whoever may not make a user of this role."""
+    if role == "admin" and "admin" not in caller.scopes:
+        raise admins_only()
+
+
 async def create_user(
     env: Environment,
     *,
@@ -85,8 +91,8 @@ async def create_user(
 ) -> User:
     """Stores a new user. Raises `Duplicate` when the e-mail is taken, and `PermissionDenied` for an
     admin made without the scope `admin`."""
-    if role == "admin" and not by.may("admin"):
-        raise admins_only()
+    if by.principal is not None:
+        permit_role(by.principal, role)
     if await env.users.by_email(email):
         raise taken()  # before the hash, which costs a thousand times as much
     password_hash = await env.passwords.hash(password)
