@@ -67,6 +67,19 @@ async def asked(somebody: Visitor, path: str, **fields: Any) -> dict[str, list[s
     return hidden(page)
 
 
+@pytest.mark.parametrize("path", ["/users/suspend", "/users/delete"])
+async def test_nobody_is_suspended_or_deleted_without_it(api: Api, path: str) -> None:
+    somebody = await stale(api)
+    other = await api.account("viewer")
+    async with api.unchanged(but="challenges"):
+        waiting = await asked(somebody, path, id=str(other.id))
+        assert waiting["id"] == [str(other.id)]
+    done = await somebody.send(path, {**waiting, "current_password": PASSWORD})
+    assert done.status_code == 303, done.text
+    found = await api.live.users.get(other.id)
+    assert found is None or found.suspended_at is not None
+
+
 @pytest.mark.parametrize("path", FORMS)
 async def test_a_form_waits_for_the_proof_and_goes_on(api: Api, path: str) -> None:
     somebody = await stale(api)

@@ -361,11 +361,11 @@ PAGES = (
     PageRoute("GET", "/users/reset-password", ask_reset, "admin"),
     PageRoute("POST", "/users/reset-password", fresh(reset_password), "admin"),
     PageRoute("GET", "/users/suspend", ask_suspend, "admin"),
-    PageRoute("POST", "/users/suspend", suspend_user, "admin"),
+    PageRoute("POST", "/users/suspend", fresh(suspend_user), "admin"),
     PageRoute("GET", "/users/resume", ask_resume, "admin"),
     PageRoute("POST", "/users/resume", resume_user, "admin"),
     PageRoute("GET", "/users/reset-second-factor", ask_reset_factors, "admin"),
     PageRoute("POST", "/users/reset-second-factor", fresh(reset_second_factor), "admin"),
     PageRoute("GET", "/users/delete", ask_delete, "admin"),
-    PageRoute("POST", "/users/delete", delete, "admin"),
+    PageRoute("POST", "/users/delete", fresh(delete), "admin"),
 )
