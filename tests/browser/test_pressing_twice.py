@@ -89,6 +89,15 @@ async def test_a_click_as_the_mouse_comes_to_a_page_sends_nothing(
         assert [text == "then" for text in sent] == [True, True, True, False, True]
 
 
+async def test_a_form_that_was_typed_into_is_sent_at_once(desk: Desk) -> None:
+    async with desk.looking(None, hasty=True) as page:
+        await page.goto("sign-in")
+        sent = await sent_from(page)
+        await page.get_by_label("E-mail").fill("ada@example.com")
+        await press(page, "Sign in")
+        assert [text == "then" for text in sent] == [False, True]
+
+
 async def test_a_press_is_judged_by_when_it_began(desk: Desk, hasty: Person) -> None:
     async with desk.looking(hasty, hasty=True) as page:
         await page.goto("devices/end-others")
