@@ -213,7 +213,8 @@ def _form(body: bytes) -> list[tuple[str, str]]:
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS
         )
     except ValueError:
-        raise Refused("invalid_request", "The form cannot be read: send UTF-8.") from None
+        expected = f"send UTF-8, and {MAX_PARAMETERS} parameters at most"
+        raise Refused("invalid_request", f"The form cannot be read: {expected}.") from None
 
 
 def _json(body: bytes, known: Iterable[str]) -> list[tuple[str, str]]:

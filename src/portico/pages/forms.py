@@ -166,7 +166,9 @@ def read_form(content_type: str | None, body: bytes) -> Form:
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
         )
     except ValueError:
-        raise Unreadable("The form cannot be read: send UTF-8.") from None
+        raise Unreadable(
+            f"The form cannot be read: send UTF-8, and {MAX_FIELDS} fields at most."
+        ) from None
     for name, value in pairs:
         if text_fault(name) or text_fault(value):
             raise Unreadable("The form holds a character that cannot be text.")
