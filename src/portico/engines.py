@@ -19,11 +19,14 @@ LIVE = "live"
 SANDBOX = "sandbox"
 
 
-def database(settings: Settings, environment: str, *, makes: bool = False) -> Database:
-    """The database of one environment; it `makes` SQLite's file where there is none."""
+def database(
+    settings: Settings, environment: str, *, makes: bool = False, schema: str | None = None
+) -> Database:
+    """The database of one environment; it `makes` SQLite's file where there is none. `schema` is
+    where PostgreSQL has it, in the place of the usual one."""
     if settings.database_url:
         engines = _shared()(settings, environment)
-        return engines.database(settings.database_url, database_schema(environment))
+        return engines.database(settings.database_url, schema or database_schema(environment))
     return SqliteDatabase(database_file(settings, environment), makes=makes)
 
 

@@ -28,7 +28,7 @@ from portico.secret_file import SecretError, found_secret, is_given, read_secret
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.database import Engine
-from portico.storage.migrate import MigrationError, advance, due, make, shipped
+from portico.storage.migrate import MigrationError, advance, due, make, rename, shipped
 from portico.storage.moving import move, size
 from portico.storage.numbers import lift
 from portico.storage.signing_keys import SigningKey, SigningKeys
@@ -46,6 +46,7 @@ _ON_SQLITE: dict[str, Any] = dict.fromkeys(
     ("database_url", "database_read_url", "database_listen_url")
 )
 _SCHEMAS = [database_schema(environment) for environment in ENVIRONMENTS]
+_MOVING = {f"{schema}_moving": schema for schema in _SCHEMAS}
 _SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 
@@ -95,11 +96,12 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
         with ExitStack() as restored:
             if manifest.engine == "sqlite":
                 _check_sqlite(work)
-                if settings.database_url is not None:
-                    restored.enter_context(_moved_to_postgres(settings, work))
             else:
                 restored.enter_context(_restored_postgres(settings, work))
-            asyncio.run(_make_current(replace(settings, data=work)))
+            if manifest.engine == "sqlite" and settings.database_url is not None:
+                restored.enter_context(_moved_to_postgres(settings, work))
+            else:
+                asyncio.run(_make_current(replace(settings, data=work)))
             # The live database last: without it, a directory is not taken for a prepared one.
             made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
             if settings.database_url is not None:
@@ -235,8 +237,8 @@ def _restored_postgres(settings: Settings, work: Path) -> Iterator[None]:
 @contextmanager
 def _moved_to_postgres(settings: Settings, work: Path) -> Iterator[None]:
     """Puts the SQLite databases of a backup into PostgreSQL's, which holds no Portico again where
-    what is done within fails."""
-    with claimed(settings, _SCHEMAS) as empty:
+    what is done within fails. It holds none either before all is there, should this be killed."""
+    with claimed(settings, [*_SCHEMAS, *_MOVING]) as empty:
         _empty_server(settings)
         # Tables are the same where both are of this program.
         asyncio.run(_advance(replace(settings, data=work, **_ON_SQLITE)))
@@ -247,13 +249,16 @@ def _moved_to_postgres(settings: Settings, work: Path) -> Iterator[None]:
 
 
 async def _move(settings: Settings, work: Path, moved: Callable[[int], None]) -> None:
-    for environment, name in _FILES.items():
-        db = database(settings, environment)
+    for (environment, name), schema in zip(_FILES.items(), _MOVING, strict=True):
+        db = database(settings, environment, schema=schema)
         await db.open()
         try:
-            await make(db, database_schema(environment))
+            await make(db, schema)
             await advance(db, system_clock)
             await move(work / name, db, moved)
+            await lift(db, system_clock())
+            if environment == SANDBOX:  # the last
+                await rename(db, _MOVING)
         except FileError as error:
             raise CommandError(f"The backup's {name} cannot be moved: {error}") from error
         finally:

@@ -14,7 +14,7 @@ A file's header may have these lines, each of its own:
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -172,9 +172,18 @@ async def advance(
 
 
 async def make(db: Database, schema: str) -> None:
-    """Makes a schema of PostgreSQL: for a restore, beside which `Database.prepare` makes none."""
+    """Makes a schema of PostgreSQL, in the place of what a restore that was killed has left: for a
+    restore, beside which `Database.prepare` makes none."""
     async with db.transaction() as tx:
+        await tx.script(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
         await tx.script(f'CREATE SCHEMA "{schema}"')
+
+
+async def rename(db: Database, schemas: Mapping[str, str]) -> None:
+    """Gives schemas of PostgreSQL other names, all at one moment."""
+    async with db.transaction() as tx:
+        for before, after in schemas.items():
+            await tx.script(f'ALTER SCHEMA "{before}" RENAME TO "{after}"')
 
 
 async def drop(db: Database, schemas: Sequence[str]) -> None:
