@@ -74,6 +74,8 @@ def test_the_rule_accepts_whatever_matches(name: str, data: st.DataObject) -> No
 @pytest.mark.parametrize(
     ("name", "text", "valid"),
     [
+        *(("address", f"https://a.example:{port}/x", True) for port in ("1", "080", "65535")),
+        *(("address", f"https://a.example:{port}", False) for port in ("0", "00000", "65536")),
         ("e-mail", "ada@example.com", True),
         ("e-mail", f"{'a' * 64}@example.com", True),
         ("e-mail", f"{'a' * 65}@example.com", False),

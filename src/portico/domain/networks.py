@@ -180,12 +180,6 @@ class Destinations(msgspec.Struct, frozen=True):
             raise BrokenRule("must be an https URL")
         if "#" in text:
             raise BrokenRule("must have no fragment, which is never sent")
-        try:
-            usable = parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise BrokenRule("must have a port from 1 to 65535, or none")
         self._check_host(parts.hostname or "", encrypted=encrypted)
         return text
 

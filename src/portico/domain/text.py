@@ -7,11 +7,12 @@ from unicodedata import normalize
 from portico.domain.errors import BrokenRule
 
 MAX_URL_LENGTH = 2048
+MAX_PORT = 65_535
 
 # RFC 3986 with the scheme http or https, a host, and no credentials before it.
 _WEB_URL = re.compile(
     r"[Hh][Tt][Tt][Pp][Ss]?://"
-    r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?"
+    r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?"
     r"(?:/(?:[A-Za-z0-9._~:/@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
     r"(?:\?(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
     r"(?:#(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
@@ -64,6 +65,8 @@ def web_url(text: str) -> str:
     match = _WEB_URL.fullmatch(text)
     if match is None or not _names_a_host(match["ipv6"]):
         raise BrokenRule("must be an absolute http or https URL without credentials")
+    if match["port"] is not None and not 0 < int(match["port"]) <= MAX_PORT:
+        raise BrokenRule(f"must have a port from 1 to {MAX_PORT}, or none")
     return text
 
 
