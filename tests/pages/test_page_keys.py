@@ -59,6 +59,22 @@ async def test_a_refused_network_is_told_beside_its_field(api: Api) -> None:
     assert await api.live.api_keys.of_user(user.id) == []
 
 
+@pytest.mark.parametrize("base", ["", "/sandbox"])
+async def test_all_that_is_wrong_with_a_new_key_is_told_at_once(api: Api, base: str) -> None:
+    user, somebody = await signed_in(api, "editor")
+    wrong = {"name": "", "networks": "10.0.0.0/8 nonsense", "expiry": "2d"}
+    kind = "test" if base else "read"
+    answer = await somebody.post(f"{base}/keys", type=kind, scopes="write:products", **wrong)
+    assert answer.status_code == 422
+    told = faults(answer)
+    assert told.pop("name") == "Must not be empty."
+    assert told.pop("networks").startswith("Must be an address, or a network")
+    assert told.pop("expiry").startswith("Must be one of")
+    assert list(told) == ([] if base else ["scopes"])
+    assert await api.live.api_keys.of_user(user.id) == []
+    assert await api.sandbox.users.by_account(user.id) is None
+
+
 @pytest.mark.parametrize(
     ("most", "offered"),
     [(None, ["30d", "90d", "365d", "never"]), (7, ["7d"]), (90, ["30d", "90d"])],

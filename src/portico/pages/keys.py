@@ -5,7 +5,7 @@ from typing import NamedTuple
 from portico.domain.api_keys import KEY_TYPES, ApiKey, KeyType, key_name, usable
 from portico.domain.durations import parse_duration
 from portico.domain.errors import Conflict, NotFound
-from portico.domain.new_keys import NewKey
+from portico.domain.new_keys import Bounds, NewKey, agreed
 from portico.domain.rules import OneOf
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.domain.times import DAY
@@ -131,26 +131,30 @@ async def show(visit: Visit) -> Reply:
     )
 
 
+def _wanted(visit: Visit) -> NewKey:
+    """The key that the form asks for. Raises `Invalid` with every fault."""
+    env, form, now = visit.env, visit.form, visit.request.now
+    form.read("name", key_name)
+    form.read("type", OneOf(tuple(name for name, *_ in _types(visit))))
+    expiry = form.read("expiry", OneOf(tuple(name for name, _ in _expiries(visit))))
+    new = NewKey(
+        name=form.text("name"),
+        type=form.text("type"),
+        scopes=form.several("scopes", [name for name, *_ in _scopes(visit)]) or None,
+        networks=form.text("networks").split() or None,
+        expires_at=now + parse_duration(expiry) if expiry and expiry != "never" else None,
+    )
+    role, most = visit.user.role, env.max_key_days
+    # The change judges it again. Here it is told together with what the form found.
+    agreed(new, Bounds(role=role, elsewhere=env.foreign, now=now, most_days=most))
+    form.check()
+    return new
+
+
 async def create(visit: Visit) -> Reply:
     """POST /keys."""
-    form = visit.form
-    name = form.read("name", key_name)
-    key_type = form.read("type", OneOf(tuple(name for name, *_ in _types(visit))))
-    expiry = form.read("expiry", OneOf(tuple(name for name, _ in _expiries(visit))))
-    scopes = form.several("scopes", [name for name, *_ in _scopes(visit)])
-    networks = form.text("networks").split()
-    form.check()
-    expires_at = None
-    if expiry != "never":
-        expires_at = visit.request.now + parse_duration(expiry)
+    new = _wanted(visit)
     owner = await visit.made_owner()
-    new = NewKey(
-        name=name,
-        type=key_type,
-        scopes=scopes or None,
-        networks=networks or None,
-        expires_at=expires_at,
-    )
     return await shown_once(
         visit,
         lambda by: create_key(visit.env, owner.id, new, by),
