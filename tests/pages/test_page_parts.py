@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 
 from driving import NOON, Api
-from pages.visiting import faults, said, signed_in
+from pages.visiting import faults, said, signed_in, visitor
 from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
 from portico.domain.requests import Sums
 from portico.domain.rules import OneOf
@@ -200,6 +200,22 @@ def test_every_notice_is_a_sentence() -> None:
     for name, words in NOTICES.items():
         assert words[0].isupper(), name
         assert words.endswith("."), name
+
+
+async def test_a_notice_of_no_success_is_not_in_its_colour(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    stranger = await visitor(api)
+    for one, path, name, colour in (
+        (stranger, "/sign-in", "sign-in-again", "warn"),
+        (stranger, "/sign-in", "form-kept", "warn"),
+        (stranger, "/sign-in", "form-lost", "warn"),
+        (stranger, "/sign-in", "not-decided", "warn"),
+        (stranger, "/sign-in", "signed-out", "good"),
+        (somebody, "/profile", "link-written", "warn"),
+        (somebody, "/profile", "profile-saved", "good"),
+    ):
+        page = await one.get(f"{path}?done={name}")
+        assert f'<p class="notice {colour}" role="status">{NOTICES[name]}</p>' in page.text
 
 
 async def test_what_is_done_on_pages_is_in_the_audit_log(api: Api) -> None:

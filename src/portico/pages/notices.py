@@ -1,5 +1,7 @@
 """What a page says after something was done: addresses carry the name alone, never the words."""
 
+from typing import NamedTuple
+
 _PRODUCTS = "The products were"
 
 NOTICES = {
@@ -61,11 +63,26 @@ NOTICES = {
 }
 
 
-def notice(name: str, count: int | None) -> str | None:
-    """The words of this name, if it is one, with how many products it is about where that is
+_COLOURS = dict.fromkeys(
+    ("form-kept", "form-lost", "link-written", "not-decided", "sign-in-again"), "warn"
+)
+"""Of those that tell of something else than a success."""
+
+
+class Notice(NamedTuple):
+    """What a page says, and the colour that it says it in."""
+
+    words: str
+    colour: str
+
+
+def notice(name: str, count: int | None) -> Notice | None:
+    """The notice of this name, if it is one, with how many products it is about where that is
     told."""
     words = NOTICES.get(name)
-    if words is None or count is None:
-        return words
-    counted = "1 product was" if count == 1 else f"{count:,} products were"
-    return words.replace(_PRODUCTS, counted)
+    if words is None:
+        return None
+    if count is not None:
+        counted = "1 product was" if count == 1 else f"{count:,} products were"
+        words = words.replace(_PRODUCTS, counted)
+    return Notice(words, _COLOURS.get(name, "good"))
