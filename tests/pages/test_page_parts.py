@@ -212,6 +212,7 @@ async def test_a_notice_of_no_success_is_not_in_its_colour(api: Api) -> None:
         (stranger, "/sign-in", "not-decided", "warn"),
         (stranger, "/sign-in", "signed-out", "good"),
         (somebody, "/profile", "link-written", "warn"),
+        (somebody, "/profile", "nothing-changed", ""),
         (somebody, "/profile", "profile-saved", "good"),
     ):
         page = await one.get(f"{path}?done={name}")

@@ -210,7 +210,12 @@ async def test_a_form_that_changes_nothing_changes_nothing(api: Api) -> None:
         metadata_3_name="",
     )
     async with api.unchanged():
-        assert (await editor.post(f"/products/{product.id}/edit", **form)).status_code == 303
+        answer = await editor.post(f"/products/{product.id}/edit", **form)
+    assert answer.status_code == 303
+    assert "done=nothing-changed" in answer.headers["location"]
+    other = {**form, "metadata_1_value": "c\r\ne"}
+    answer = await editor.post(f"/products/{product.id}/edit", **other)
+    assert "done=product-changed" in answer.headers["location"]
 
 
 async def test_a_change_made_meanwhile_is_shown_beside_ones_own_and_saved_on_top(api: Api) -> None:

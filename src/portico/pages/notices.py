@@ -28,6 +28,7 @@ NOTICES = {
     "link-written": "This server sends no e-mail. Ask whoever runs it for the link, which works for"
     " 24 hours.",
     "not-decided": "You were signed out, so nothing was decided. Sign in again to decide.",
+    "nothing-changed": "Nothing was different, so nothing was saved.",
     "others-ended": "You are signed out everywhere else.",
     "password-changed": "Your password was changed. You are signed out everywhere else.",
     "password-reset": "Your password was changed. Sign in with the new one.",
@@ -63,9 +64,14 @@ NOTICES = {
 }
 
 
-_COLOURS = dict.fromkeys(
-    ("form-kept", "form-lost", "link-written", "not-decided", "sign-in-again"), "warn"
-)
+_COLOURS = {
+    "form-kept": "warn",
+    "form-lost": "warn",
+    "link-written": "warn",
+    "not-decided": "warn",
+    "nothing-changed": "",
+    "sign-in-again": "warn",
+}
 """Of those that tell of something else than a success."""
 
 

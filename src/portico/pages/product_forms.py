@@ -168,13 +168,14 @@ async def edit(visit: Visit) -> Reply:
         require_match(form.text(VERSION), encode(Single(product_body(product))))
 
     try:
-        await change_product(visit.env, product_id, values, check, await visit.by())
+        product = await change_product(visit.env, product_id, values, check, await visit.by())
     except PreconditionFailed:
-        product = await visit.env.products.get(product_id)
-        return await (_gone(visit) if product is None else _meanwhile(visit, product, values))
+        found = await visit.env.products.get(product_id)
+        return await (_gone(visit) if found is None else _meanwhile(visit, found, values))
     except NotFound:
         return await _gone(visit)
-    return visit.go(f"/products/{product_id}", done="product-changed", **list_of(visit, FILTERS))
+    done = "nothing-changed" if form.text(VERSION) == _tag(product) else "product-changed"
+    return visit.go(f"/products/{product_id}", done=done, **list_of(visit, FILTERS))
 
 
 def _stored(product: Product, names: Iterable[str]) -> dict[str, str]:
