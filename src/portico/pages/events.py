@@ -12,6 +12,7 @@ from portico.http.messages import Reply
 from portico.pages.event_types import by_noun
 from portico.pages.site import PageRoute, Visit
 from portico.services.events import latest_events
+from portico.storage.events import EventPage
 
 _PER_PAGE = 15
 _SHOWN = 4_000
@@ -50,21 +51,23 @@ def visible(caller: Principal) -> Sequence[str] | None:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /events: the newest, or those older than `before`."""
+    """GET /events: the newest, or those older than `before`; none of a type that is not offered."""
     types = visible(visit.request.caller)
     groups = by_noun(EVENT_TYPES if types is None else types)
-    asked = visit.sent("type")
-    chosen = asked if any(asked in names for _, names in groups) else ""
-    before = visit.sent_number("before")
-    page = await latest_events(
-        visit.env, event_types(chosen) if chosen else types, _PER_PAGE, before=before
-    )
+    chosen, before = visit.sent("type"), visit.sent_number("before")
+    unknown = bool(chosen) and not any(chosen in names for _, names in groups)
+    page = EventPage([], has_more=False)
+    if not unknown:
+        page = await latest_events(
+            visit.env, event_types(chosen) if chosen else types, _PER_PAGE, before=before
+        )
     older = urlencode({"type": chosen, "before": page.rows[-1].id}) if page.has_more else ""
     return visit.page(
         "events.html",
         "Events",
         events=[line(event) for event in page.rows],
         chosen=chosen,
+        unknown=unknown,
         groups=groups,
         before=before,
         newest=urlencode({"type": chosen}),
