@@ -219,6 +219,15 @@ async def test_the_list_that_an_admin_came_from_is_still_there_after_what_they_d
 async def test_an_admin_who_deletes_their_own_account_is_told_so_and_signed_out(api: Api) -> None:
     await api.account("admin")
     user, admin = await signed_in(api, "admin")
+    other = await api.account("viewer", name="Grace Hopper")
+    warning = "You are signed out, and your keys stop working."
+    asked = (await admin.get(f"/users/delete?id={other.id}")).text
+    assert "Delete Grace Hopper?" in asked
+    assert warning not in asked
+    asked = (await admin.get(f"/users/delete?id={user.id}")).text
+    assert "Delete your own account?" in asked
+    assert warning in asked
+    assert "Delete my account" in asked
     done = await admin.post("/users/delete", id=user.id)
     assert done.headers["location"] == "/dashboard/sign-in?done=account-deleted"
     assert COOKIE not in admin.client.cookies

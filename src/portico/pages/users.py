@@ -324,11 +324,13 @@ async def reset_second_factor(visit: Visit) -> Reply:
 async def ask_delete(visit: Visit) -> Reply:
     """GET /users/delete."""
     person = await _asked(visit)
+    own = person.id == visit.user.id
     return visit.asks(
-        f"Delete {named(person.name, person.id)}?",
+        "Delete your own account?" if own else f"Delete {named(person.name, person.id)}?",
         f"This deletes the account {person.email} with its keys, sessions and applications, in the"
         " sandbox too, and cannot be undone.",
-        words="Delete user",
+        *(["You are signed out, and your keys stop working."] if own else []),
+        words="Delete my account" if own else "Delete user",
         danger=True,
         action="/users/delete",
         back=_back(visit, person),
