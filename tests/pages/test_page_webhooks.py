@@ -85,6 +85,29 @@ async def test_a_webhook_is_made_with_a_secret_that_shows_once(api: Api) -> None
     assert (entry.action, entry.credential) == ("webhook.created", "session")
 
 
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://s", "s"),
+        ("https://hooks.example.com:8443/services/a?b=c", "hooks.example.com:8443/services/a?b=c"),
+        (f"https://hooks.example.com/{'a' * 23}", f"hooks.example.com/{'a' * 23}"),
+        (f"https://hooks.example.com/{'a' * 24}", f"hooks.example.com/{'a' * 22}…"),
+    ],
+)
+async def test_a_webhook_without_a_description_is_called_by_its_host(
+    api: Api, url: str, name: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin, url=url)
+    page = (await admin.get(path)).text
+    assert f"<h1>{name}</h1>" in page
+    assert page.count(url) == 1
+    assert f">← {name}</a>" in (await admin.get(f"{path}/edit")).text
+    asked = (await admin.get(f"/webhooks/delete?id={path.rpartition('/')[2]}")).text
+    assert f">← {name}</a>" in asked
+    assert f"<p>{url}</p>" in asked
+
+
 async def test_all_types_can_be_chosen_by_name_by_noun_and_at_once(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     page = await admin.get("/webhooks/new")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from portico.domain.errors import PreconditionFailed
 from portico.domain.ids import parse_id
@@ -37,6 +37,8 @@ from portico.services.webhooks import (
 )
 
 _PER_PAGE = 25
+_SHORT = 24
+"""Characters of what follows a URL's host that its name has."""
 _SENT = ("webhook-tested", "webhook-resent")
 _WHY = {
     BY_HAND: "by hand",
@@ -61,6 +63,14 @@ def _state(webhook: Webhook) -> State:
     if webhook.failing_since is not None:
         return State("Failing", "warn", since=webhook.failing_since)
     return State("Enabled", "good")
+
+
+def _name(webhook: Webhook) -> str:
+    """What a webhook is called: its description, or else its host and what fits of the rest."""
+    _, _, address = webhook.url.partition("://")
+    most = len(urlsplit(webhook.url).netloc) + _SHORT
+    short = address if len(address) <= most else f"{address[: most - 1]}…"
+    return webhook.description or short
 
 
 async def show_all(visit: Visit) -> Reply:
@@ -98,6 +108,7 @@ def _form(visit: Visit, title: str, webhook: Webhook | None, mine: Told | None =
         title,
         **beside(visit.form, stored, mine),
         webhook=webhook,
+        name=_name(webhook) if webhook else "",
         groups=_groups(webhook),
         once=fresh_key(visit),
     )
@@ -145,7 +156,7 @@ async def show(visit: Visit) -> Reply:
     due = visit.sent("done") in _SENT or any(_is_due(one, visit.request.now) for one in shown)
     return visit.page(
         "webhook.html",
-        webhook.description or webhook.url,
+        _name(webhook),
         webhook=webhook,
         state=_state(webhook),
         failing_days=FAILING_DAYS,
@@ -205,7 +216,7 @@ async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Re
         words=words,
         danger=danger,
         action=f"/webhooks/{verb}",
-        back=(f"/webhooks/{webhook.id}", webhook.description or webhook.url),
+        back=(f"/webhooks/{webhook.id}", _name(webhook)),
         id=webhook.id,
         **({ONCE: fresh_key(visit)} if verb == "secret" else {}),
     )
