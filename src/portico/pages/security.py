@@ -1,6 +1,6 @@
 """Sign-in security: an account's second factors."""
 
-from portico.domain.errors import NotFound
+from portico.domain.errors import Conflict, NotFound
 from portico.domain.factors import Authenticator, Passkey, factor_name
 from portico.http.messages import Reply
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
@@ -147,6 +147,8 @@ async def remove(visit: Visit) -> Reply:
 
 async def ask_renew(visit: Visit) -> Reply:
     """GET /security/recovery-codes."""
+    if not await visit.env.factors.of_user(visit.user.id):
+        raise Conflict("Recovery codes stand in for a second factor: set one up first.")
     return visit.asks(
         "Make new recovery codes?",
         "The old ones stop working.",
