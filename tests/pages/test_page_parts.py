@@ -219,6 +219,30 @@ async def test_a_notice_of_no_success_is_not_in_its_colour(api: Api) -> None:
         assert f'<p class="notice {colour}" role="status">{NOTICES[name]}</p>' in page.text
 
 
+@pytest.mark.parametrize(
+    ("path", "entries"),
+    [
+        ("/profile", [("page", "Profile")]),
+        ("/email", [("true", "Profile")]),
+        ("/password", [("true", "Profile")]),
+        ("/security", [("page", "Sign-in security")]),
+        ("/security/app", [("true", "Sign-in security")]),
+        ("/sandbox", [("page", "Overview")]),
+        ("/sandbox/keys", [("page", "API keys")]),
+    ],
+)
+async def test_the_menu_tells_where_one_is(
+    api: Api, path: str, entries: list[tuple[str, str]]
+) -> None:
+    _, somebody = await signed_in(api)
+    page = (await somebody.get(path)).text
+    menu = r'<li><a [^>]*aria-current="(\w+)"><svg.*?</svg>\s*([^<]+)</a>'
+    assert re.findall(menu, page, re.DOTALL) == entries
+    icons = re.findall(r"<li><a [^>]*><svg.*?</svg>", page, re.DOTALL)
+    drawn = {icon.partition("<svg")[2] for icon in icons}
+    assert len(drawn) == len(icons)
+
+
 async def test_what_is_done_on_pages_is_in_the_audit_log(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     await admin.post("/keys", name="One", type="live", expiry="90d")
