@@ -11,6 +11,7 @@ from driving import Api
 from pages.visiting import PASSWORD, faults, said, signed_in, version_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.services.accounts import give_key
+from portico.services.second_factor import Enrolment, add_authenticator
 from portico.services.suspension import suspend
 from signing_in import COOKIE, client_of, login_of, tokens_of
 
@@ -41,6 +42,46 @@ async def test_nobody_suspends_themselves_on_a_page(api: Api) -> None:
     assert "/users/suspend" not in (await admin.get(f"/users/{user.id}")).text
     async with api.unchanged():
         assert (await admin.post("/users/suspend", id=user.id)).status_code == 403
+
+
+async def test_the_page_of_a_user_promises_no_more_than_its_buttons_do(api: Api) -> None:
+    own, admin = await signed_in(api, "admin")
+    active, away, safe = [await api.account() for _ in range(3)]
+    await suspend(api.live, away.id, OPERATOR)
+    app = Enrolment("JBSWY3DPEHPK3PXP", 0, "Phone", ())
+    await api.live.change(OPERATOR, lambda change: add_authenticator(api.live, change, safe, app))
+    password, sign_out = "New password", "Sign out everywhere"
+    factor, delete = "Reset second factor", "Delete user"
+    for user, heading, text, offered in (
+        (
+            active,
+            "Password, sign out, suspend and delete",
+            "A suspended user",
+            [password, sign_out, "Suspend user", delete],
+        ),
+        (
+            safe,
+            "Password, sign out, second factor, suspend and delete",
+            "A suspended user",
+            [password, sign_out, factor, "Suspend user", delete],
+        ),
+        (
+            away,
+            "Sign out, resume and delete",
+            "A resumed user",
+            [sign_out, "Resume user", delete],
+        ),
+        (
+            own,
+            "Sign out and delete",
+            "Deleting your own account",
+            [sign_out, "Delete my account"],
+        ),
+    ):
+        page = (await admin.get(f"/users/{user.id}")).text
+        card = page.partition(f"<h2>{heading}</h2>")[2].partition("</section>")[0]
+        assert f"<p>{text}" in card
+        assert re.findall(r'hx-sync="dialog:replace">([^<]*)</a>', card) == offered
 
 
 async def test_who_has_a_plan_that_is_configured_no_more_keeps_it(api: Api) -> None:
