@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from driving import NOON, Api
-from pages.visiting import Visitor, faults, signed_in
+from pages.visiting import Visitor, faults, rows, signed_in
 from portico.domain.audit import OPERATOR, Credential
 from portico.domain.events.signing_in import SignedOut, SignInRefused
 from portico.domain.times import DAY
@@ -42,6 +42,14 @@ async def noted_at(api: Api, *times: int) -> None:
     async with api.live.db.transaction() as tx:
         for at in times:
             await api.live.audit.record(tx, OPERATOR.actor, at, SignInRefused(None))
+
+
+async def test_entries_are_told_to_the_second(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await noted_at(api, NOON + 7_000, NOON + 14_999)
+    newest, before, *_ = rows(await admin.get("/audit"))
+    assert "15 Mar 2026, 12:00:14 UTC" in newest
+    assert "15 Mar 2026, 12:00:07 UTC" in before
 
 
 async def test_filters_find_what_somebody_did_and_what_was_done_to_them(api: Api) -> None:

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 
 from driving import Api
-from pages.visiting import faults, signed_in
+from pages.visiting import faults, rows, signed_in
 from portico.domain.published import EVENT_TYPES, Published
 from portico.services.environment import Environment
 
@@ -50,6 +50,16 @@ async def test_a_change_shows_as_an_event_at_once_with_what_was_before(api: Api)
     overview = await admin.get("")
     assert latest(overview.text)[:2] == ["product.updated", "product.created"]
     assert "&lt;b&gt;Lamp" in overview.text
+
+
+async def test_events_are_told_to_the_second(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    for _ in range(2):
+        api.clock.advance(seconds=7)
+        await tell(api, "product.created")
+    newest, before, *_ = rows(await admin.get("/events"))
+    assert "15 Mar 2026, 12:00:14 UTC" in newest
+    assert "15 Mar 2026, 12:00:07 UTC" in before
 
 
 async def test_events_are_walked_from_the_newest_to_the_oldest(api: Api) -> None:

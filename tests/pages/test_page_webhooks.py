@@ -272,6 +272,17 @@ async def test_the_list_tells_when_something_was_delivered_last(api: Api) -> Non
     assert oldest.endswith("Enabled None recently")
 
 
+async def test_deliveries_are_told_to_the_second(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin)
+    for _ in range(2):
+        api.clock.advance(seconds=7)
+        await attempted(api, path)
+    newest, oldest = rows(await admin.get(path))
+    assert newest.endswith("15 Mar 2026, 12:00:14 UTC Send again user.created, event 7")
+    assert oldest.endswith("15 Mar 2026, 12:00:07 UTC Send again user.created, event 7")
+
+
 async def settled(api: Api, path: str, number: int) -> list[Delivery]:
     """A webhook's deliveries, once there are so many and each was tried."""
     webhook = await stored(api.live, path)
