@@ -37,6 +37,7 @@ async def test_a_key_is_made_as_narrow_as_was_chosen(api: Api) -> None:
         networks=" 203.0.113.0/24\r\n2001:DB8::1\r\n",
     )
     assert "read:products, write:products; from 203.0.113.0/24, 2001:db8::1" in shown.text
+    assert "<h2>Key “Till”</h2>" in shown.text
     (owned,) = await api.live.api_keys.of_user(user.id)
     assert owned.key.scopes == frozenset({"read:products", "write:products"})
     assert owned.key.networks == ("203.0.113.0/24", "2001:db8::1")
