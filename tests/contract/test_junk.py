@@ -1,11 +1,13 @@
 """What junk costs: bodies are small where anyone may send them, and faults are told to a bound."""
 
 import json
+from typing import Any
 
 import pytest
 
 from driving import Api, refused
 from portico.contract.reading import MOST_FAULTS, MOST_VALUES
+from portico.domain.products import MAX_IMAGES
 from portico.http.routing import PUBLIC_BODY_LIMIT
 from signing_in import AUTH, Visitor, client_of
 
@@ -97,3 +99,20 @@ async def test_punctuation_within_texts_does_not_make_a_body_crowded(api: Api) -
         "/products", content=padded, headers={"content-type": "application/json"}
     )
     assert answer.status_code == 201, answer.text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wrong"),
+    [
+        ("metadata", {str(number): 5 for number in range(51)}, "metadata.50"),
+        ("images", [5] * (MAX_IMAGES + 1), f"images.{MAX_IMAGES}"),
+    ],
+)
+async def test_what_is_wrong_within_what_is_too_long_is_told_with_it(
+    api: Api, field: str, value: Any, wrong: str
+) -> None:
+    editor = await api.caller("editor")
+    body = {"name": "Lamp", "category": "lighting", "price": 1, field: value}
+    faults = refused(await editor.post("/products", json=body), 400, "VALIDATION_ERROR")
+    assert "at most" in faults[field]
+    assert wrong in faults

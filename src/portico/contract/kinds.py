@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -155,6 +156,10 @@ class Object:
         return object_schema(self._shape)
 
 
+_MORE = 100
+"""Of what has too many entries so many more are looked at, for other faults."""
+
+
 class Items:
     """An array of one kind of value."""
 
@@ -170,12 +175,11 @@ class Items:
             return None
         if len(value) > self._most:
             faults.breaks_rule(path, f"must have at most {self._most} entries")
-            return None
         if len(value) < self._least:
             faults.breaks_rule(path, f"must have at least {self._least}")
-            return None
         return [
-            self._kind.read(item, f"{path}.{index}", faults) for index, item in enumerate(value)
+            self._kind.read(item, f"{path}.{index}", faults)
+            for index, item in enumerate(value[: self._most + _MORE])
         ]
 
     def schema(self) -> dict[str, Any]:
@@ -199,12 +203,11 @@ class Texts:
             return None
         if len(value) > self._most:
             faults.breaks_rule(path, f"must have at most {self._most} names")
-            return None
         return {
             self._name.read(name, path, faults): self._value.read(
                 text, f"{path}.{printable(name)}", faults
             )
-            for name, text in value.items()
+            for name, text in islice(value.items(), self._most + _MORE)
         }
 
     def schema(self) -> dict[str, Any]:
