@@ -727,6 +727,24 @@ async def test_an_account_links_and_unlinks_on_its_page(api: Api, provider: Open
     assert (await ada.post("/security/link", provider="corp")).status_code == 403
 
 
+@ON_ONE
+async def test_who_links_from_the_sandbox_comes_back_there(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    ada = Traveller(api, provider)
+    await ada.sign_in(await api.account(email="other@example.com", password=PASSWORD))
+    path, csrf = "/sandbox/security/link", await ada.csrf()
+    provider.statuses["/.well-known/openid-configuration"] = 500
+    refused = await ada.post(path, provider="corp", csrf=csrf)
+    assert refused.status_code == 503
+    assert 'href="/dashboard/sign-in?next=%2Fdashboard%2Fsandbox%2Fsecurity"' in refused.text
+    provider.statuses.clear()
+    api.clock.advance(seconds=60)
+    done = await ada.browser.get(provider.visit(await ada.leave(path, provider="corp", csrf=csrf)))
+    assert done.headers["location"] == "/dashboard/sandbox/security?done=provider-linked"
+    assert "ada@example.com" in (await ada.browser.get(HERE + done.headers["location"])).text
+
+
 async def test_what_is_linked_to_another_account_stays_there(
     api: Api, provider: OpenIdProvider
 ) -> None:

@@ -62,6 +62,7 @@ EVERYBODYS = (
     "sandbox/keys",
     "sandbox/requests",
     "sandbox/events",
+    "sandbox/profile",
     "sandbox/try?operation=create_product",
 )
 ADMINS = (
@@ -116,6 +117,7 @@ ADMINS = (
     "sandbox/clients",
     "sandbox/webhooks",
     "sandbox/audit",
+    "sandbox/users/{user}",
 )
 EMPTY = ("", "products", "keys", "applications", "requests", "events", "security", "sandbox/events")
 """What differs where nothing is there yet."""

@@ -1,9 +1,9 @@
 """Every page of the dashboard, and where it is mounted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
-from portico.http.routing import Mount
+from portico.http.routing import Access, Mount
 from portico.http.throttle import Throttle
 from portico.pages import (
     applications,
@@ -33,6 +33,7 @@ from portico.pages.providers import LINKING, provider_pages
 from portico.pages.responder import PageResponder
 from portico.pages.site import Accounts, Dashboard, PageRoute, Site, routes
 from portico.pages.trying import Trying
+from portico.services.environment import Environment
 
 SHOWING: tuple[PageRoute, ...] = (
     *overview.PAGES,
@@ -70,15 +71,17 @@ def dashboard_mounts(
     accounts: Accounts, address: str, throttle: Throttle, trying: Trying
 ) -> Iterator[Mount]:
     """The dashboard at `address`, and below it the one of the environment in which the accounts
-    have mirror users, whose API is tried there."""
+    have mirror users, whose API is tried there. Both have the pages of whoever is signed in, so
+    that the way on from there stays in the environment that it came from."""
     at = urlsplit(address)
-    account = (*ACCOUNT, *provider_pages(accounts.environment))
-    shown = [(accounts.environment, at.path, (*SHOWING, *account))]
-    mirror = accounts.environment.mirror
+    live, mirror = accounts.environment, accounts.environment.mirror
+    account = (*ACCOUNT, *provider_pages(live))
+    shown = [(live, at.path, SHOWING, account)]
     if mirror is not None:
-        shown.append((mirror, f"{at.path}/{mirror.name}", (*SHOWING, *trying.pages)))
-    dashboards = [Dashboard(env.name.capitalize(), base) for env, base, _ in shown]
-    for env, base, pages in shown:
+        signed_in = tuple(page for page in account if page.access is not Access.ANYONE)
+        shown.append((mirror, f"{at.path}/{mirror.name}", (*SHOWING, *trying.pages), signed_in))
+    dashboards = [Dashboard(env.name.capitalize(), base) for env, base, *_ in shown]
+    for env, base, pages, account_pages in shown:
         site = Site(
             env,
             accounts,
@@ -87,8 +90,14 @@ def dashboard_mounts(
             home=at.path,
             sign_in=at.path,
             forgot=f"{at.path}/forgot",
-            sign_up=f"{at.path}/sign-up" if accounts.environment.sign_up else "",
+            sign_up=f"{at.path}/sign-up" if live.sign_up else "",
             dashboards=dashboards,
         )
-        responder = PageResponder(site, throttle)
-        yield Mount(at.netloc, base, env, routes(site, pages), "dashboard", responder)
+        yield _mount(site, env, pages, throttle)
+        yield _mount(site._replace(of_accounts=True), live, account_pages, throttle)
+
+
+def _mount(site: Site, env: Environment, pages: Sequence[PageRoute], throttle: Throttle) -> Mount:
+    responder = PageResponder(site, throttle)
+    host = urlsplit(site.origin).netloc
+    return Mount(host, site.base, env, routes(site, pages), "dashboard", responder)

@@ -16,7 +16,7 @@ from portico.http.messages import Reply
 from portico.http.problems import problem
 from portico.http.routing import Access
 from portico.pages.sign_in import enter, local
-from portico.pages.site import PageRoute, Visit
+from portico.pages.site import PageRoute, Visit, see_other
 from portico.pages.step_up import fresh
 from portico.services.environment import Environment
 from portico.services.openid import Answer
@@ -42,7 +42,7 @@ async def begin_link(visit: Visit) -> Reply:
     provider = visit.site.accounts.environment.sign_in_by.get(visit.form.text("provider"))
     if provider is None:
         raise NotFound("Nobody signs in by this provider any more.")
-    return await _leave(visit, provider, visit.site.home, user_id=visit.user.id)
+    return await _leave(visit, provider, f"{visit.site.base}/security", user_id=visit.user.id)
 
 
 async def _leave(
@@ -103,7 +103,7 @@ async def _link(visit: Visit, provider: Provider, known: Known) -> Reply:
             " link it again."
         )
     await link(visit.env, provider, known.person, visit.user.id, visit.request.by)
-    return visit.go("/security", done="provider-linked")
+    return see_other(f"{known.visit.target}?done=provider-linked")
 
 
 def _left(reply: Reply) -> Reply:
@@ -129,7 +129,7 @@ def _refused(visit: Visit, error: PorticoError, target: str) -> Reply:
 def _back(visit: Visit, provider: Provider) -> str:
     """Where the provider sends the browser: an address of each provider's own, so that none is
     taken for another (RFC 9700 §4.4)."""
-    return f"{visit.site.origin}{visit.site.base}/sign-in/back/{provider.name}"
+    return f"{visit.site.origin}{visit.site.sign_in}/sign-in/back/{provider.name}"
 
 
 async def _own(visit: Visit) -> ProviderLink:

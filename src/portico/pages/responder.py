@@ -166,7 +166,7 @@ class PageResponder:
             retry_after=getattr(error, "retry_after", 0),
             section=section if section != path else "",
             # Whoever came by another address than the configured one cannot sign in there.
-            dashboard=urljoin(self._site.origin, self._site.home or "/"),
+            dashboard=urljoin(self._site.origin, self._site.beginning or "/"),
         )
         reply.headers += [field for field in shown.headers if field[0] in ("allow", "retry-after")]
         return reply
@@ -226,7 +226,7 @@ class PageResponder:
         if cookie_kept_back(request, cookie):
             return html(_AGAIN, 200)  # a page that loads itself again is no other site
         if target is None:
-            target = self._site.home
+            target = self._site.beginning
             if "GET" in place.methods:
                 target = request.path
                 if request.query_string:

@@ -69,6 +69,13 @@ class Site(NamedTuple):
     sign_up: str
     """Where those go who have no account; empty where nobody makes their own."""
     dashboards: Sequence[Dashboard]
+    of_accounts: bool = False
+    """Whether its pages are those of the accounts themselves, wherever they are come to from."""
+
+    @property
+    def beginning(self) -> str:
+        """Where those go who want nothing in particular."""
+        return self.base if self.dashboards else self.home
 
 
 class PageRoute(NamedTuple):
@@ -164,7 +171,7 @@ class Visit:
         """`user` is the account that is signed in."""
         self.site = site
         self.request = request
-        self.env = site.environment
+        self.env = site.accounts.environment if site.of_accounts else site.environment
         self.form = request.body
         self._user = user
         pairs = parse_qsl(request.query_string)
@@ -254,12 +261,14 @@ class Visit:
             status=status,
             base=site.base,
             home=site.home,
+            sign_in=site.sign_in,
             forgot=site.forgot,
             sign_up=site.sign_up,
             here=self.request.path.removeprefix(site.base).removesuffix("/"),
             places=site.dashboards,
+            of_accounts=site.of_accounts,
             environment=self.env.name,
-            api=self.env.addresses.base,
+            api=site.environment.addresses.base,
             auth=self.env.addresses.auth,
             has_mail_server=site.accounts.environment.has_mail_server,
             curl=self.env.addresses.curl,

@@ -15,7 +15,7 @@ from portico.pages.keys import shown
 from portico.pages.lists import back_to_list, list_of
 from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
-from portico.pages.site import PageRoute, Visit
+from portico.pages.site import PageRoute, Visit, see_other
 from portico.pages.step_up import fresh
 from portico.pages.versions import Told, beside, require_version
 from portico.services.recovery import HANDED_HOURS, HandedOver, give_reset
@@ -344,7 +344,7 @@ async def delete(visit: Visit) -> Reply:
     user_id = visit.sent_id()
     await delete_user(visit.env, user_id, lambda _user: None, visit.request.by)
     if user_id == visit.user.id:
-        reply = visit.go("/sign-in", done="account-deleted")
+        reply = see_other(f"{visit.site.sign_in}/sign-in?done=account-deleted")
         reply.headers.append(visit.site.accounts.cookie.clear())
         return reply
     return visit.go("/users", **back_to_list(visit, _FILTERS), done="user-deleted")

@@ -1,0 +1,142 @@
+"""The two environments side by side: nobody changes from one to the other without choosing to."""
+
+import re
+from html import unescape
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from driving import Api
+from pages.visiting import ORIGIN, PASSWORD, Visitor, signed_in
+from portico.domain.audit import OPERATOR
+from portico.pages.paging import PER_PAGE
+from portico.services.accounts import give_key
+
+SANDBOX = "/dashboard/sandbox"
+OF_ACCOUNTS = ("/profile", "/security", "/devices", "/users", "/users/new", "/password")
+
+
+def hrefs(text: str) -> list[str]:
+    """Where the links of some HTML lead."""
+    return [unescape(link) for link in re.findall(r'<a [^>]*href="([^"#]+)"', text)]
+
+
+def switch(text: str) -> str:
+    """The part of a page by which one changes to the other environment."""
+    return text.partition('class="switch"')[2].partition("</div>")[0]
+
+
+def chosen(text: str) -> list[str]:
+    """The environments that the switch shows as chosen."""
+    return re.findall(r'aria-current="true">(\w+)<', switch(text))
+
+
+def next_of(answer: httpx.Response) -> str:
+    """Where somebody goes who was sent to sign in."""
+    return parse_qs(urlsplit(answer.headers["location"]).query)["next"][0]
+
+
+async def test_no_link_but_the_switch_leads_out_of_the_sandbox(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    for _ in range(PER_PAGE + 1):
+        await give_key(api.live, user, name="Key", key_type="live", expires_at=None, by=OPERATOR)
+    waiting, seen, told = [SANDBOX], {SANDBOX}, set()
+    while waiting:
+        path = waiting.pop()
+        answer = await admin.client.get(ORIGIN + path)
+        assert answer.status_code == 200, path
+        text = answer.text.replace(switch(answer.text), "")
+        for link, words in re.findall(r'(?s)<a [^>]*href="([^"#]+)"[^>]*>(.*?)</a>', text):
+            to = unescape(link)
+            if to.startswith("/dashboard") and not to.startswith(SANDBOX):
+                assert words.endswith(" of live"), (path, to)
+                told.add(to.partition("?")[0])
+            elif to.startswith(SANDBOX) and "/export" not in to and to not in seen:
+                seen.add(to)
+                waiting.append(to)
+            elif not to.startswith("/"):
+                assert to.startswith(f"{ORIGIN}/sandbox/"), (path, to)
+    assert {SANDBOX + path for path in OF_ACCOUNTS} <= seen
+    assert told == {"/dashboard/keys/all", "/dashboard/audit"}
+
+
+@pytest.mark.parametrize("path", OF_ACCOUNTS)
+async def test_a_page_of_the_account_leads_back_to_where_one_came_from(api: Api, path: str) -> None:
+    _, admin = await signed_in(api, "admin")
+    for base in ("", "/sandbox"):
+        page = (await admin.get(base + path)).text
+        assert f"/dashboard{base}/products" in hrefs(page)
+        assert hrefs(switch(page)) == ["/dashboard", SANDBOX]
+        assert chosen(page) == []
+        assert 'class="badge warn">Sandbox' not in page
+        assert 'data-environment="live"' in page
+    shown = (await admin.get("/sandbox/products")).text
+    assert chosen(shown) == ["Sandbox"]
+    assert 'class="badge warn">Sandbox' in shown
+
+
+async def test_a_form_of_the_account_stays_in_the_sandbox_and_changes_the_account(
+    api: Api,
+) -> None:
+    user, somebody = await signed_in(api)
+    fields = {"name": "Ada King", "language": "en", "theme": "dark"}
+    answer = await somebody.saved("/sandbox/profile", **fields)
+    assert answer.headers["location"] == f"{SANDBOX}/profile?done=profile-saved"
+    changed = await api.live.users.get(user.id)
+    assert changed is not None
+    assert (changed.name, changed.theme) == ("Ada King", "dark")
+
+
+async def test_what_is_shown_once_stays_in_the_sandbox(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    person = await api.account(password=PASSWORD)
+    await admin.get("/sandbox/users")
+    page = await admin.made("/sandbox/users/reset-password", id=str(person.id), once="1" * 32)
+    assert "/reset?token=" in page.text
+    assert page.url.path == f"{SANDBOX}/once"
+    assert f"{SANDBOX}/users/{person.id}" in hrefs(page.text)
+
+
+async def test_who_deletes_their_own_account_in_the_sandbox_is_told_so_where_they_sign_in(
+    api: Api,
+) -> None:
+    await api.account("admin")
+    user, admin = await signed_in(api, "admin")
+    answer = await admin.post("/sandbox/users/delete", id=str(user.id))
+    assert answer.headers["location"] == "/dashboard/sign-in?done=account-deleted"
+    assert await api.live.users.get(user.id) is None
+
+
+async def test_whoever_signs_in_in_between_comes_back_to_the_sandbox(api: Api) -> None:
+    user = await api.account(password=PASSWORD)
+    stranger = Visitor(api.stranger())
+    asked = await stranger.get("/sandbox/profile")
+    assert next_of(asked) == f"{SANDBOX}/profile"
+    # A page stands at its path, and none at the last one's.
+    for path, back in (("/devices/end-others", "/devices/end-others"), ("/security/link", "")):
+        assert next_of(await stranger.post(f"/sandbox{path}")) == SANDBOX + back
+    fields = {"email": user.email, "password": PASSWORD, "next": SANDBOX}
+    assert (await stranger.send("/sign-in", fields)).headers["location"] == SANDBOX
+
+
+async def test_whoever_is_lost_in_the_sandbox_is_led_to_its_beginning(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    for path in ("/sandbox/nowhere", "/sandbox/sign-in", "/sandbox/once?page=none"):
+        page = await somebody.get(path)
+        assert page.status_code in (404, 410), path
+        assert f'{SANDBOX}">To the dashboard' in page.text, path
+    refused = await somebody.get("/sandbox/users")
+    assert refused.status_code == 403
+    assert f'{SANDBOX}">To the dashboard' in refused.text
+
+
+async def test_who_signs_in_again_to_prove_who_they_are_comes_back_to_the_sandbox(
+    api: Api,
+) -> None:
+    user, admin = await signed_in(api, "admin")
+    api.clock.advance(seconds=16 * 60)
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", {"id": user.id})
+    asked = await admin.post("/sandbox/users/new", name="Bob")
+    assert f"/dashboard/sign-in?again=yes&next={SANDBOX}" in hrefs(asked.text)
