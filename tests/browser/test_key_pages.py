@@ -177,8 +177,7 @@ async def test_the_sandbox_makes_test_keys_for_a_mirror_of_the_account(desk: Des
     async with desk.looking(person) as page:
         await page.goto("keys")
         await page.get_by_role("link", name="Sandbox").click()
-        await expect(page).to_have_url(f"{desk.dashboard}/sandbox")
-        await page.get_by_role("link", name="API keys").click()
+        await expect(page).to_have_url(f"{desk.dashboard}/sandbox/keys")
         await expect(page.get_by_text("No keys yet")).to_be_visible()
         key = await create(page, "Trial")
         assert key.startswith("sk_test_")

@@ -61,6 +61,40 @@ async def test_no_link_but_the_switch_leads_out_of_the_sandbox(api: Api) -> None
     assert told == {"/dashboard/keys/all", "/dashboard/audit"}
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["", "/products", "/keys", "/applications", "/requests", "/events", "/clients", "/webhooks",
+     "/audit"],
+)  # fmt: skip
+async def test_the_switch_leads_to_the_same_list_of_the_other_environment(
+    api: Api, path: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    for base in ("", "/sandbox"):
+        page = (await admin.get(f"{base}{path}?page=1")).text
+        assert hrefs(switch(page)) == [f"/dashboard{path}", SANDBOX + path]
+        for link in hrefs(switch(page)):
+            assert (await admin.client.get(ORIGIN + link)).status_code == 200
+
+
+async def test_the_switch_leads_to_the_overview_from_what_only_one_environment_has(
+    api: Api,
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    _, viewer = await signed_in(api)
+    product = await api.product()
+    for somebody, path, status in (
+        (admin, f"/products/{product.id}", 200),
+        (admin, "/products/new", 200),
+        (admin, "/products/999", 404),
+        (admin, "/keys/all", 200),
+        (viewer, "/webhooks", 403),
+    ):
+        page = await somebody.get(path)
+        assert page.status_code == status
+        assert hrefs(switch(page.text)) == ["/dashboard", SANDBOX], path
+
+
 @pytest.mark.parametrize("path", OF_ACCOUNTS)
 async def test_a_page_of_the_account_leads_back_to_where_one_came_from(api: Api, path: str) -> None:
     _, admin = await signed_in(api, "admin")
