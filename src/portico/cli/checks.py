@@ -12,7 +12,7 @@ from portico.app import system_clock
 from portico.cli.findings import Finding, all_of, notice, well, wrong
 from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
-from portico.domain.errors import Unavailable
+from portico.domain.errors import Unavailable, Unusable
 from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.lost import is_prepared
 from portico.secret_file import NAME as SECRET
@@ -38,6 +38,13 @@ _UNOPENED = {
     "postgres": "see that it runs, lets this machine in, and has space",
 }
 """What to do about a database that does not open."""
+
+_UNUSABLE = {
+    "sqlite": "stop the server, keep a copy of the file, and restore a backup",
+    "postgres": "have Portico's account own both schemas and all that is in them; where something"
+    " is lost, restore a backup",
+}
+"""What to do about one that opens, and is not as it must be."""
 
 NO_COUNTS = {
     "read_only": "name the primary, by Sentinels where that changes, and see to its replicas",
@@ -165,8 +172,7 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
     db = database(settings, environment)
     try:
         if file is not None and (found := faults(file)):
-            advice = "stop the server, keep a copy of the file, and restore a backup"
-            yield wrong(check, f"{file} is damaged: {found[0]}", advice)
+            yield wrong(check, f"{file} is damaged: {found[0]}", _UNUSABLE[db.engine])
             return
         await db.open()
         try:
@@ -174,6 +180,8 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
                 yield finding
         finally:
             await db.close()
+    except Unusable as error:
+        yield wrong(check, str(error).rstrip("."), _UNUSABLE[db.engine])
     except (Unavailable, FileError) as error:
         yield wrong(check, str(error).rstrip("."), _UNOPENED[db.engine])
 

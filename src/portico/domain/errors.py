@@ -18,7 +18,8 @@
     ├── RateLimited              429  RATE_LIMITED
     ├── Internal                 500  INTERNAL_ERROR
     └── Unavailable              503  SERVICE_UNAVAILABLE
-        └── Unknown              503  SERVICE_UNAVAILABLE
+        ├── Unknown              503  SERVICE_UNAVAILABLE
+        └── Unusable             503  SERVICE_UNAVAILABLE
     BrokenRule (ValueError)      one value breaks one rule; becomes a Fault of Invalid
 
 The statuses are drawn here for the reader; the http floor owns the table that applies them.
@@ -29,7 +30,7 @@ from typing import ClassVar
 
 import msgspec
 
-from portico.domain.health import SILENT
+from portico.domain.health import FAILING, SILENT
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -197,6 +198,15 @@ class Unknown(Unavailable):
     def __init__(self, then: str = "See what became of it before you repeat it.") -> None:
         lost = "The database was lost while it stored this, and whether it did is unknown."
         super().__init__(f"{lost} {then}", retry_after=2)
+
+
+class Unusable(Unavailable):
+    """The database answers, and is not as it must be. As a string it is for operators: it names the
+    place and what is wrong there, of which the caller is not told."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__("The database cannot be used; nothing was changed.", 30, FAILING)
+        self.args = (told,)
 
 
 class BrokenRule(ValueError):

@@ -102,7 +102,7 @@ class Runner:
     def _tell(self, job: Job, error: Exception) -> None:
         """Logs why a job fails, once for as long as that stays the reason."""
         foreseen = isinstance(error, Unavailable)
-        reason = error.message if isinstance(error, Unavailable) else type(error).__name__
+        reason = str(error) if foreseen else type(error).__name__
         if self._reasons.get(_name(job)) != reason:
             self._reasons[_name(job)] = reason
             log.log(

@@ -106,14 +106,14 @@ class SqliteDatabase:
         try:
             row: Row | None = self._read(sql, params).fetchone()
         except OUTAGES as error:
-            raise translated(error) from error
+            raise translated(error, self._path) from error
         return row
 
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
         try:
             return list(self._read(sql, params).fetchall())
         except OUTAGES as error:
-            raise translated(error) from error
+            raise translated(error, self._path) from error
 
     def row(self, rows: Identified, row_id: int) -> Awaitable[Row | None]:
         return self.one(rows.by_id, {"id": row_id})
@@ -131,7 +131,7 @@ class SqliteDatabase:
                     self._read("BEGIN")
                 self._version = int(self._read("PRAGMA data_version").get)
             except OUTAGES as error:
-                raise translated(error) from error
+                raise translated(error, self._path) from error
         return self._version
 
     async def version_of(self, part: Part) -> Version | None:
@@ -147,7 +147,7 @@ class SqliteDatabase:
             try:
                 others = int(self._writer.execute("PRAGMA data_version").get)
             except OUTAGES as error:
-                raise translated(error) from error
+                raise translated(error, self._path) from error
             if others != self._others_seen:
                 self._see_commits()
                 self._parts.move_all()
@@ -208,7 +208,7 @@ class SqliteDatabase:
             self._undo(group)
             await self._finish(group)
             if isinstance(error, OUTAGES):
-                raise translated(error) from error
+                raise translated(error, self._path) from error
             if isinstance(error, Exception):
                 # What it saw, or refused for, may be another member's write, not committed yet.
                 await asyncio.shield(group.committed)
@@ -238,7 +238,7 @@ class SqliteDatabase:
                 # The last member counted on this caller to commit the group.
                 self._orphan = asyncio.ensure_future(self._take_over())
             if isinstance(error, TimeoutError):
-                raise translated(apsw.BusyError()) from error
+                raise translated(apsw.BusyError(), self._path) from error
             raise
         self._waiting -= 1
         self._waited += time() - begun
@@ -261,10 +261,10 @@ class SqliteDatabase:
                 self._writer.execute("BEGIN IMMEDIATE")
             except apsw.BusyError as error:
                 if asyncio.get_running_loop().time() >= deadline:
-                    raise translated(error) from error
+                    raise translated(error, self._path) from error
                 await asyncio.sleep(BUSY_STEP_SECONDS)
             except OUTAGES as error:
-                raise translated(error) from error
+                raise translated(error, self._path) from error
             else:
                 return
 
@@ -321,7 +321,8 @@ class SqliteDatabase:
             await asyncio.wrap_future(self._commit_job)
         except Exception as error:  # noqa: BLE001 - it goes to the members
             self._roll_back()
-            self._fail(group, translated(error) if isinstance(error, OUTAGES) else error)
+            failure = translated(error, self._path) if isinstance(error, OUTAGES) else error
+            self._fail(group, failure)
         else:
             if not self._place.look():
                 self._fail(group, Unknown())  # the file may have been there until the commit

@@ -9,7 +9,7 @@ from threading import Lock
 
 import apsw
 
-from portico.domain.errors import PorticoError, Unavailable
+from portico.domain.errors import Unavailable, Unusable
 
 OLDEST_SAFE = (3, 51, 3)
 """Releases 3.7.0 to 3.51.2 can corrupt a WAL database that two connections write and checkpoint."""
@@ -69,7 +69,7 @@ class Place:
 
     def __init__(self, path: Path) -> None:
         """`path` is that of a file that stays open, and so do those that SQLite keeps beside it."""
-        self._path = path
+        self.path = path
         self._opened = {file: file.stat() for file in files_of(path)}
         self._aside = {file: _aside(file, path) for file in self._opened if file != path}
         self._missing: Path | None = None
@@ -85,7 +85,7 @@ class Place:
     def connect(self) -> apsw.Connection:
         """One more connection to that file, and to no other. Raises `Unavailable`."""
         self.require()
-        return connect(self._path)
+        return connect(self.path)
 
     def look(self) -> bool:
         """Whether all is there, as far as that can be seen; tells once where it is not. It takes
@@ -96,7 +96,7 @@ class Place:
     def _look(self) -> bool:
         try:
             missing = self._first_missing()
-            aside = self._move_aside() if missing == self._path else []
+            aside = self._move_aside() if missing == self.path else []
             if missing in self._aside:
                 self._move_back()
                 missing = self._first_missing()
@@ -125,11 +125,11 @@ class Place:
 
     def _move_aside(self) -> list[str]:
         """Moves what lies beside another file and belongs to this one. Returns where to."""
-        if not self._path.exists() or self._finds(self._path, self._path):
+        if not self.path.exists() or self._finds(self.path, self.path):
             return []
         beside = [file for file in self._aside if self._finds(file, file)]
         moved = [str(self._aside[file]) for file in beside if _renamed(file, self._aside[file])]
-        if self._finds(self._path, self._path):  # it came back in this very moment
+        if self._finds(self.path, self.path):  # it came back in this very moment
             self._move_back()
             return []
         return moved
@@ -224,7 +224,14 @@ def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     return Unavailable(f"{path} cannot be opened: {reason}.")
 
 
-def translated(error: apsw.Error) -> PorticoError:
+def translated(error: apsw.Error, path: Path) -> Exception:
+    """What `Database` promises in the place of one of `OUTAGES` in a file."""
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Unusable(f"{path} is damaged: {error}.")
+    if isinstance(error, apsw.SQLError):
+        if str(error).startswith("no such table: "):
+            return Unusable(f"{path} is not whole: {error}.")
+        return apsw.SQLError(str(error))  # the statement is wrong, not the file
     if isinstance(error, apsw.FullError):
         return Unavailable(
             "The server's disk is full; nothing was changed.", retry_after=30, why="full"
@@ -246,4 +253,7 @@ OUTAGES = (
     apsw.NoMemError,
     apsw.InterruptError,
     apsw.ProtocolError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.SQLError,
 )

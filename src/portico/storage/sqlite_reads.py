@@ -52,7 +52,7 @@ class SlowReads:
         try:
             return await asyncio.wrap_future(job)
         except OUTAGES as error:
-            raise translated(error) from error
+            raise translated(error, self._place.path) from error
         finally:
             self._unfinished -= 1
 
