@@ -1,10 +1,15 @@
 """A database that is there and is not as it must be: one line, which names what it is about."""
 
 import json
+import re
+from pathlib import Path
 
+import asyncpg
 import pytest
 
+from beside import prepared
 from operating import Installation, in_database
+from servers import PostgresServer
 
 PAGE = 4096
 
@@ -59,3 +64,35 @@ def test_a_server_goes_on_beside_what_is_damaged_and_names_the_file_in_its_log(
         line = next(line for line in service.lines if told in json.dumps(line))
         assert line["request_id"] == answer.headers["x-request-id"]
         assert service.ask("/v1/products", key=installation.key).status == 200
+
+
+async def test_commands_tell_what_the_account_may_not_read(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.fresh_database()
+    name = url.rpartition("/")[2]
+    installation = prepared(tmp_path, database_url=url)
+    owner = await asyncpg.connect(url)
+    await owner.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'x'")
+    restricted = installation.having(database_url=re.sub("//[^@]*@", f"//{name}:x@", url))
+    try:
+        tells(restricted, "schema portico_live", ["schema portico_live", "schema portico_sandbox"])
+        await owner.execute(
+            f"GRANT USAGE ON SCHEMA portico_live, portico_sandbox TO {name};"
+            "GRANT SELECT ON portico_live.schema_migrations, portico_sandbox.schema_migrations"
+            f" TO {name}"
+        )
+        tells(restricted, "table users", ["table signing_keys"] * 2)
+    finally:
+        await owner.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+        await owner.close()
+
+
+def tells(installation: Installation, denied: str, examined: list[str]) -> None:
+    """Holds that commands name what is denied, and doctor what is of each environment."""
+    told = "PostgreSQL refuses Portico's account: permission denied for"
+    for command in ("users list", "migrate --check", "init", "sandbox reset"):
+        refusal = installation.refused(*command.split())
+        assert (command, *refusal) == (command, 1, f"{told} {denied}.")
+    live, sandbox = (f"{told} {what}" for what in examined)
+    assert problems(installation) == {"live database": live, "sandbox database": sandbox}

@@ -92,8 +92,9 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 _ADD_COLUMN = "ALTER TABLE schema_migrations ADD COLUMN compatible_from BIGINT"
 LEDGER_COLUMNS = {
     "sqlite": "SELECT name FROM pragma_table_info('schema_migrations')",
-    "postgres": "SELECT column_name FROM information_schema.columns"
-    " WHERE table_schema = current_schema() AND table_name = 'schema_migrations'",
+    # Neither information_schema nor current_schema() shows what this account may not use.
+    "postgres": "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped"
+    " AND attrelid = to_regclass(current_setting('search_path') || '.schema_migrations')",
 }
 """The names of the ledger's columns, one a row; none where there is no ledger."""
 

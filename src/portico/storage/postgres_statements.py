@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from portico.domain.errors import Unavailable
+from portico.domain.errors import Unavailable, Unusable
 from portico.domain.health import FAILING, SILENT
 from portico.storage.database import NOTHING, Contended, Params, Row, UniqueViolation
 from portico.storage.parts import Part
@@ -98,6 +98,10 @@ def faults() -> Iterator[None]:
         raise Unavailable(
             "The database takes no writes; nothing was changed.", retry_after=2, why="read_only"
         ) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise Unusable(f"PostgreSQL refuses Portico's account: {error}.") from error
+    except asyncpg.UndefinedTableError as error:
+        raise Unusable(f"The database is not whole: {error}.") from error
     except REFUSED_PREPARED as error:
         raise Unavailable(NOT_PREPARED, retry_after=2) from error
     except asyncpg.TooManyConnectionsError as error:
