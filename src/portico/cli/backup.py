@@ -325,7 +325,8 @@ def _check_secrets(settings: Settings, work: Path) -> None:
             if is_given(settings) and found_secret(settings) != secret:
                 raise CommandError(
                     "The backup was made with another secret than secret_key_file"
-                    " (PORTICO_SECRET_KEY) gives: give that one, or none, which takes the backup's."
+                    " (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY gives: give that one, or"
+                    " none, which takes the backup's."
                 )
         # The server's own pair is renewed where it does not fit; clients trust the authority.
         authority, key = work / "tls" / "ca.pem", work / "tls" / "ca.key"
