@@ -47,6 +47,21 @@ def test_a_new_key_opens_its_environment_at_once(
     assert running.service.ask(f"{refuses}/users/me", key=told["key"]).status == 401
 
 
+@pytest.mark.parametrize(
+    ("key_type", "kind", "option"), [("live", "Key", ""), ("test", "Sandbox key", " --sandbox")]
+)
+def test_a_new_key_says_of_which_environment_it_is_and_how_it_ends_there(
+    installation: Installation, key_type: str, kind: str, option: str
+) -> None:
+    words = ["keys", "create", "--owner", ADMIN, "--type", key_type, "--name", "Nightly job"]
+    said = installation.run(*words).stdout
+    number = said.removeprefix(f"{kind} ").partition(" ")[0]
+    assert said.startswith(f"{kind} {number} is created for {ADMIN}. ")
+    revoke = ["keys", "revoke", number, *option.split()]
+    assert said.endswith(f"To end it: portico {' '.join(revoke)}\n")
+    assert installation.told(*revoke)["hint"].startswith(f"sk_{key_type}_")
+
+
 def test_a_read_key_only_reads(running: Running) -> None:
     told = make(running, "read")
 

@@ -27,13 +27,15 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         faults = "; ".join(f"{fault.field} {fault.message}" for fault in error.details)
         raise CommandError(faults) from error
     expiry = f"It expires at {facts['expires_at']}." if facts["expires_at"] else "It never expires."
-    revoke = named(f"keys revoke {facts['id']}", sandbox=chosen.type == "test")
+    is_test = chosen.type == "test"
+    kind = "Sandbox key" if is_test else "Key"
+    revoke = named(f"keys revoke {facts['id']}", sandbox=is_test)
     answer(
         facts,
-        f"Key {facts['id']} is created for {plain(facts['owner'])}. {expiry}\n\n"
-        f"  {facts['key']}\n\nStore it now; it is not shown again.",
+        f"{kind} {facts['id']} is created for {plain(facts['owner'])}. {expiry}\n\n"
+        f"  {facts['key']}\n\nStore it now; it is not shown again. To end it: {revoke}",
         as_json=chosen.json,
-        lost=f"Key {facts['id']} is there all the same: end it by {revoke}, and create another.",
+        lost=f"{kind} {facts['id']} is there all the same: end it by {revoke}, and create another.",
     )
 
 
