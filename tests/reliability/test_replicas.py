@@ -226,7 +226,7 @@ async def test_a_replica_that_is_more_than_a_second_behind_is_left_out(
         await becomes(database, replica, "behind")
         assert await asked(database) == primary.port
         assert state(database, replica).lag > 0
-        assert state(database, primary).word == "primary"
+        assert state(database, primary) == ReplicaState("primary", 0.0)
     await becomes(database, replica, "ok")
     await moves(database, replica.port)
     assert await listed(database) == {1}

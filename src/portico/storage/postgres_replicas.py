@@ -135,7 +135,8 @@ class Replica:
     @property
     def state(self) -> ReplicaState:
         """How it was found last."""
-        return ReplicaState(self._word, self._log.lag(self._position))
+        lag = 0.0 if self._word == PRIMARY else self._log.lag(self._position)
+        return ReplicaState(self._word, lag)
 
     async def open(self) -> None:
         """Connects to nothing yet: a standby that is away keeps nobody from starting."""
