@@ -221,6 +221,15 @@ def test_a_closed_output_takes_nothing(installation: Installation, words: str, t
     assert done.stderr.startswith(f"portico: {told}")
 
 
+@pytest.mark.parametrize("output", [">&-", ">/dev/full"])
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_an_export_of_nothing_is_refused_where_nothing_is_taken(
+    installation: Installation, output: str, form: str
+) -> None:
+    done = redirected(installation, output, f"products export --format {form} -")
+    assert (done.returncode, "Exported" in done.stderr) == (1, False)
+
+
 @pytest.mark.parametrize(
     ("words", "code"), [("users list", 0), ("products import nowhere.csv", 2), ("users show x", 1)]
 )

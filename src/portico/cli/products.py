@@ -213,6 +213,7 @@ async def _write(settings: Settings, chosen: Namespace, form: Format, destinatio
 def _destination(name: str) -> Iterator[BinaryIO]:
     """Where to write; a file takes its place only once it is whole."""
     if name == STANDARD:
+        os.write(sys.stdout.fileno(), b"")  # raises where it is closed, also where nothing follows
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
