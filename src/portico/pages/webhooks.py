@@ -37,7 +37,7 @@ from portico.services.webhooks import (
 )
 
 _PER_PAGE = 25
-_SHORT = 24
+_SHORT = 18
 """Characters of what follows a URL's host that its name has."""
 _SENT = ("webhook-tested", "webhook-resent")
 _WHY = {
