@@ -78,7 +78,7 @@ def _files(
 ) -> Iterator[Mount]:
     """The reference of each version, and what pages need."""
     for mount in bases:
-        yield from docs_mounts(mount, AUTH, settings.plans, responder)
+        yield from docs_mounts(mount, bases, AUTH, settings.plans, responder)
     for mount in pages:
         yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
     entrance = entrance_routes(settings.dashboard_url, settings.base_url)

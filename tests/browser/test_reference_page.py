@@ -9,15 +9,39 @@ from operating import in_database
 pytestmark = pytest.mark.xdist_group("browser")
 
 
-@pytest.mark.parametrize("name", ["", "/create_product", "/deliveries"])
+@pytest.mark.parametrize(
+    "name", ["v1/docs", "sandbox/v1/docs/create_product", "v1/docs/deliveries"]
+)
 async def test_the_reference_is_sound_at_every_width(desk: Desk, name: str) -> None:
     async with desk.looking() as page:
-        await page.goto(f"{desk.origin}/v1/docs{name}")
+        await page.goto(f"{desk.origin}/{name}")
         await page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert await faults(page) == []
         assert await cut_off(page) == []
         await page.evaluate("document.documentElement.dataset.theme = 'dark'")
         assert await faults(page, rules=("color-contrast",)) == []
+
+
+async def test_one_goes_from_the_dashboard_to_the_reference_and_back_in_one_s_theme(
+    desk: Desk,
+) -> None:
+    reader = desk.person()
+    async with desk.looking(reader) as page:
+        for theme in ("dark", "system"):
+            await page.goto("profile")
+            await page.get_by_label("Theme").select_option(theme)
+            await page.get_by_role("button", name="Save").first.click()
+            await expect(page.get_by_role("status")).to_be_visible()
+            await page.goto("sandbox/products")
+            await page.get_by_role("link", name="API reference").click()
+            await expect(page).to_have_url(f"{desk.origin}/sandbox/v1/docs")
+            await expect(page.locator("html")).to_have_attribute("data-theme", theme)
+            await page.get_by_role("link", name="Live", exact=True).click()
+            await expect(page).to_have_url(f"{desk.origin}/v1/docs")
+            await expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        await page.get_by_role("link", name="Sandbox", exact=True).click()
+        await page.get_by_role("link", name="Dashboard").click()
+        await expect(page).to_have_url(f"{desk.dashboard}/sandbox")
 
 
 COVERED = """() => [...document.querySelectorAll(".copied")].filter((box) => {

@@ -26,7 +26,7 @@ STATIC = Path(__file__).parents[2] / "src/portico/pages/static"
 BASE = STATIC / "base.css"
 LOCAL = (
     r"#[\w-]+$|(\.\./)?(docs(/\w+)?(#[\w-]+)?$|openapi\.json$"
-    r"|static/[0-9a-f]{16}-(docs\.(css|js)|icon\.svg)$)|\w+$|https://localhost:8443/auth/openapi\.json$"
+    r"|static/[0-9a-f]{16}-(docs\.(css|js)|icon\.svg)$)|\w+$|https://localhost:8443/(auth/openapi\.json|dashboard)$"
 )
 
 ADDRESSES = Addresses(ADDRESS, AUTH_ADDRESS, "https://localhost:8443/dashboard")
@@ -233,7 +233,9 @@ async def test_it_is_served_to_anyone_with_all_that_it_needs(api: Api) -> None:
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert "x-ratelimit-limit" not in answer.headers
-        links = {link for link in Reading(answer.text).values("href", "src") if "/try?" not in link}
+        links = {
+            link for link in Reading(answer.text).values("href", "src") if "/dashboard" not in link
+        }
         for link in {urljoin(address, link) for link in links}:
             file = await stranger.get(link)
             assert file.status_code == 200, link
@@ -273,6 +275,25 @@ async def test_the_sandbox_has_a_page_of_its_own_address(api: Api) -> None:
     assert "https://localhost:8443/sandbox/v1/users/17" in answer.text
 
 
+@pytest.mark.parametrize("page", ["", "/read_user", "/deliveries"])
+async def test_each_environment_says_which_it_is_and_leads_to_the_other_and_to_its_dashboard(
+    api: Api, page: str
+) -> None:
+    live, sandbox = f"{ADDRESS}/docs{page}", f"https://localhost:8443/sandbox/v1/docs{page}"
+    for address, name, dashboard in (
+        (live, "Live", "https://localhost:8443/dashboard"),
+        (sandbox, "Sandbox", "https://localhost:8443/dashboard/sandbox"),
+    ):
+        text = (await api.stranger().get(address)).text
+        switch = text.partition('class="switch"')[2].partition("</div>")[0]
+        assert re.findall('href="(.*?)"', switch) == [live, sandbox]
+        assert re.findall(r'aria-current="true">(\w+)<', switch) == [name]
+        assert f'<a href="{dashboard}">← Dashboard</a>' in text
+        marks = ("(Sandbox)</title>", '<body data-environment="sandbox">', ">Sandbox</span>")
+        for mark in marks:
+            assert (mark in text) is (name == "Sandbox"), mark
+
+
 async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_path: Path) -> None:
     hosts = {
         "PORTICO_BASE_URL": "https://api.test/v1",
@@ -283,6 +304,9 @@ async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_pat
         for host in ("api.test", "try.test"):
             found = await stranger.get(f"https://{host}/v1/openapi.json")
             assert found.json()["servers"] == [{"url": f"https://{host}/v1"}]
+            page = await stranger.get(f"https://{host}/v1/docs/read_user")
+            for other in hosts.values():
+                assert f'href="{other}/docs/read_user"' in page.text
         assert (await stranger.get("https://other.test/v1/docs")).status_code == 401
 
 

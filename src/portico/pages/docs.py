@@ -23,19 +23,24 @@ from portico.pages.files import (
     asset_routes,
     file_route,
 )
-from portico.pages.reference import DELIVERIES, Operation, Reference, operations
+from portico.pages.reference import DELIVERIES, Edition, Operation, Reference, operations
 from portico.pages.site import Accounts
 from portico.pages.trying import PATH, Trying
 
 
 def docs_mounts(
-    mount: Mount, auth_routes: Sequence[AnyRoute], plans: Mapping[str, Plan], responder: Responder
+    mount: Mount,
+    beside: Sequence[Mount],
+    auth_routes: Sequence[AnyRoute],
+    plans: Mapping[str, Plan],
+    responder: Responder,
 ) -> Iterator[Mount]:
     """For a mount of the API: its `openapi.json`, `docs` with a page below it for each operation,
     what these need, and the `openapi.json` of the authorization server, unless the version is
     superseded.
 
-    `auth_routes` are the authorization server's, `plans` what the limits allow.
+    `beside` are the mounts of the same API in all environments, the live one first; `auth_routes`
+    are the authorization server's, `plans` what the limits allow.
     """
     env = mount.environment
     addresses = env.addresses
@@ -48,7 +53,11 @@ def docs_mounts(
 
     @cache
     def reference() -> Reference:
-        return Reference(together(), addresses, trying)
+        editions = [
+            Edition(one.environment.name.capitalize(), one.environment.addresses.base)
+            for one in beside
+        ]
+        return Reference(together(), addresses, trying, editions)
 
     def page(name: str) -> AnyRoute:
         return file_route(f"docs/{name}", lambda: _shown(reference().page(name)))
@@ -68,9 +77,9 @@ def docs_mounts(
     )
     if auth.routes:
         at = urlsplit(auth.address)
-        beside = partial(auth_document, auth, own.address, plans)
+        of_auth = partial(auth_document, auth, own.address, plans)
         yield replace(
-            below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(beside),)
+            below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(of_auth),)
         )
 
 

@@ -3,7 +3,7 @@ that tells what they have in common and lists them."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -89,12 +89,26 @@ class Entry(NamedTuple):
     path: str
 
 
+class Edition(NamedTuple):
+    """The reference of an environment: whose it is, and the address of the API."""
+
+    environment: str
+    address: str
+
+
 class Reference:
     """The pages of a document."""
 
-    def __init__(self, document: Json, addresses: Addresses, trying: str = "") -> None:
+    def __init__(
+        self,
+        document: Json,
+        addresses: Addresses,
+        trying: str = "",
+        editions: Sequence[Edition] = (),
+    ) -> None:
         """For whoever calls these `addresses`. `trying` is the address of the page on which
-        operations are tried; empty where they are not."""
+        operations are tried; empty where they are not. `editions` are those of all environments,
+        the live one first."""
         text = document["info"]["description"].replace("\ncurl ", f"\n{addresses.curl} ")
         self._introduction, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
         guide = [section.split("\n", 1) for section in sections]
@@ -103,7 +117,11 @@ class Reference:
         self._groups = [(tag, self._entries(tag["name"])) for tag in document["tags"]]
         self._all = [(tag, entry) for tag, entries in self._groups for entry in entries]
         self._document = document
+        self._addresses = addresses
         self._trying = trying
+        self._editions = editions
+        own = (one.environment for one in editions[1:] if one.address == addresses.base)
+        self._marked = next(own, "")
 
     def index(self) -> str:
         """The page of what all have in common, with a line for each operation."""
@@ -122,7 +140,15 @@ class Reference:
 
     def _page(self, name: str, entry: Entry | None, **values: object) -> str:
         return template(name).render(
-            document=self._document, groups=self._groups, guide=self._guide, entry=entry, **values
+            document=self._document,
+            groups=self._groups,
+            guide=self._guide,
+            entry=entry,
+            address=self._addresses.base,
+            dashboard=self._addresses.dashboard,
+            editions=self._editions,
+            marked=self._marked,
+            **values,
         )
 
     def _entries(self, tag: str) -> list[Entry]:

@@ -5,6 +5,7 @@
 const root = document.documentElement;
 const LANGUAGES = ["curl", "python", "typescript"];
 const REMEMBERED = "portico.language";
+const THEME = "portico.theme";
 const MOST_FOUND = 12;
 
 /** An element with these attributes and this text. */
@@ -15,16 +16,19 @@ function made(name, attributes, text = "") {
   return element;
 }
 
-function remembered() {
+function remembered(name) {
   try {
-    return localStorage.getItem(REMEMBERED);
+    return localStorage.getItem(name);
   } catch {
     return null; // A browser that keeps nothing shows what comes first.
   }
 }
 
+// The reference is the same for anyone, so the theme is that of who looked at the dashboard last in this browser.
+root.dataset.theme ??= remembered(THEME) ?? "system";
+
 // Until somebody chooses, the page shows what they chose before.
-root.dataset.language = LANGUAGES.find((language) => language === remembered()) ?? LANGUAGES[0];
+root.dataset.language = LANGUAGES.find((language) => language === remembered(REMEMBERED)) ?? LANGUAGES[0];
 
 /** Shows every example in one language; the tab that was used stays where it is on the screen. */
 function choose(language, used) {

@@ -24,6 +24,16 @@ if (address) {
   addEventListener("load", () => oncePainted(fetchHtmx));
 }
 
+// The reference, where it is on this host, shows itself in the theme that was seen here last.
+function rememberTheme() {
+  try {
+    localStorage.setItem("portico.theme", document.documentElement.dataset.theme);
+  } catch {
+    // In a browser that keeps nothing it is as the system is.
+  }
+}
+addEventListener("load", () => oncePainted(rememberTheme));
+
 // A secret is copied by a button that shows only where that can work.
 function offerCopies() {
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
