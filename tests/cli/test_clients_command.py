@@ -145,7 +145,12 @@ def test_a_rotated_signing_key_is_published_before_it_signs(on_each: Running) ->
 
 
 def test_a_key_that_signs_at_once_ends_the_others(running: Running) -> None:
+    before = running.installation.told("signing-keys", "list", "--sandbox")
     made = running.installation.told("signing-keys", "rotate", "--at-once", "--sandbox")
 
+    listed = running.installation.told("signing-keys", "list", "--sandbox")
+    ended = {key["kid"]: key["retires_at"] for key in listed}
+    assert ended.pop(made["kid"]) is None
+    assert ended == {key["kid"]: key["retires_at"] or made["signs_at"] for key in before}
     published = running.service.ask("/sandbox/auth/.well-known/jwks.json").json["keys"]
     assert [key["kid"] for key in published] == [made["kid"]]

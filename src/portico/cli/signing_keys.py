@@ -1,6 +1,7 @@
 """`portico signing-keys`: what signs JSON Web Tokens."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import Any
 
 from portico.cli.output import answer, table
@@ -27,7 +28,7 @@ def run_rotate(settings: Settings, chosen: Namespace) -> None:
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
     found = done(settings, chosen, lambda env: env.signing_keys.all())
-    entries = [_entry(row) for row in found]
+    entries = [_entry(row, found) for row in found]
     headings = ("KID", "CREATED", "SIGNS FROM", "PUBLISHED UNTIL")
     rows = [
         (each["kid"], each["created_at"], each["signs_at"], _until(row))
@@ -42,10 +43,14 @@ def _until(row: SigningKey) -> str:
     return timestamp(row.retires_at) if row.retires_at else "ended at once"
 
 
-def _entry(row: SigningKey) -> dict[str, Any]:
+def _entry(row: SigningKey, rows: Sequence[SigningKey]) -> dict[str, Any]:
+    retires_at = row.retires_at
+    if retires_at == 0:  # as one signed at once that was made later
+        later = (one.signs_at for one in rows if one.id > row.id and one.signs_at == one.created_at)
+        retires_at = min(later, default=None)
     return {
         "kid": row.kid,
         "created_at": timestamp(row.created_at),
         "signs_at": timestamp(row.signs_at),
-        "retires_at": None if row.retires_at is None else timestamp(row.retires_at),
+        "retires_at": None if retires_at is None else timestamp(retires_at),
     }
