@@ -22,6 +22,20 @@ async def test_the_reference_is_sound_at_every_width(desk: Desk, name: str) -> N
         assert await faults(page, rules=("color-contrast",)) == []
 
 
+async def test_whoever_is_lost_in_the_reference_finds_what_they_looked_for(desk: Desk) -> None:
+    async with desk.looking(expected=("status of 404",)) as page:
+        await page.goto(f"{desk.origin}/sandbox/v1/docs/make_product/now")
+        await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+        assert await faults(page) == []
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("post products")
+        await expect(page.get_by_role("option")).to_have_text("Create a productPOST /products")
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(f"{desk.origin}/sandbox/v1/docs/create_product#main")
+        await page.go_back()
+        assert await cut_off(page) == []
+
+
 async def test_one_goes_from_the_dashboard_to_the_reference_and_back_in_one_s_theme(
     desk: Desk,
 ) -> None:

@@ -244,7 +244,27 @@ async def test_it_is_served_to_anyone_with_all_that_it_needs(api: Api) -> None:
             assert file.headers["cache-control"] == wanted
         again = await stranger.get(address, headers={"if-none-match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
-    assert (await stranger.get(f"{ADDRESS}/docs/nothing")).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["nothing", "", "list_users/", "list_users/more", "1", "%00"])
+async def test_what_it_does_not_have_is_told_by_a_page_to_anyone(api: Api, path: str) -> None:
+    reader = await api.caller("viewer")
+    for base in (ADDRESS, "https://localhost:8443/sandbox/v1"):
+        address = f"{base}/docs/{path}"
+        answer = await api.stranger().get(address)
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "www-authenticate" not in answer.headers
+        shown = Reading(answer.text)
+        assert "There is nothing here" in shown.text
+        assert f"{base}/docs" in {urljoin(address, link) for link in shown.values("href")}
+        for link in shown.values("href", "src"):
+            if "/dashboard" not in link and link != "#main":
+                assert (await api.stranger().get(urljoin(address, link))).status_code == 200, link
+        assert (await api.stranger().post(address)).status_code == 404
+        key = {"authorization": f"Bearer {reader.key}"}
+        assert (await api.stranger(**key).get(address)).text == answer.text
 
 
 async def test_all_of_it_is_light(api: Api, pages: dict[str, Reading]) -> None:
@@ -268,6 +288,12 @@ async def test_its_headers_forbid_what_it_does_not_need(api: Api) -> None:
     assert "unsafe" not in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+async def test_nothing_is_done_to_its_pages_but_to_read_them(api: Api) -> None:
+    answer = await api.stranger().post(f"{ADDRESS}/docs/list_users")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
 
 
 async def test_the_sandbox_has_a_page_of_its_own_address(api: Api) -> None:

@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
+from portico.domain.errors import NotFound, PorticoError
 from portico.domain.limits import Plan
 from portico.http.cors import PUBLISHED, Sharing
 from portico.http.inside import Inside
-from portico.http.messages import JSON
+from portico.http.messages import JSON, Reply, Request
 from portico.http.openapi import Part, auth_document, document, operation_id
 from portico.http.routing import AnyRoute, Mount, Responder
 from portico.pages.files import (
@@ -24,7 +25,7 @@ from portico.pages.files import (
     file_route,
 )
 from portico.pages.reference import DELIVERIES, Edition, Operation, Reference, operations
-from portico.pages.site import Accounts
+from portico.pages.site import Accounts, html
 from portico.pages.trying import PATH, Trying
 
 
@@ -59,9 +60,6 @@ def docs_mounts(
         ]
         return Reference(together(), addresses, trying, editions)
 
-    def page(name: str) -> AnyRoute:
-        return file_route(f"docs/{name}", lambda: _shown(reference().page(name)))
-
     names = [operation_id(route) for route in (*own.routes, *auth.routes)]
     if "/webhooks" in {route.path for route in own.routes}:
         names.append(DELIVERIES)
@@ -71,16 +69,54 @@ def docs_mounts(
         routes=(
             _json_route(alone),
             file_route("docs", lambda: _shown(reference().index())),
-            *map(page, names),
             *asset_routes(DOCS_ASSETS),
         ),
     )
+    yield _operations_mount(below, names, reference)
     if auth.routes:
         at = urlsplit(auth.address)
         of_auth = partial(auth_document, auth, own.address, plans)
         yield replace(
             below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(of_auth),)
         )
+
+
+def _operations_mount(
+    mount: Mount, names: Sequence[str], reference: Callable[[], Reference]
+) -> Mount:
+    """The pages of these names, below the first."""
+
+    def page(name: str) -> AnyRoute:
+        return file_route(name, lambda: _shown(reference().page(name)))
+
+    @cache
+    def nowhere() -> str:
+        return reference().nowhere()
+
+    return replace(
+        mount,
+        prefix=f"{mount.prefix}/docs",
+        name=f"{mount.name}/docs",
+        routes=tuple(map(page, names)),
+        responder=_ReferenceResponder(mount.responder, nowhere),
+    )
+
+
+class _ReferenceResponder:
+    """The way of what is below the reference's first page: that of files, but what is not there is
+    told by a page, to anyone."""
+
+    def __init__(self, files: Responder, nowhere: Callable[[], str]) -> None:
+        self._files = files
+        self._nowhere = nowhere
+        self.serves = files.serves
+        self.answer = files.answer
+
+    def problem(self, request: Request, error: PorticoError) -> Reply:
+        """An error as a reply."""
+        if isinstance(error, NotFound):
+            return html(self._nowhere(), 404)
+        return self._files.problem(request, error)
 
 
 def _shown(page: str) -> File:

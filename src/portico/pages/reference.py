@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -137,6 +138,11 @@ class Reference:
             return self._page("docs_deliveries.html", entry, **shown)
         shown |= {"operation": self._operations[name], "trying": self._trying}
         return self._page("docs_operation.html", entry, **shown)
+
+    def nowhere(self) -> str:
+        """The page of any address below the reference that leads nowhere."""
+        up = f"{urlsplit(self._addresses.base).path}/"
+        return self._page("docs_nowhere.html", None, up=up)
 
     def _page(self, name: str, entry: Entry | None, **values: object) -> str:
         return template(name).render(
