@@ -550,6 +550,19 @@ def test_a_replica_that_takes_no_counts_is_told(installation: Installation) -> N
     assert "Sentinels" in problems["Valkey"]["advice"]
 
 
+def test_a_store_that_may_lose_counts_is_told(installation: Installation) -> None:
+    lasting = ("--appendonly", "yes")
+    evicting = (*lasting, "--maxmemory-policy", "allkeys-lru")
+    with redis_servers(lasting, evicting, ()) as servers:
+        given = [installation.having(valkey_url=server.url) for server in servers]
+        told = [
+            {check: said for check, said in notices(each).items() if "Valkey" in check}
+            for each in given
+        ]
+    assert [set(each) for each in told] == [set(), {"Valkey memory"}, {"Valkey disk"}]
+    assert "allkeys-lru" in told[1]["Valkey memory"]
+
+
 def test_a_collector_that_takes_nothing_is_told(installation: Installation) -> None:
     with collecting() as taking:
         given = installation.having(otlp_endpoint=taking.url)

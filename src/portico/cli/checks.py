@@ -273,4 +273,10 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
     finally:
         await limiter.close()
     yield well("Valkey", f"{about.name} {about.version} answers")
+    if about.policy not in (None, "noeviction"):
+        message = f"it may evict counts, which then begin at zero: its policy is {about.policy}"
+        yield notice("Valkey memory", message, "set maxmemory-policy noeviction there")
+    if about.has_log is False:
+        message = "it writes no append-only file: a restart loses the latest counts, or all"
+        yield notice("Valkey disk", message, "set appendonly yes there")
     yield _compared("clock", f"{about.name}'s", about.now)

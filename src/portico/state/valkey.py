@@ -84,7 +84,12 @@ end
 return 0
 """
 
-ABOUT = "return {redis.call('INFO', 'server'), redis.call('TIME')}"
+ABOUT = """
+local told = ''
+for _, section in ipairs({'server', 'memory', 'persistence'}) do
+    told = told .. redis.call('INFO', section)
+end
+return {told, redis.call('TIME')}"""
 
 
 class Question(NamedTuple):
@@ -96,11 +101,15 @@ class Question(NamedTuple):
 
 
 class About(NamedTuple):
-    """Which server answers, and its clock, in epoch milliseconds."""
+    """Which server answers, its clock, in epoch milliseconds, and what it says of how it keeps its
+    data: `policy` is what it evicts, `has_log` whether it writes an append-only file. Both are None
+    where it does not say."""
 
     name: str
     version: str
     now: int
+    policy: str | None
+    has_log: bool | None
 
 
 class _Line:
@@ -216,6 +225,8 @@ class ValkeyLimiter:
             name="Valkey" if valkey else "Redis",
             version=valkey or fields["redis_version"],
             now=int(seconds) * 1000 + int(microseconds) // 1000,
+            policy=fields.get("maxmemory_policy"),
+            has_log=fields["aof_enabled"] == "1" if "aof_enabled" in fields else None,
         )
 
     async def close(self) -> None:
