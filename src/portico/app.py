@@ -43,12 +43,13 @@ from portico.lost import require_both
 from portico.mounts import mounts
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
-from portico.secret_file import installation_secret, is_given
+from portico.secret_file import found_secret, installation_secret, is_given
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
 from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
+from portico.services.signing import another_secret
 from portico.services.subscriptions import CHECK_PERIOD
 from portico.services.vault import Vault
 from portico.services.wiring import Addresses, Engines, Wiring
@@ -194,6 +195,9 @@ class Portico:
         """Sees that both environments have a key to sign with. Raises `Unavailable` where this
         installation's secret is not that of the database."""
         for environment in self.environments:
+            keys = await environment.signing_keys.all()
+            if keys and self.settings.database_url and found_secret(self.settings) is None:
+                raise another_secret()  # before one is made, which would stay
             await environment.signer.ready()
 
     async def close(self) -> None:

@@ -217,6 +217,11 @@ async def test_a_second_directory_shares_the_secret_or_refuses_to_start(
     before = await published(visitor)
     second = replace(api.settings, data=api.settings.data / "second")
     second.data.mkdir()
+    other = Portico(second)
+    with pytest.raises(Unavailable, match="another secret"):
+        await other.open()
+    await other.close()
+    assert not list(second.data.iterdir()), "nor is a secret left that is nobody's"
     await refused_host(second, api.clock)
     assert await published(visitor) == before
     other = Portico(replace(second, secret_key_file=api.settings.data / SECRET_FILE))
