@@ -1,9 +1,11 @@
 """What people do with their own account: profile, password, devices, applications."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from playwright.async_api import expect
 
-from browser.looking import Desk, Person, cut_off, faults
+from browser.looking import PHONE, Desk, Person, cut_off, faults, overflow
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -201,3 +203,19 @@ async def test_an_applications_access_is_revoked(desk: Desk, client: dict[str, s
             await expect(page.get_by_role("status")).to_contain_text("access has ended")
             await expect(page.get_by_text("No applications yet")).to_be_visible()
             assert api.get("/v1/users/me", headers=bearer).status_code == 401
+
+
+async def test_the_key_of_an_app_on_the_same_phone_need_not_be_typed(desk: Desk) -> None:
+    person = desk.person(name="Radia Perlman")
+    async with desk.looking(person, size=PHONE) as page:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.goto("security/app")
+        link = page.get_by_role("link", name="Open in your app")
+        address = urlsplit(str(await link.get_attribute("href")))
+        assert (address.scheme, address.netloc) == ("otpauth", "totp")
+        await page.get_by_role("button", name="Copy").click()
+        await expect(page.get_by_text("Copied")).to_be_visible()
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        assert parse_qs(address.query) == {"secret": [copied], "issuer": ["Portico"]}
+        assert await overflow(page) <= 0
+        assert await faults(page) == []

@@ -16,13 +16,15 @@ def enrolment_page(visit: Visit, user: User, template_name: str, **context: Any)
     """The page where a user sets up an app. Shown again, it offers the same secret."""
     env = visit.site.accounts.environment
     offer = offer_authenticator(env, user.id, visit.form.text("secret"))
+    address = app_address(offer.secret, user.email, "Portico")
     at = 4
     return visit.page(
         template_name,
         "Set up an authenticator app",
         sealed=offer.sealed,
-        key=" ".join(offer.secret[i : i + at] for i in range(0, len(offer.secret), at)),
-        image=_qr_code(app_address(offer.secret, user.email, "Portico")),
+        key=[offer.secret[i : i + at] for i in range(0, len(offer.secret), at)],
+        address=address,
+        image=_qr_code(address),
         **context,
     )
 
