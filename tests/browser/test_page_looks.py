@@ -95,7 +95,7 @@ ADMINS = (
     "webhooks/{dead}",
     "webhooks/enable?id={dead}",
     "audit",
-    "audit?user=nobody@example.com&target=17&from=2026-02-30",
+    "audit?user=nobody@example.com&action=nothing&target=17&from=2026-02-30",
     "users",
     "requests?account=nobody@example.com",
     "users?search=nobody+has+this",

@@ -159,6 +159,7 @@ async def test_days_bound_what_is_shown_and_both_are_among_it(api: Api) -> None:
         ("to=20260315", "to", "Must be a date such as 2027-01-31."),
         ("to=15.03.2026", "to", "Must be a date such as 2027-01-31."),
         ("from=2026-03-15&to=2026-03-14", "to", "Must not be before the first day."),
+        ("action=nothing.of.ours", "action", "Must be an action that an entry tells of."),
         ("target=17", "target", "Must be a kind and an id, such as product 17."),
     ],
 )
@@ -173,6 +174,17 @@ async def test_a_filter_that_cannot_be_read_is_told_and_finds_nothing(
     assert "cannot be read" in page.text
     assert "0 entries" not in page.text
     assert (await admin.get(f"/audit/export?format=csv&{query}")).status_code == 400
+
+
+async def test_the_actions_that_entries_tell_of_are_offered(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await noted_at(api, NOON)
+    page = await admin.get("/audit?action=sign_in.refused")
+    choices = page.text.partition('id="action"')[2].partition("</select>")[0]
+    offered = re.findall(r'<option value="([^"]*)"( selected)?>', choices)
+    assert offered[:3] == [("", ""), ("sign_in", ""), ("sign_in.refused", " selected")]
+    page = await admin.get("/audit?action=%3Cb%3E")
+    assert '<option value="&lt;b&gt;" selected>' in page.text
 
 
 async def test_ids_lead_to_the_pages_of_what_is_still_there(api: Api) -> None:
@@ -276,7 +288,7 @@ async def test_an_export_gives_what_the_filters_show(api: Api) -> None:
         "details": {"name": "Lamp"},
         "request_id": entry.request_id,
     }
-    none, nothing = await exported(admin, "action=nothing")
+    none, nothing = await exported(admin, "action=sign_in&to=2026-03-14")
     assert none == nothing == []
 
 

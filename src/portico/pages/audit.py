@@ -1,6 +1,6 @@
 """The audit log, for admins."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -22,15 +22,24 @@ _FILTERS = ("user", "action", "target", "from", "to")
 
 
 class _Asked(NamedTuple):
-    """What is asked for: its filter, what the fields show, and what is wrong with some of them."""
+    """What is asked for: its filter, what the fields show and offer, and what is wrong with some of
+    them."""
 
     chosen: AuditFilter
     shown: dict[str, str]
+    actions: Collection[str]
     faults: Mapping[str, str]
 
     def query(self, **also: object) -> str:
         """The address of the same entries, from its `?` on."""
         return urlencode({name: text for name, text in {**self.shown, **also}.items() if text})
+
+
+def _action(actions: Collection[str], text: str) -> str:
+    """One of these actions. Raises `BrokenRule`."""
+    if text not in actions:
+        raise BrokenRule("must be an action that an entry tells of")
+    return text
 
 
 def _target(text: str) -> tuple[str, str]:
@@ -52,15 +61,16 @@ def _end(since: int | None, text: str) -> int:
 async def _asked(visit: Visit) -> _Asked:
     shown = {name: visit.sent(name).strip() for name in _FILTERS}
     form = Form({name: [text] for name, text in shown.items()})
+    actions = await visit.env.audit.actions()
     since = form.optional("from", day)
     chosen = AuditFilter(
         users=await accounts_named(visit.env, who) if (who := shown["user"]) else None,
         target=form.optional("target", _target),
-        action=shown["action"] or None,
+        action=form.optional("action", partial(_action, actions)),
         since=since,
         until=form.optional("to", partial(_end, since)),
     )
-    return _Asked(chosen, shown, form.faults)
+    return _Asked(chosen, shown, actions, form.faults)
 
 
 async def show(visit: Visit) -> Reply:
@@ -79,7 +89,6 @@ async def show(visit: Visit) -> Reply:
         pages=await pages_of(visit, shown),
         in_details=IN_DETAILS,
         asked=asked,
-        actions=await audit.actions(),
         formats=FORMATS,
         before=before,
         newest=asked.query(),
