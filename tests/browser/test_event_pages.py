@@ -27,7 +27,7 @@ async def test_events_are_filtered_and_walked(desk: Desk, *, script: bool) -> No
         await page.get_by_role("link", name="Older").click()
         await expect(rows.first).to_contain_text("Lamp 0")
         await expect(page.get_by_label("Type")).to_have_value("product.created")
-        await page.get_by_role("link", name="Newest").click()
+        await page.get_by_role("link", name="Newer").click()
         await expect(rows.first).to_contain_text("Lamp 15")
 
 

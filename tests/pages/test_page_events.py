@@ -3,6 +3,7 @@
 import re
 from html import unescape
 
+import httpx
 import pytest
 
 from driving import Api
@@ -29,6 +30,16 @@ async def tell(api: Api, *types: str, env: Environment | None = None) -> None:
 def listed(text: str) -> list[str]:
     """The types of the events that a page lists."""
     return re.findall(r'<th scope="row"><code>(.*?)</code>', text)
+
+
+def ids(page: httpx.Response) -> list[int]:
+    """The ids of the events that a page lists."""
+    return [int(text) for text in re.findall(r"</code><small>(\d+)</small>", page.text)]
+
+
+def counted(page: httpx.Response) -> str:
+    """What a page says of how many events it lists."""
+    return page.text.partition('id="count"')[2].partition(">")[2].partition("</p>")[0].strip()
 
 
 def latest(text: str) -> list[str]:
@@ -64,19 +75,41 @@ async def test_events_are_told_to_the_second(api: Api) -> None:
 
 async def test_events_are_walked_from_the_newest_to_the_oldest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
-    await tell(api, "user.created", *["product.created"] * 19, "user.deleted")
+    await tell(api, "user.created")
+    assert counted(await admin.get("/events")) == "1 event"
+    await tell(api, *["product.created"] * 19, "user.deleted")
     first = await admin.get("/events")
-    assert "15 events, and older ones" in first.text
+    assert counted(first) == "The newest 15 events"
     assert listed(first.text) == ["user.deleted"] + ["product.created"] * 14
     assert 'rel="prev"' not in first.text
     (older,) = re.findall(r'rel="next" href="/dashboard(.*?)"', first.text)
     second = await admin.get(unescape(older))
     assert listed(second.text) == ["product.created"] * 5 + ["user.created"]
     assert 'rel="next"' not in second.text
-    (newest,) = re.findall(r'rel="prev" href="/dashboard(.*?)"', second.text)
+    assert counted(second) == "6 older events"
+    (newest,) = re.findall(r'href="/dashboard([^"]*)">Newest<', second.text)
     assert listed((await admin.get(unescape(newest))).text) == listed(first.text)
-    for before in ("", "0", "x", "-1", "9" * 18, "9" * 30, "%00"):
-        assert (await admin.get(f"/events?before={before}")).status_code == 200, before
+    for id_text in ("", "0", "x", "-1", "9" * 18, "9" * 30, "%00"):
+        for name in ("before", "after"):
+            page = await admin.get(f"/events?{name}={id_text}")
+            assert page.status_code == 200, (name, id_text)
+
+
+async def test_one_steps_back_page_by_page_to_the_newest(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    await tell(api, *["product.created", "user.updated"] * 40)
+    pages = [await admin.get("/events?type=product.*")]
+    while older := re.findall(r'rel="next" href="/dashboard(.*?)"', pages[-1].text):
+        pages.append(await admin.get(unescape(older[0])))
+    assert [len(ids(page)) for page in pages] == [15, 15, 10]
+    await tell(api, "product.deleted")
+    walked = [pages.pop()]
+    while newer := re.findall(r'rel="prev" href="/dashboard([^"]*)">Newer<', walked[-1].text):
+        walked.append(await admin.get(unescape(newer[0])))
+    assert [ids(page) for page in walked[1:-1]] == [ids(pages[1]), ids(pages[0])]
+    assert listed(walked[-1].text) == ["product.deleted"] + ["product.created"] * 14
+    assert ids(walked[-1])[1:] == ids(pages[0])[:-1]
+    assert "Newest" not in walked[-1].text
 
 
 @pytest.mark.parametrize(

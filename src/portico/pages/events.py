@@ -11,8 +11,7 @@ from portico.domain.published import EVENT_TYPES, StoredEvent, covered_by, event
 from portico.http.messages import Reply
 from portico.pages.event_types import by_noun
 from portico.pages.site import PageRoute, Visit
-from portico.services.events import latest_events
-from portico.storage.events import EventPage
+from portico.services.events import events_after, latest_events
 
 _PER_PAGE = 15
 _SHOWN = 4_000
@@ -30,6 +29,14 @@ class Line(NamedTuple):
     name: str
     data: str
     previous: str | None
+
+
+class _Walked(NamedTuple):
+    """The events of a page, and whether others stand before and after them."""
+
+    rows: Sequence[StoredEvent] = ()
+    newer: bool = False
+    older: bool = False
 
 
 def line(event: StoredEvent) -> Line:
@@ -51,28 +58,39 @@ def visible(caller: Principal) -> Sequence[str] | None:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /events: the newest, or those older than `before`; none of a type that is not offered."""
+    """GET /events: the newest, those older than `before` or those that came after `after`; none of
+    a type that is not offered."""
     types = visible(visit.request.caller)
     groups = by_noun(EVENT_TYPES if types is None else types)
-    chosen, before = visit.sent("type"), visit.sent_number("before")
+    chosen = visit.sent("type")
     unknown = bool(chosen) and not any(chosen in names for _, names in groups)
-    page = EventPage([], has_more=False)
+    page = _Walked()
     if not unknown:
-        page = await latest_events(
-            visit.env, event_types(chosen) if chosen else types, _PER_PAGE, before=before
-        )
-    older = urlencode({"type": chosen, "before": page.rows[-1].id}) if page.has_more else ""
+        page = await _walked(visit, event_types(chosen) if chosen else types)
+    rows = page.rows
     return visit.page(
         "events.html",
         "Events",
-        events=[line(event) for event in page.rows],
+        events=[line(event) for event in rows],
         chosen=chosen,
         unknown=unknown,
         groups=groups,
-        before=before,
+        begun=page.newer,
         newest=urlencode({"type": chosen}),
-        older=older,
+        newer=urlencode({"type": chosen, "after": rows[0].id}) if page.newer and rows else "",
+        older=urlencode({"type": chosen, "before": rows[-1].id}) if page.older else "",
     )
+
+
+async def _walked(visit: Visit, types: Sequence[str] | None) -> _Walked:
+    before, after = visit.sent_number("before"), visit.sent_number("after")
+    if after is not None:
+        page = await events_after(visit.env, after, types, _PER_PAGE)
+        if page.has_more:
+            return _Walked(page.rows, newer=True, older=True)
+        before = None
+    page = await latest_events(visit.env, types, _PER_PAGE, before=before)
+    return _Walked(page.rows, newer=before is not None, older=page.has_more)
 
 
 def _name(data: dict[str, Any]) -> str:

@@ -35,6 +35,16 @@ async def latest_events(
     return await stores.events.latest(before, types, limit)
 
 
+async def events_after(
+    stores: Stores, after: int, types: Sequence[str] | None, limit: int
+) -> EventPage:
+    """The events that came next after the one with the id `after`, of these types or of all, the
+    newest first; whether there are more tells of newer ones."""
+    await stores.events.settle()
+    page = await stores.events.page(after, types, limit)
+    return EventPage(page.rows[::-1], page.has_more)
+
+
 async def require_kept(stores: Stores, after: int) -> None:
     """Raises `Gone` where events after the one with this id are no longer kept."""
     removed = await stores.events.removed_up_to()
