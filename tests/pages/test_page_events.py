@@ -42,6 +42,12 @@ def counted(page: httpx.Response) -> str:
     return page.text.partition('id="count"')[2].partition(">")[2].partition("</p>")[0].strip()
 
 
+def leading(page: httpx.Response) -> list[tuple[str, str]]:
+    """What the events of a page tell of, and where that leads, of those that lead somewhere."""
+    found = re.findall(r'(?:told"|<span)><a href="/dashboard([^"]*)">([^<]*)</a>', page.text)
+    return [(name, path) for path, name in found]
+
+
 def latest(text: str) -> list[str]:
     """The types of the events that the overview shows."""
     return re.findall(r"</time> <code>(.*?)</code> <span>", text)
@@ -158,6 +164,37 @@ async def test_the_filter_holds_for_one_type_and_for_all_of_a_noun(api: Api) -> 
     assert '<option value="user.*" selected>' in rest.text
 
 
+async def test_an_events_subject_leads_to_its_page_where_one_may_see_it(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    other, viewer = await signed_in(api)
+    maker = await api.caller("admin", user=boss)
+    body = {"name": "<b>Lamp", "category": "a", "price": 2}
+    lamp, gone = [(await maker.post("/products", json=body)).json()["data"]["id"] for _ in range(2)]
+    await maker.delete(f"/products/{gone}")
+    await maker.patch(f"/users/{other.id}", json={"name": "Grace"})
+    await admin.post("/keys", name="Till", type="live", expiry="90d")
+    key = (await api.live.api_keys.of_user(boss.id))[-1].key
+    product = ("&lt;b&gt;Lamp", f"/products/{lamp}")
+    of_admins = [("Till", f"/keys/all?id={key.id}"), ("Grace", f"/users/{other.id}"), product]
+    for page in (await admin.get("/events"), await admin.get("")):
+        assert leading(page)[:3] == of_admins
+    for _, path in of_admins:
+        assert (await admin.get(path)).status_code == 200, path
+    for page in (await viewer.get("/events"), await viewer.get("")):
+        assert leading(page) == [product]
+
+
+async def test_the_sandboxs_events_lead_to_its_products_and_to_no_accounts(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    lamp = await api.product(name="Lamp", env=api.sandbox)
+    async with api.sandbox.db.transaction() as tx:
+        for kind, row_id in (("user.updated", boss.id), ("product.updated", lamp.id)):
+            told = Published(kind, f'{{"id":{row_id},"name":"Lamp"}}')
+            await api.sandbox.events.add(tx, api.clock(), told)
+    page = await admin.get("/sandbox/events")
+    assert leading(page) == [("Lamp", f"/sandbox/products/{lamp.id}")]
+
+
 @pytest.mark.parametrize("role", ["viewer", "editor"])
 async def test_one_sees_what_ones_role_covers(api: Api, role: str) -> None:
     _, somebody = await signed_in(api, role)
@@ -193,8 +230,9 @@ async def test_bulk_work_is_named_by_what_it_counted(api: Api) -> None:
 async def test_of_a_large_event_the_beginning_is_shown(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     long = "x" * 500_000
+    data = f'{{"id":1,"name":"Lamp","a":"{long}"}}'
     async with api.live.db.transaction() as tx:
-        told = Published("product.updated", f'{{"name":"Lamp","a":"{long}"}}', f'{{"a":"{long}"}}')
+        told = Published("product.updated", data, f'{{"a":"{long}"}}')
         await api.live.events.add(tx, api.clock(), told)
     page = await admin.get("/events")
     assert listed(page.text)[0] == "product.updated"

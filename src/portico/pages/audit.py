@@ -1,17 +1,20 @@
 """The audit log, for admins."""
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
+
 from portico.contract.audit import header, rows
+from portico.domain.audit import Entry
 from portico.domain.errors import BrokenRule, Unreadable
 from portico.domain.times import DAY, day
 from portico.domain.words import FORMATS, Format
 from portico.http.messages import Reply
-from portico.pages.audit_links import IN_DETAILS, pages_of
 from portico.pages.forms import Form
+from portico.pages.links import Named, pages_of
 from portico.pages.list_files import as_file, format_asked
 from portico.pages.site import PageRoute, Visit
 from portico.services.named_accounts import accounts_named
@@ -19,6 +22,8 @@ from portico.storage.audit import AuditFilter
 
 _PER_PAGE = 25
 _FILTERS = ("user", "action", "target", "from", "to")
+_IN_DETAILS = {"user_id": "user", "successor": "api_key"}
+"""Members of an entry's details that are ids, and of what."""
 
 
 class _Asked(NamedTuple):
@@ -86,14 +91,26 @@ async def show(visit: Visit) -> Reply:
         "audit.html",
         "Audit log",
         entries=shown,
-        pages=await pages_of(visit, shown),
-        in_details=IN_DETAILS,
+        pages=await pages_of(visit, (named for entry in shown for named in _named(entry))),
+        in_details=_IN_DETAILS,
         asked=asked,
         formats=FORMATS,
         before=before,
         newest=asked.query(),
         older=asked.query(before=shown[-1].id) if len(entries) > _PER_PAGE else "",
     )
+
+
+def _named(entry: Entry) -> Iterator[Named]:
+    if entry.user_id is not None:
+        yield "user", str(entry.user_id)
+    if entry.credential_id is not None:
+        yield entry.credential, str(entry.credential_id)
+    if entry.target is not None and entry.target_id is not None:
+        yield entry.target, entry.target_id
+    for name, value in msgspec.json.decode(entry.details).items():
+        if name in _IN_DETAILS and value is not None:
+            yield _IN_DETAILS[name], str(value)
 
 
 async def export(visit: Visit) -> Reply:

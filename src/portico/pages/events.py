@@ -1,6 +1,6 @@
 """What has happened, for whoever may see it: the newest first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -10,6 +10,7 @@ from portico.domain.caller import Principal
 from portico.domain.published import EVENT_TYPES, StoredEvent, covered_by, event_types
 from portico.http.messages import Reply
 from portico.pages.event_types import by_noun
+from portico.pages.links import Named, pages_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.events import events_after, latest_events
 
@@ -21,12 +22,14 @@ _COUNTS = ("inserted", "updated", "users", "products")
 
 
 class Line(NamedTuple):
-    """An event as a line: `name` is that of the resource, or what bulk work counted."""
+    """An event as a line: `name` is that of the resource, or what bulk work counted; `page` that of
+    the resource, empty where it has none."""
 
     id: int
     type: str
     at: int
     name: str
+    page: str
     data: str
     previous: str | None
 
@@ -39,13 +42,24 @@ class _Walked(NamedTuple):
     older: bool = False
 
 
-def line(event: StoredEvent) -> Line:
-    """An event as a line, its JSON to be read by people."""
+async def lines(visit: Visit, events: Iterable[StoredEvent]) -> list[Line]:
+    """Events as lines, their JSON to be read by people."""
+    told = [(event, msgspec.json.decode(event.data)) for event in events]
+    pages = await pages_of(visit, (_named(event, data) for event, data in told))
+    return [_line(event, data, pages.get(_named(event, data), "")) for event, data in told]
+
+
+def _named(event: StoredEvent, data: dict[str, Any]) -> Named:
+    return event.type.partition(".")[0], str(data.get("id", ""))
+
+
+def _line(event: StoredEvent, data: dict[str, Any], page: str) -> Line:
     return Line(
         event.id,
         event.type,
         event.at,
-        _name(msgspec.json.decode(event.data)),
+        _name(data),
+        page,
         _indented(event.data),
         None if event.previous is None else _indented(event.previous),
     )
@@ -71,7 +85,7 @@ async def show(visit: Visit) -> Reply:
     return visit.page(
         "events.html",
         "Events",
-        events=[line(event) for event in rows],
+        events=await lines(visit, rows),
         chosen=chosen,
         unknown=unknown,
         groups=groups,

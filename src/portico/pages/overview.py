@@ -6,7 +6,7 @@ from portico.domain.requests import Sums
 from portico.domain.times import DAY, MINUTE
 from portico.http.messages import Reply
 from portico.pages.chart import chart
-from portico.pages.events import line, visible
+from portico.pages.events import lines, visible
 from portico.pages.site import PageRoute, Visit
 from portico.services.events import latest_events
 from portico.state.callers import ACCOUNT
@@ -39,7 +39,7 @@ async def show(visit: Visit) -> Reply:
         hours=chart(hours, HOURS, now),
         days=chart(days, DAYS, now),
         keys=keys,
-        events=[line(event) for event in told.rows],
+        events=await lines(visit, told.rows),
     )
 
 

@@ -1,0 +1,71 @@
+"""Where ids lead: to the pages of what is still there."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from portico.pages.site import Visit
+
+Named = tuple[str, str]
+"""A kind and an id, as `Entry.target` and `Entry.target_id`."""
+
+
+async def pages_of(visit: Visit, named: Iterable[Named]) -> Mapping[Named, str]:
+    """The page of each user, product and so on of these, where it has one that whoever looks may
+    see."""
+    asked: dict[str, set[str]] = {}
+    for kind, one in named:
+        asked.setdefault(kind, set()).add(one)
+    found = {}
+    for kind, ids in asked.items():
+        pages = _PAGES.get(kind)
+        if pages is not None and pages.scope in visit.request.caller.scopes:
+            paths = await pages.of(visit, ids)
+            found.update({(kind, one): path for one, path in paths.items()})
+    return found
+
+
+async def _users(visit: Visit, ids: set[str]) -> dict[str, str]:
+    if visit.env is not visit.site.accounts.environment:
+        return {}  # a mirror has no page
+    known = await visit.env.users.standing([int(one) for one in ids])
+    return {str(one): f"{visit.site.home}/users/{one}" for one in known}
+
+
+async def _products(visit: Visit, ids: set[str]) -> dict[str, str]:
+    known = await visit.env.products.several({int(one) for one in ids})
+    return {str(one): f"{visit.site.base}/products/{one}" for one in known}
+
+
+async def _keys(visit: Visit, ids: set[str]) -> dict[str, str]:
+    return {one: f"{visit.site.base}/keys/all?id={one}" for one in ids}
+
+
+async def _clients(visit: Visit, ids: set[str]) -> dict[str, str]:
+    known = [await visit.env.clients.by_client_id(one) for one in ids]
+    return {one.client_id: f"{visit.site.base}/clients/{one.id}" for one in known if one}
+
+
+async def _webhooks(visit: Visit, ids: set[str]) -> dict[str, str]:
+    known = {str(one.id) for one in await visit.env.webhooks.all()}
+    return {one: f"{visit.site.base}/webhooks/{one}" for one in ids & known}
+
+
+async def _invitations(visit: Visit, ids: set[str]) -> dict[str, str]:
+    return dict.fromkeys(ids, f"{visit.site.base}/users/invitations")
+
+
+class _Pages(NamedTuple):
+    """The pages of a kind, and the scope that one needs to see them."""
+
+    scope: str
+    of: Callable[[Visit, set[str]], Awaitable[dict[str, str]]]
+
+
+_PAGES = {
+    "user": _Pages("admin", _users),
+    "product": _Pages("read:products", _products),
+    "api_key": _Pages("admin", _keys),
+    "client": _Pages("admin", _clients),
+    "webhook": _Pages("admin", _webhooks),
+    "invitation": _Pages("admin", _invitations),
+}
