@@ -98,7 +98,7 @@ ADMINS = (
     "audit?user=nobody@example.com&action=nothing&target=17&from=2026-02-30",
     "users",
     "requests?account=nobody@example.com",
-    "users?search=nobody+has+this",
+    "users?search=nobody+has+this&state=suspended",
     "users/new",
     "users/invitations",
     "users/invitations/revoke?id={invited}",

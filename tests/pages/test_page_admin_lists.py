@@ -45,6 +45,38 @@ async def test_invitations_come_in_pages_the_newest_first(api: Api) -> None:
     assert rows(await admin.get("/users/invitations?page=9")) == rows(second), "the last page"
 
 
+async def test_the_page_of_users_tells_how_many_invitations_are_pending(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    assert ">Invitations" not in (await admin.get("/users")).text
+    await invited(api, 2)
+    link = '<a class="button" href="/dashboard/users/invitations">Invitations (2)</a>'
+    assert link in (await admin.get("/users")).text
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE invitations SET expires_at = :now", {"now": api.clock()})
+    assert ">Invitations" not in (await admin.get("/users")).text
+
+
+async def test_users_are_found_by_their_state(api: Api) -> None:
+    _, admin = await signed_in(api, "admin", name="Boss")
+    one, _ = await signed_in(api, "viewer", name="Grace Hopper")
+    await signed_in(api, "viewer", name="Grace Kelly")
+    assert (await admin.post("/users/suspend", id=one.id)).status_code == 303
+    for query, names in (
+        ("state=suspended", ["Grace Hopper"]),
+        ("state=active", ["Grace Kelly", "Boss"]),
+        ("state=active&search=grace", ["Grace Kelly"]),
+        ("state=suspended&role=admin", []),
+        ("state=nothing", ["Grace Kelly", "Grace Hopper", "Boss"]),
+    ):
+        page = await admin.get(f"/users?{query}")
+        found = re.findall(r'<th scope="row"><a[^>]*>([^<]*)', page.text)
+        assert sorted(found) == sorted(names), query
+        assert f"{len(names)} user" in page.text, query
+    page = await admin.get("/users?state=active&search=grace")
+    assert '<option selected value="active">' in page.text
+    assert "state%3Dactive" in page.text, "and back to it from the page of a user"
+
+
 async def renewal(admin: Visitor) -> tuple[str, dict[str, str]]:
     """The second page of the invitations, and the form that renews the first one of it."""
     page = (await admin.get("/users/invitations?page=2")).text

@@ -27,7 +27,8 @@ from portico.services.users import change_user, create_user, delete_user, read_u
 from portico.storage.listing import Order, Page
 
 _MAX_SEARCH = 254
-_FILTERS = ("search", "role", "page")
+_SUSPENDED = {"active": False, "suspended": True}
+_FILTERS = ("search", "role", "state", "page")
 _NEWEST_FIRST = Order("created_at", descending=True)
 
 
@@ -35,12 +36,15 @@ async def show_all(visit: Visit) -> Reply:
     """GET /users; a page after the last is the last."""
     search = visit.sent("search").strip()[:_MAX_SEARCH]
     role = visit.sent("role") if visit.sent("role") in ROLES else None
-    users = visit.env.users
+    state = visit.sent("state") if visit.sent("state") in _SUSPENDED else ""
+    users, suspended = visit.env.users, _SUSPENDED.get(state)
 
     async def on(page: int) -> Page[User]:
         offset = offset_of(page)
-        if search:
-            return await users.search(search, role=role, offset=offset, limit=PER_PAGE)
+        if search or state:
+            return await users.search(
+                search, role=role, suspended=suspended, offset=offset, limit=PER_PAGE
+            )
         return await users.page(role=role, order=_NEWEST_FIRST, offset=offset, limit=PER_PAGE)
 
     page, found = await page_of(visit, on)
@@ -49,10 +53,13 @@ async def show_all(visit: Visit) -> Reply:
         "Users",
         users=found.rows,
         total=found.total,
-        **numbered(page, found.total, search=search, role=role or ""),
+        **numbered(page, found.total, search=search, role=role or "", state=state),
         search=search,
         role=role,
         roles=ROLES,
+        state=state,
+        states=_SUSPENDED,
+        invited=await visit.env.invitations.count_pending(visit.request.now),
     )
 
 

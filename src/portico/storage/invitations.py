@@ -18,6 +18,7 @@ _BY_HASH = f"SELECT {INVITATIONS.columns} FROM invitations WHERE token_hash = :h
 _BY_ADMINS = f"""
 SELECT count(*) OVER () AS total, {INVITATIONS.columns} FROM invitations WHERE signed_up = 0
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
+_COUNT_PENDING = "SELECT count(*) FROM invitations WHERE signed_up = 0 AND expires_at > :now"
 # Single use: of concurrent uses exactly one finds the row.
 _TAKE = f"""
 DELETE FROM invitations WHERE token_hash = :hash AND expires_at > :now
@@ -55,6 +56,11 @@ class Invitations:
         0 beyond the last page."""
         rows = await self._db.slow.all(_BY_ADMINS, {"offset": offset, "limit": limit})
         return counted_page(rows, INVITATIONS.read)
+
+    async def count_pending(self, now: int) -> int:
+        """How many of those that admins have made have not expired."""
+        row = await self._db.slow.one(_COUNT_PENDING, {"now": now})
+        return row[0] if row else 0
 
     async def put(
         self, tx: Transaction, token_hash: bytes, invitation: Invitation

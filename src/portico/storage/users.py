@@ -50,8 +50,13 @@ _ANY_ADMIN = "SELECT 1 FROM users WHERE role = 'admin' LIMIT 1"
 _SEARCH = f"""
 SELECT count(*) OVER () AS total, {USERS.columns} FROM users
 WHERE (name_key LIKE :pattern ESCAPE '!' OR email_key LIKE :pattern ESCAPE '!')
-    AND (:role = '' OR role = :role)
+    AND (:role = '' OR role = :role) AND {{state}}
 ORDER BY created_at DESC, id DESC LIMIT :limit OFFSET :offset"""
+_STATES = {
+    None: "TRUE",
+    True: "suspended_at IS NOT NULL",
+    False: "suspended_at IS NULL",
+}
 _WILD = str.maketrans({"!": "!!", "%": "!%", "_": "!_"})
 # What a user may have very much of, by table: ids, and where to go on; tokens before their grants.
 _MANY = {
@@ -142,11 +147,19 @@ class Users:
             where, params, order=order, offset=offset, limit=limit, kept=kept
         )
 
-    async def search(self, text: str, *, role: str | None, offset: int, limit: int) -> Page[User]:
-        """One page of the users whose name or e-mail holds this text in any case, newest first; the
-        total is 0 beyond the last page."""
+    async def search(
+        self,
+        text: str,
+        *,
+        role: str | None,
+        suspended: bool | None = None,
+        offset: int,
+        limit: int,
+    ) -> Page[User]:
+        """One page of the users whose name or e-mail holds this text in any case, of those who are
+        suspended or not, or of all, newest first; the total is 0 beyond the last page."""
         rows = await self._db.shown.slow.all(
-            _SEARCH,
+            _SEARCH.format(state=_STATES[suspended]),
             {
                 "pattern": pattern(text),
                 "role": role or "",
