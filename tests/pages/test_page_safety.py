@@ -352,7 +352,7 @@ async def test_a_page_says_so_when_a_store_does_not_answer(api: Api) -> None:
 async def test_a_fault_of_ours_is_a_page_that_tells_nothing_but_the_request(api: Api) -> None:
     _, somebody = await signed_in(api)
     async with api.live.db.transaction() as tx:
-        await tx.script("DROP TABLE request_hours")
+        await tx.script("ALTER TABLE request_hours RENAME COLUMN hour TO ours")
     answer = await somebody.get("")
     assert answer.status_code == 500
     assert "Something went wrong" in answer.text

@@ -517,12 +517,14 @@ def test_stores_that_are_away_are_found_without_their_passwords(tmp_path: Path) 
 
 
 def test_stores_that_answer_are_well(
-    installation: Installation, postgres: PostgresServer, redis: RedisServer
+    tmp_path: Path, postgres: PostgresServer, redis: RedisServer
 ) -> None:
-    given = installation.having(database_url=postgres.fresh_database(), valkey_url=redis.url)
-    empty = examined(given)
+    given = Installation(tmp_path).having(
+        database_url=postgres.fresh_database(), valkey_url=redis.url
+    )
+    given.told("init")
+    empty = examined(given.having(database_url=postgres.fresh_database()))
     assert set(empty) == {"live database", "sandbox database"}
-    assert given.told("migrate")["applied"]
     assert examined(given) == {}
     with given.serving():
         assert examined(given) == {}
@@ -533,10 +535,12 @@ def test_stores_that_answer_are_well(
 
 
 def test_a_server_without_a_place_for_each_connection_is_told(
-    installation: Installation, postgres: PostgresServer, redis: RedisServer
+    tmp_path: Path, postgres: PostgresServer, redis: RedisServer
 ) -> None:
-    given = installation.having(database_url=postgres.fresh_database(), valkey_url=redis.url)
-    assert given.told("migrate")["applied"]
+    given = Installation(tmp_path).having(
+        database_url=postgres.fresh_database(), valkey_url=redis.url
+    )
+    given.told("init")
     said = given.run("doctor").stdout
     assert "ok       connections: PostgreSQL takes 297, of which this host may use 32" in said
     many = given.having(workers="10").run("doctor").stdout
