@@ -56,7 +56,7 @@ async def test_a_file_is_checked_its_faulty_rows_told_and_the_rest_stored(
     file.write_text("\n".join(["name,category,price", *lines]))
     async with desk.looking(editor, script=script) as page:
         await page.goto("products")
-        await page.get_by_role("link", name="Import").click()
+        await page.get_by_role("link", name="Import").first.click()
         await page.get_by_label("File").set_input_files(file)
         await page.get_by_role("button", name="Check the file").click()
         told = page.get_by_role("status")

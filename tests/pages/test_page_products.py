@@ -55,6 +55,16 @@ async def test_a_list_shows_products_of_every_status_the_newest_first(api: Api) 
         assert text in page.text
 
 
+async def test_who_may_make_the_first_product_is_led_to_that(api: Api) -> None:
+    for role, links in (("viewer", []), ("editor", ["New product", "Import"])):
+        _, somebody = await signed_in(api, role)
+        empty = (await somebody.get("/products")).text.partition('class="card empty"')[2]
+        assert re.findall(r'<a class="button[^>]*>([^<]*)', empty) == links
+        (*found,) = re.findall(r'href="/dashboard(/products/[^"]*)"', empty)
+        for path in found:
+            assert (await somebody.get(path)).status_code == 200, path
+
+
 @pytest.mark.parametrize(
     ("query", "names"),
     [
