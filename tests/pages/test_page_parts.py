@@ -324,11 +324,14 @@ async def test_users_come_in_pages_that_keep_the_search(api: Api) -> None:
         await api.account("editor")
     first = await admin.get("/users?search=PERSON&role=editor")
     assert "26 users, page 1 of 2" in first.text
+    beside = first.text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
+    assert "Page 1 of 2" in beside
     assert first.text.count('<th scope="row">') == 25
     (link,) = re.findall(r'rel="next" href="/dashboard(.*?)"', first.text)
     second = await admin.get(unescape(link))
     assert second.text.count('<th scope="row">') == 1
     assert 'rel="next"' not in second.text
+    assert ">Page 2 of 2<" in second.text
     assert 'rel="prev"' in second.text
     for page in ("0", "-1", "x", "9" * 20, "99"):
         assert (await admin.get(f"/users?page={page}")).status_code == 200
