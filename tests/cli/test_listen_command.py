@@ -185,7 +185,7 @@ def test_what_a_receiver_missed_while_it_was_down_comes_in_order(running: Runnin
     assert [event["forwarded"]["status"] for event in told] == [200, 200, 200]
     ids = [request.headers["webhook-id"] for request in receiver.requests]
     assert ids == [f"evt_{event['id']}" for event in told]
-    assert "it cannot be connected to: Connection refused" in command.mentioned
+    assert "Connection refused" in command.mentioned
 
 
 async def test_an_event_that_never_gets_an_answer_is_given_up_at_last() -> None:
@@ -197,7 +197,7 @@ async def test_an_event_that_never_gets_an_answer_is_given_up_at_last() -> None:
     await forwarding.close()
 
     assert outcome.status is None
-    assert outcome.error == "it cannot be connected to: Connection refused"
+    assert outcome.error == "Connection refused"
 
 
 async def test_no_answer_is_tried_so_often_and_the_same_each_time() -> None:

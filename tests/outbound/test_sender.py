@@ -199,9 +199,15 @@ async def test_a_name_that_is_bound_anew_is_judged_anew(trusted: Authority) -> N
     assert (permitted.connections, inner.connections) == (2, 0)
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.1", "127.0.0.2"], ["127.0.0.2", "127.0.0.1"]])
+@pytest.mark.parametrize(
+    ("addresses", "reason"),
+    [
+        (["127.0.0.1", "127.0.0.2"], "each of its addresses fails"),
+        (["127.0.0.2", "127.0.0.1"], "Connection refused"),
+    ],
+)
 async def test_of_a_names_addresses_only_the_permitted_are_tried(
-    addresses: list[str], trusted: Authority
+    addresses: list[str], reason: str, trusted: Authority
 ) -> None:
     async with (
         sending("127.0.0.1", tls=trusted.senders, names=lambda _: addresses) as sender,
@@ -209,7 +215,7 @@ async def test_of_a_names_addresses_only_the_permitted_are_tried(
     ):
         async with receiving(Receiver(), trusted.receivers, port=inner.port) as permitted:
             assert (await sent(permitted, sender, "hooks.test")).status == 200
-        assert "cannot be connected to" in refused(await sent(inner, sender, "hooks.test"))
+        assert refused(await sent(inner, sender, "hooks.test")) == reason
     assert inner.connections == 0
 
 
@@ -280,7 +286,7 @@ async def test_a_port_where_nobody_listens_is_told() -> None:
         async with receiving(Receiver()) as there:
             pass
         reason = refused(await sent(there, sender, scheme="http"))
-    assert reason == "it cannot be connected to: Connection refused"
+    assert reason == "Connection refused"
 
 
 # What comes back

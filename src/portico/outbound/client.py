@@ -265,8 +265,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ClientConnectorDNSError):
         return f"its host's name cannot be looked up: {error.strerror}"
     if isinstance(error, ClientConnectorError):
-        why = os.strerror(error.errno) if error.errno else "each of its addresses fails"
-        return f"it cannot be connected to: {why}"
+        return os.strerror(error.errno) if error.errno else "each of its addresses fails"
     if isinstance(error, ClientResponseError):
         return "it answered with something else than HTTP"
     if isinstance(error, ClientPayloadError):
