@@ -146,9 +146,11 @@ def test_operations_take_get_alone_and_need_no_key(installation: Installation) -
 
 
 def test_a_store_that_is_away_is_named_and_takes_no_host_out(
-    installation: Installation, postgres: PostgresServer, redis: RedisServer
+    tmp_path: Path, postgres: PostgresServer, redis: RedisServer
 ) -> None:
-    given = installation.having(database_url=postgres.fresh_database(), valkey_url=redis.url)
+    given = Installation(tmp_path).having(
+        database_url=postgres.fresh_database(), valkey_url=redis.url
+    )
     with given.serving() as service:
         well = {"ready": True, "stores": {"database": "ok", "limiter": "ok"}}
         assert service.ask("/readyz").json == well

@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import yaml  # type: ignore[import-untyped] # it ships none
 from prometheus_client.parser import text_string_to_metric_families
@@ -50,10 +51,10 @@ def told_by(installation: Installation) -> dict[str, set[tuple[str, str]]]:
 
 
 def test_every_metric_and_label_that_is_asked_for_exists(
-    installation: Installation, postgres: PostgresServer
+    tmp_path: Path, postgres: PostgresServer
 ) -> None:
     url = postgres.fresh_database()
-    told = told_by(installation.having(database_url=url, database_read_url=url))
+    told = told_by(Installation(tmp_path).having(database_url=url, database_read_url=url))
     told["up"] = {("job", "portico"), ("instance", "")}  # Prometheus's own, for each target
     labels = {metric: {label for label, _ in found} for metric, found in told.items()}
     expressions = list(asked())
