@@ -212,3 +212,14 @@ async def test_a_name_turns_nothing_round_that_consent_is_given_by(api: Api) -> 
     assert page.status_code == 200, page.text
     assert "<bdi>Good</bdi></strong> at <strong><bdi>evil.test</bdi>" in page.text
     assert "\u202e" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "whose"), [("/audit", "admins"), ("/products/new", "editors and admins")]
+)
+async def test_whoever_may_not_see_a_page_is_told_who_may(api: Api, path: str, whose: str) -> None:
+    _, viewer = await signed_in(api)
+    page = await viewer.get(path)
+    assert page.status_code == 403
+    assert f"<p>Only {whose} can open this.</p>" in page.text
+    assert "scope" not in page.text

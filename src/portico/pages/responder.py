@@ -14,11 +14,13 @@ from portico.domain.errors import (
     Duplicate,
     Gone,
     Invalid,
+    PermissionDenied,
     PorticoError,
     RateLimited,
     Unavailable,
 )
 from portico.domain.limits import Plan
+from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.users import User
 from portico.http.api_responder import nowhere
 from portico.http.messages import BodyRequest, Reply, Request
@@ -162,7 +164,7 @@ class PageResponder:
             TITLES.get(shown.status, "This did not work"),
             status=shown.status,
             code=shown.status,
-            message=error.message,
+            message=_told(error),
             retry_after=getattr(error, "retry_after", 0),
             section=section if section != path else "",
             # Whoever came by another address than the configured one cannot sign in there.
@@ -254,6 +256,14 @@ class PageResponder:
             reply.status = 422 if shown.status == 401 else shown.status
             reply.headers += [field for field in shown.headers if field[0] == "retry-after"]
             return reply
+
+
+def _told(error: PorticoError) -> str:
+    """What people read of an error: whose page it is, where the API says which scope it needs."""
+    if not isinstance(error, PermissionDenied):
+        return error.message
+    roles = [f"{role}s" for role, scopes in ROLE_SCOPES.items() if error.scope in scopes]
+    return f"Only {' and '.join(roles)} can open this." if roles else error.message
 
 
 async def _form(request: Request, endpoint: Endpoint) -> Form:
