@@ -125,10 +125,14 @@ async def test_the_audit_log_is_filtered_and_paged(
             assert action == "user.changed"
         await page.get_by_role("link", name="Newest").click()
         await expect(rows).to_have_count(25)
-        until = page.get_by_label("To (UTC)")
+        since, until = page.get_by_label("From (UTC)"), page.get_by_label("To (UTC)")
+        await since.hover()
+        assert [await one.get_attribute("type") for one in (since, until)] == [None, None]
         await until.click()
+        await expect(until).to_be_focused()
         if script:
-            await expect(until).to_have_attribute("type", "date")
+            for one in (since, until):
+                await expect(one).to_have_attribute("type", "date")
         await until.fill("2020-01-31")
         await page.get_by_role("button", name="Filter").click()
         await expect(page.get_by_text("0 entries")).to_be_visible()

@@ -121,11 +121,12 @@ document.addEventListener("htmx:afterSettle", () => {
   }
 });
 
-// A date is chosen in the browser's own field, which costs the page a tenth of its time: so it becomes
-// one only for whoever comes to it.
-for (const comes of ["pointerover", "focusin"]) {
-  document.addEventListener(comes, ({ target }) => {
-    if (target.matches("[data-date]")) target.type = "date";
+// A date is chosen in the browser's own field, which costs the page a tenth of its time: so all of a form become
+// such only for whoever begins with one, by the mouse before the focus is there.
+for (const begins of ["pointerdown", "focusin"]) {
+  document.addEventListener(begins, ({ target }) => {
+    if (!target.matches("[data-date]")) return;
+    for (const field of target.form.querySelectorAll("[data-date]")) field.type = "date";
   });
 }
 
