@@ -284,8 +284,8 @@ class PostgresDatabase:
             self._notices.hear(text)
 
     async def _check(self) -> None:
-        """Sees again and again whether all notices came, on the way on which is read what is kept:
-        so an address for notices that leads to another database is found out."""
+        """Sees again and again whether all notices came, on the way on which is read what is
+        kept."""
         while True:
             pause = CHECK_SECONDS
             with suppress(Unavailable, Contended, asyncpg.PostgresError):  # as before any migration
