@@ -164,6 +164,17 @@ class PostgresDatabase:
 
     async def open(self) -> None:
         try:
+            await self._try()
+        except BaseException:
+            await self.close()
+            raise
+        self._listener = asyncio.ensure_future(self._listen())
+        if self._replicas is not None:
+            await self._replicas.open()
+
+    async def _try(self) -> None:
+        """Raises `Unavailable` where the servers are not such as are needed."""
+        try:
             async with self._pools["point"].connection() as connection:
                 version = await connection.fetchval("SELECT current_setting('server_version_num')")
                 is_split = self._direct is not self._hosts and not await self._leads_to(connection)
@@ -177,9 +188,6 @@ class PostgresDatabase:
             raise Unavailable("database_listen_url leads to a pooler: name PostgreSQL itself.")
         if is_split:
             raise Unavailable("database_listen_url leads to another database than database_url.")
-        self._listener = asyncio.ensure_future(self._listen())
-        if self._replicas is not None:
-            await self._replicas.open()
 
     async def _leads_to(self, connection: Any) -> bool:
         """Whether notices come of the database of a connection; not where a pooler keeps none."""
