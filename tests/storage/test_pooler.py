@@ -105,9 +105,15 @@ async def test_an_address_for_notices_that_leads_to_the_pooler_is_refused(
 
 async def test_a_pooler_that_keeps_no_prepared_statements_is_told(urls: tuple[str, str]) -> None:
     database = PostgresDatabase(urls[0], "portico_live")
+
+    async def ask() -> None:
+        for _ in range(100):  # until one statement gets the session of another
+            at_once = (database.one("SELECT 1") for _ in range(100 * POINT_CONNECTIONS))
+            await asyncio.gather(*at_once)
+
     await database.open()
     with pytest.raises(Unavailable, match="keeps no prepared statements"):
-        await asyncio.gather(*(database.one("SELECT 1") for _ in range(100 * POINT_CONNECTIONS)))
+        await ask()
     await database.close()
 
 
