@@ -195,8 +195,8 @@ class Portico:
         """Sees that both environments have a key to sign with. Raises `Unavailable` where this
         installation's secret is not that of the database."""
         for environment in self.environments:
-            keys = await environment.signing_keys.all()
-            if keys and self.settings.database_url and found_secret(self.settings) is None:
+            is_here = not self.settings.database_url or found_secret(self.settings) is not None
+            if not is_here and await environment.signing_keys.all():
                 raise another_secret()  # before one is made, which would stay
             await environment.signer.ready()
 

@@ -17,8 +17,9 @@ from portico.cli.archive import Manifest, digest, pack, unpack
 from portico.cli.claim import claimed
 from portico.cli.initialise import LOCK, UNFINISHED, alone, require_no_restore
 from portico.cli.lock import NAME as SERVER_LOCK
-from portico.cli.output import CommandError, answer, needing_room, plain, progress
+from portico.cli.output import CommandError, answer, needing_room, plain
 from portico.cli.prepared import unprepared
+from portico.cli.progress import progress
 from portico.contract.envelope import timestamp
 from portico.domain.errors import PorticoError
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
@@ -241,7 +242,7 @@ def _moved_to_postgres(settings: Settings, work: Path) -> Iterator[None]:
     with claimed(settings, [*_SCHEMAS, *_MOVING]) as empty:
         _empty_server(settings)
         # Tables are the same where both are of this program.
-        asyncio.run(_advance(replace(settings, data=work, **_ON_SQLITE)))
+        asyncio.run(_make_current(replace(settings, data=work, **_ON_SQLITE), lifts=False))
         total = sum(size(work / name) for name in _FILES.values())
         with _emptied_again(empty), progress("Moving", total, " rows") as bar:
             asyncio.run(_move(settings, work, bar.update))
@@ -265,16 +266,6 @@ async def _move(settings: Settings, work: Path, moved: Callable[[int], None]) ->
             await db.close()
 
 
-async def _advance(settings: Settings) -> None:
-    for environment in ENVIRONMENTS:
-        db = database(settings, environment)
-        await db.open()
-        try:
-            await advance(db, system_clock)
-        finally:
-            await db.close()
-
-
 @contextmanager
 def _emptied_again(empty: Callable[[], None]) -> Iterator[None]:
     """Removes what was made where what is done within fails."""
@@ -293,16 +284,17 @@ def _emptied_again(empty: Callable[[], None]) -> Iterator[None]:
         raise
 
 
-async def _make_current(settings: Settings) -> None:
-    """Brings both databases up to this program, which may be a later one than that of the backup,
-    and has their numbers go on far above those of the backup: also those of tables that the
-    backup did not have, since what it was made of may have got them afterwards."""
+async def _make_current(settings: Settings, *, lifts: bool = True) -> None:
+    """Brings both databases up to this program, which may be a later one than that of the backup.
+    Where it `lifts` them, their numbers go on far above those of the backup: also those of tables
+    that the backup did not have, since what it was made of may have got them afterwards."""
     for environment in ENVIRONMENTS:
         db = database(settings, environment)
         await db.open()
         try:
             await advance(db, system_clock)
-            await lift(db, system_clock())
+            if lifts:
+                await lift(db, system_clock())
         finally:
             await db.close()
 

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tqdm import tqdm
 
 from portico.contract.envelope import timestamp
 
@@ -125,18 +123,3 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         for row in rows
     )
     return "\n".join(lines)
-
-
-def progress(what: str, total: int | None, unit: str) -> Any:
-    """A progress bar on standard error, if that is a terminal."""
-    size = shutil.get_terminal_size()  # where a terminal's is 0 by 0, 80 by 24; tqdm shows nothing
-    return tqdm(
-        desc=what,
-        total=total,
-        unit=unit,
-        unit_scale=True,
-        file=sys.stderr,
-        disable=not sys.stderr.isatty(),
-        ncols=size.columns,
-        nrows=size.lines,
-    )

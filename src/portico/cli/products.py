@@ -16,8 +16,9 @@ from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
-from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
+from portico.cli.output import CommandError, answer, mention, needing_room, plain
 from portico.cli.prepared import environment
+from portico.cli.progress import progress
 from portico.contract.product_files import (
     ROW,
     format_of,

@@ -38,13 +38,11 @@ _REFERENCES = """
 SELECT a.relname, b.relname FROM pg_constraint
 JOIN pg_class AS a ON a.oid = conrelid JOIN pg_class AS b ON b.oid = confrelid
 WHERE contype = 'f' AND connamespace = to_regnamespace(current_schema()) AND a.oid != b.oid"""
-_NUMBERED = """
-SELECT table_name, column_name FROM information_schema.columns
-WHERE table_schema = current_schema() AND is_identity = 'YES' AND table_name = :table
-    AND column_name = 'id'"""
+# Of tables whose numbers are not given by PostgreSQL, such as events, there is no sequence.
 _SET = """
-SELECT setval(
-    pg_get_serial_sequence(format('%I.%I', current_schema(), CAST(:table AS TEXT)), 'id'), :seq)"""
+SELECT setval(sequence, :seq) FROM pg_get_serial_sequence(
+    format('%I.%I', current_schema(), CAST(:table AS TEXT)), 'id') AS sequence
+WHERE sequence IS NOT NULL"""
 
 Columns = Mapping[str, str]
 """The columns of a table, and PostgreSQL's type of each."""
@@ -126,7 +124,7 @@ async def _store(tx: Transaction, table: str, columns: Columns, rows: list[Row])
 async def _go_on(connection: apsw.Connection, tx: Transaction, table: str) -> None:
     """Has the numbers of a table go on after those that SQLite has given."""
     given = _first(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table)
-    if given and await tx.one(_NUMBERED, {"table": table}):
+    if given:
         await tx.all(_SET, {"table": table, "seq": int(given)})
 
 
