@@ -15,6 +15,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.services.accounts import give_key
 from portico.services.api_keys import revoke_key
+from portico.storage.numbers import lift
 
 
 @pytest.fixture
@@ -145,6 +146,22 @@ async def test_admins_find_and_revoke_everybodys_keys(api: Api) -> None:
     assert "Revoked" in rows(await admin.get("/keys/all?search=lovelace"))[0]
     assert (await admin.post("/keys/all/revoke", id=999)).status_code == 404
     assert await found("search=lovelace&unused=ever") == []
+
+
+async def test_a_key_is_found_by_its_id_also_after_restores_that_left_numbers_out(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    for _ in range(3):
+        await lift(api.live.db, NOON)
+    made = [
+        await give_key(api.live, user, name=name, key_type="live", expires_at=None, by=OPERATOR)
+        for name in ("Till", "Export")
+    ]
+    number = made[0].key.id
+    assert number > 2**31
+    for asked, names in ((number, ["Till"]), (10**18 - 1, []), (0, ["Export", "Till"])):
+        found = await admin.get(f"/keys/all?id={asked}")
+        assert found.status_code == 200
+        assert [row.partition(" ")[0] for row in rows(found)] == names
 
 
 async def test_everybodys_keys_come_in_pages_that_keep_the_search(api: Api) -> None:

@@ -46,13 +46,14 @@ _OWN = f"""
 SELECT count(*) OVER () AS total, {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id
 ORDER BY {_ENDED}, id DESC LIMIT :limit OFFSET :offset"""
 _COUNT_USABLE = f"SELECT count(*) FROM api_keys WHERE user_id = :user_id AND {_ENDED} = 0"
-# Reads every key: for people who look for one, not for programs.
+# Reads every key: for people who look for one, not for programs. Beside a number alone, PostgreSQL
+# would take an id for one of 32 bits.
 _SEARCH = f"""
 SELECT count(*) OVER () AS total, {OWNERS.of("u")}, {API_KEYS.of("k")}
 FROM api_keys AS k JOIN users AS u ON u.id = k.user_id
 WHERE (lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
         OR u.email_key LIKE :pattern ESCAPE '!')
-    AND coalesce(k.last_used_at, 0) < :before AND (:id = 0 OR k.id = :id)
+    AND coalesce(k.last_used_at, 0) < :before AND (CAST(:id AS BIGINT) = 0 OR k.id = :id)
 ORDER BY k.id DESC LIMIT :limit OFFSET :offset"""
 _OF_USER = f"{_OWNED} WHERE k.user_id = :user_id ORDER BY k.id"
 # Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
