@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from driving import BASE, Api, Caller
+from driving import BASE, Api, Caller, refused
 from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.domain.users import User
@@ -318,6 +318,26 @@ async def test_a_sign_in_under_way_does_not_outlive_the_password(
     answer = await under_way
     assert answer.status_code == 401
     assert "set-cookie" not in answer.headers
+    interrupted.close()
+
+
+@pytest.mark.parametrize(
+    "change", [change_the_password_by_session, have_an_admin_change_the_password]
+)
+async def test_a_change_of_the_password_under_way_does_not_outlive_the_one_it_proved(
+    api: Api, change: Event
+) -> None:
+    held = await Held.by_new_user(api)
+    api.live.passwords = interrupted = Interrupted()
+    body = {"password": "Th1rd-password", "current_password": PASSWORD}
+    under_way = asyncio.create_task(held.caller.patch("/users/me", json=body))
+    await interrupted.checked.wait()
+    api.live.passwords = api.portico.passwords
+    await change(held)
+    interrupted.go_on.set()
+    assert refused(await under_way, 422).keys() == {"current_password"}
+    for password, status in ((body["password"], 401), (NEW, 200)):
+        assert (await Visitor(api).log_in(held.user.email, password)).status_code == status
     interrupted.close()
 
 

@@ -27,10 +27,13 @@ from auth.test_second_factor import (
 )
 from driving import Api
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import Conflict
+from portico.domain.errors import AuthenticationRequired, Conflict
+from portico.domain.proofs import BY_PASSKEY
 from portico.jobs.tidy import Tidy
-from portico.services.passkeys import remove_passkey
+from portico.services.passkeys import check_assertion, remove_passkey, request_options
 from portico.services.second_factor import reset_factors
+from portico.services.sessions import Browser, open_session
+from portico.services.sign_in import Proven
 from portico.services.suspension import suspend
 from signing_in import PASSWORD
 
@@ -305,6 +308,22 @@ async def test_a_count_that_does_not_grow_is_refused_and_noted(api: Api, by: int
         assert (await sign_in_by(api, device)).status_code == 422
     (row,) = await api.live.db.all("SELECT count(*) FROM audit WHERE action = 'passkey.refused'")
     assert row[0] == 1
+
+
+async def test_of_two_with_one_count_that_are_looked_at_together_one_signs_in(api: Api) -> None:
+    device = Authenticator()
+    await owner(api, device)
+    proven = []
+    for _ in range(2):
+        answer = device.get(json.loads(request_options(api.live)))
+        device.count -= 1
+        user, assertion = await check_assertion(api.live, answer, OPERATOR)
+        proven.append(Proven(user, BY_PASSKEY, assertion))
+    first, second = proven
+    await open_session(api.live, first, OPERATOR, Browser("", None))
+    async with api.unchanged():
+        with pytest.raises(AuthenticationRequired):
+            await open_session(api.live, second, OPERATOR, Browser("", None))
 
 
 async def test_a_passkey_is_kept_by_the_session_that_asked_for_it(api: Api) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from driving import NOON, Api
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import Conflict
+from portico.domain.errors import AuthenticationRequired, Conflict
 from portico.domain.factors import Authenticator, step_of
 from portico.domain.proofs import BY_CODE
 from portico.domain.secrets import digest
@@ -25,7 +25,9 @@ from portico.services.second_factor import (
     read_enrolment,
     reset_factors,
 )
+from portico.services.sessions import Browser, open_session
 from portico.services.shown_once import AGAIN
+from portico.services.sign_in import Attempt, prove
 from signing_in import AUTH, CALLBACK, PASSWORD, Visitor, client_of, cookie_of, read
 
 HERE = "https://localhost:8443"
@@ -246,6 +248,16 @@ async def test_half_a_sign_in_opens_nothing_but_the_second_step(api: Api) -> Non
         consent = f"{AUTH['live']}/authorize"
         answer = await person.browser.post(consent, data={"decision": "allow"}, headers=ORIGIN)
         assert answer.status_code == 303
+
+
+async def test_a_factor_that_was_added_meanwhile_is_wanted_after_all(api: Api) -> None:
+    user = await api.account(password=PASSWORD)
+    proven = await prove(api.live, Attempt(user.email, PASSWORD, OPERATOR))
+    app = Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
+    await api.live.change(OPERATOR, lambda change: add_authenticator(api.live, change, user, app))
+    async with api.unchanged():
+        with pytest.raises(AuthenticationRequired, match="has a second factor"):
+            await open_session(api.live, proven, OPERATOR, Browser("", None))
 
 
 async def test_half_a_sign_in_ends_by_itself_and_with_the_password(api: Api) -> None:

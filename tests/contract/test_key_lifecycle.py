@@ -203,6 +203,18 @@ async def test_a_successor_keeps_the_expiry_and_the_old_key_ends_by_its_own(
     assert data["expires_at"] is not None
 
 
+@pytest.mark.parametrize(("left", "stays"), [(None, 7), (30, 7), (7, 7), (2, 2)])
+async def test_no_successor_lives_longer_than_a_key_may(
+    api: Api, left: int | None, stays: int
+) -> None:
+    caller = await api.caller("viewer", expires_at=None if left is None else NOON + left * DAY)
+    api.live.max_key_days = 7  # since that key was made
+    data = (await caller.post("/api-keys/rotate")).json()["data"]
+    successor = await api.live.api_keys.get(data["id"])
+    assert successor is not None
+    assert successor.expires_at == NOON + stays * DAY
+
+
 async def test_a_test_key_rotates_in_the_sandbox(api: Api) -> None:
     caller = await api.caller("admin", "test")
     data = (await caller.post("/api-keys/rotate")).json()["data"]

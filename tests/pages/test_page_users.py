@@ -193,6 +193,17 @@ async def test_an_admin_changes_name_e_mail_role_and_plan(api: Api) -> None:
     assert {name: getattr(stored, name) for name in fields} == fields
 
 
+@pytest.mark.parametrize("changes", [{"plan": "enterprise"}, {"role": "viewer"}])
+async def test_no_admin_changes_their_own_role_or_plan(api: Api, changes: dict[str, str]) -> None:
+    await api.account("admin")  # so that they are not the last one
+    user, admin = await signed_in(api, "admin")
+    stored = {"name": user.name, "email": user.email, "role": user.role, "plan": user.plan}
+    async with api.unchanged():
+        refused = await admin.post(f"/users/{user.id}", version="*", **stored | changes)
+    assert refused.status_code == 403
+    assert "Nobody changes their own role or plan" in refused.text
+
+
 async def test_an_admin_gets_a_link_for_a_new_password_once(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     user = await api.account()
