@@ -3,15 +3,18 @@
 import re
 from collections.abc import Awaitable, Callable
 from importlib import resources
+from urllib.parse import urlencode
 
+import msgspec
 import pytest
 
-from driving import NOON, Api
+from driving import NOON, Api, InProcess
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, Visitor, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.http.cookies import SECOND_STEP
+from portico.http.messages import FORM
 from portico.http.routing import Access
 from portico.pages.dashboard import ACCOUNT, SHOWING
 from portico.pages.forms import BODY_LIMIT, MAX_FIELDS
@@ -100,6 +103,31 @@ async def test_no_form_passes_without_its_sessions_token(api: Api) -> None:
             for fields in ({}, {"csrf": ""}, {"csrf": other.csrf}, {"csrf": "é"}):
                 answer = await admin.send(path_of(place), {**fields, "id": "1"})
                 assert answer.status_code == 403, named(place)
+
+
+async def test_a_role_that_changes_while_a_form_comes_in_is_the_one_that_counts(api: Api) -> None:
+    user, somebody = await signed_in(api, "editor")
+    await somebody.get("/products/new")
+    cookies = (f"{one.name}={one.value}" for one in somebody.client.cookies.jar)
+    headers = {"content-type": FORM, "origin": ORIGIN, "cookie": "; ".join(cookies)}
+    lamp = {"name": "Lamp", "category": "light", "price": "1", "currency": "USD"}
+    fields = {"csrf": somebody.csrf, "once": "1", **lamp, "stock_quantity": "1", "status": "draft"}
+    start, rest = urlencode(fields).encode().split(b"&", 1)
+
+    async def demote() -> None:
+        async with api.live.db.transaction() as tx:
+            await api.live.users.update(tx, msgspec.structs.replace(user, role="viewer"))
+
+    async def stay() -> None:
+        pass
+
+    for role, meanwhile, status in (("editor", stay, 303), ("viewer", demote, 403)):
+        answer = await InProcess(api).exchange(
+            "POST", "/dashboard/products/new", [*headers.items()], start, meanwhile, b"&" + rest
+        )
+        assert answer.status_code == status, role
+        rest += b"&description=Another"
+    assert len(await api.live.db.all("SELECT id FROM products")) == 1
 
 
 @pytest.mark.parametrize(
