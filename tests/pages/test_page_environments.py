@@ -32,6 +32,11 @@ def chosen(text: str) -> list[str]:
     return re.findall(r'aria-current="true">(\w+)<', switch(text))
 
 
+def title(answer: httpx.Response) -> str:
+    """What a page is called."""
+    return answer.text.partition("<title>")[2].partition("</title>")[0]
+
+
 def next_of(answer: httpx.Response) -> str:
     """Where somebody goes who was sent to sign in."""
     return parse_qs(urlsplit(answer.headers["location"]).query)["next"][0]
@@ -108,6 +113,19 @@ async def test_a_page_of_the_account_leads_back_to_where_one_came_from(api: Api,
     shown = (await admin.get("/sandbox/products")).text
     assert chosen(shown) == ["Sandbox"]
     assert 'class="badge warn">Sandbox' in shown
+
+
+@pytest.mark.parametrize("path", ["", "/products", "/keys/all"])
+async def test_a_title_tells_the_sandboxs_pages_from_those_of_live(api: Api, path: str) -> None:
+    _, admin = await signed_in(api, "admin")
+    live = title(await admin.get(path))
+    assert live.endswith(" Portico")
+    assert title(await admin.get(f"/sandbox{path}")) == f"{live} (Sandbox)"
+
+
+async def test_a_title_of_the_accounts_pages_names_no_environment(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    assert title(await admin.get("/sandbox/profile")) == title(await admin.get("/profile"))
 
 
 async def test_a_form_of_the_account_stays_in_the_sandbox_and_changes_the_account(
