@@ -214,7 +214,7 @@ async def test_the_key_of_an_app_on_the_same_phone_need_not_be_typed(desk: Desk)
         address = urlsplit(str(await link.get_attribute("href")))
         assert (address.scheme, address.netloc) == ("otpauth", "totp")
         await page.get_by_role("button", name="Copy").click()
-        await expect(page.get_by_text("Copied")).to_be_visible()
+        await expect(page.get_by_role("button", name="Copied")).to_be_visible()
         copied = await page.evaluate("navigator.clipboard.readText()")
         assert parse_qs(address.query) == {"secret": [copied], "issuer": ["Portico"]}
         assert await overflow(page) <= 0

@@ -36,10 +36,13 @@ async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -
         key = await create(page, "Nightly export")
         assert key.startswith("sk_live_")
         await expect(page.locator("#curl")).to_contain_text(key)
+        await expect(page.get_by_role("status")).to_have_text("")
         await page.get_by_role("button", name="Copy", exact=True).click()
         await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        await expect(page.get_by_role("status")).to_have_text("Copied")
         await page.get_by_role("button", name="Copied").click()
         await expect(page.get_by_role("button", name="Copy", exact=True)).to_be_visible()
+        await expect(page.get_by_role("status")).to_have_text("")
         assert await page.evaluate("navigator.clipboard.readText()") == key
         assert key not in page.url
         assert status_of(desk, key) == 200

@@ -98,6 +98,7 @@ async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await expect(page.locator(".python .copy")).to_have_text("Copied")
+        await expect(page.get_by_role("status")).to_have_text("Copied")
         copied = await page.evaluate("navigator.clipboard.readText()")
         assert copied.startswith("from decimal import Decimal\nfrom portico_client import Client")
         assert copied.endswith("print(product.id)")

@@ -86,6 +86,8 @@ document.addEventListener("keydown", (event) => {
   use([...tabs].at(next % tabs.length));
 });
 
+const announced = made("p", { class: "hidden", role: "status" });
+
 /** Gives every piece of code below `place` a button that copies it, where that can work. */
 function offerCopies(place) {
   if (!navigator.clipboard) return;
@@ -95,20 +97,26 @@ function offerCopies(place) {
     code.replaceWith(box);
     box.append(code, button);
   }
+  document.querySelector("main").append(announced);
 }
 
+// What came of it is announced as well: new words of a button that has the focus are not.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest(".copy");
   if (!button) return;
   const code = button.parentElement.querySelector("pre");
+  const tell = (words) => (announced.textContent = button.textContent = words);
   try {
     await navigator.clipboard.writeText(code.textContent);
-    button.textContent = "Copied";
+    tell("Copied");
   } catch {
-    button.textContent = "Press Ctrl+C";
+    tell("Press Ctrl+C");
     getSelection().selectAllChildren(code);
   }
-  setTimeout(() => (button.textContent = "Copy"), 2500);
+  setTimeout(() => {
+    button.textContent = "Copy";
+    announced.textContent = "";
+  }, 2500);
 });
 
 /** What can be found: each with a title, what else is known of it, and the address that it leads to. The first page of the

@@ -34,24 +34,34 @@ function rememberTheme() {
 }
 addEventListener("load", () => oncePainted(rememberTheme));
 
-// A secret is copied by a button that shows only where that can work.
+// A secret is copied by a button that shows only where that can work. What came of it is announced as well: new words of a
+// button that has the focus are not.
+const announced = document.createElement("p");
+announced.className = "hidden";
+announced.setAttribute("role", "status");
 function offerCopies() {
-  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+  const buttons = document.querySelectorAll("[data-copy]");
+  for (const button of buttons) button.hidden = !navigator.clipboard;
+  if (buttons.length) document.querySelector("main").append(announced);
 }
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   const { dataset } = button;
   const secret = document.querySelector(dataset.copy);
+  const tell = (words) => (announced.textContent = button.textContent = words);
   dataset.said ??= button.textContent;
   try {
     await navigator.clipboard.writeText(secret.textContent);
-    button.textContent = "Copied";
+    tell("Copied");
   } catch {
-    button.textContent = "Press Ctrl+C";
+    tell("Press Ctrl+C");
     getSelection().selectAllChildren(secret);
   }
-  setTimeout(() => (button.textContent = dataset.said), 2500);
+  setTimeout(() => {
+    button.textContent = dataset.said;
+    announced.textContent = "";
+  }, 2500);
 });
 
 // The page that asks for confirmation is shown in a dialog: htmx fetches it, this opens it at its beginning, from which
