@@ -58,6 +58,15 @@ def test_the_table_of_exit_codes_is_complete() -> None:
     assert codes == [WELL, WRONG, MISUSED, INTERRUPTED]
 
 
+def test_the_table_of_decisions_has_each_with_its_title() -> None:
+    rows = []
+    for path in sorted((ROOT / "docs/decisions").glob("*.md")):
+        number, title = path.read_text("utf-8").splitlines()[0].removeprefix("# ").split(" ", 1)
+        rows.append(f"| [{number}](decisions/{path.name}) | {title} |")
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    assert re.findall(r"\| \[\d{4}\].*", text) == rows
+
+
 @ALL
 def test_every_link_leads_somewhere(doc: Document) -> None:
     for link in doc.links:
