@@ -6,6 +6,7 @@ Every credential is used before, so that whatever is kept of it in memory is the
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 import msgspec
@@ -21,6 +22,10 @@ from portico.services.passwords import Passwords
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.services.suspension import resume, suspend
 from portico.services.tokens import Pair
+from portico.storage.api_keys import ApiKeys
+from portico.storage.database import NOTHING, Database, Params, Row
+from portico.storage.grants import Grants
+from portico.storage.sessions import Sessions
 from signing_in import (
     AUTH,
     PASSWORD,
@@ -283,6 +288,48 @@ async def test_the_old_password_opens_nothing_any_more(api: Api) -> None:
     await change_the_password_by_session(held)
     for password, status in ((PASSWORD, 401), (NEW, 200)):
         assert (await Visitor(api).log_in(held.user.email, password)).status_code == status
+
+
+class Late:
+    """A database, of which a row is told only once something else has happened."""
+
+    def __init__(self, db: Database, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self.engine = db.engine
+        self._db, self._meanwhile = db, meanwhile
+
+    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
+        row = await self._db.one(sql, params)
+        await self._meanwhile()
+        return row
+
+
+@pytest.mark.parametrize("kind", ["key", "session", "jwt", "oauth"])
+async def test_what_ends_while_it_is_looked_up_is_not_kept(api: Api, kind: str) -> None:
+    """And so ends at the next request, with nothing else that would end what is kept."""
+    env, visitor = api.live, Visitor(api)
+    user = await api.account("editor")
+    caller, cookie = await api.caller(user=user), await session_of(env, user)
+    login, shop = await login_of(env, user), await client_of(env)
+    token = await tokens_of(env, shop.client, user, "read:users")
+    real = {"api_keys": env.api_keys, "sessions": env.sessions, "grants": env.grants}
+
+    async def end() -> None:
+        vars(env).update(real)
+        if kind == "key":
+            await revoke_key(env, caller.record.id, OPERATOR)
+        else:
+            await sign_out_everywhere(env, user.id, OPERATOR)
+
+    bearers = {"key": caller.key, "jwt": login.access_token, "oauth": token.access_token}
+
+    async def call() -> int:
+        shown = {"cookie": cookie} if kind == "session" else {"bearer": bearers[kind]}
+        return (await visitor.me(**shown)).status_code
+
+    late: Any = Late(env.db, end)
+    vars(env).update(api_keys=ApiKeys(late), sessions=Sessions(late), grants=Grants(late))
+    assert await call() == 200
+    assert await call() == 401
 
 
 class Interrupted(Passwords):
