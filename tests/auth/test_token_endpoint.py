@@ -506,3 +506,16 @@ async def test_who_poses_as_a_client_is_noted_as_often_as_the_address_may_ask(
     assert len(entries) == 30
     assert {entry.target_id for entry in entries} == {shop.client.client_id}
     assert "ocs_wrong" not in str(entries)
+
+
+async def test_of_an_address_that_is_spent_no_secret_is_looked_for_in_a_body(
+    api: Api, shop: Registered
+) -> None:
+    visitor = Visitor(api)
+    right = (shop.client.client_id, shop.secret or "")
+    for _ in range(30):
+        assert (await visitor.form("token", {}, basic=(right[0], "wrong"))).status_code == 401
+    in_body = await visitor.form("introspect", {"token": "none", **named(shop)})
+    assert in_body.status_code == 429
+    in_header = await visitor.form("introspect", {"token": "none"}, basic=right)
+    assert in_header.json() == {"active": False}
