@@ -328,12 +328,16 @@ async def test_the_link_of_a_deleted_account_is_refused(api: Api, post: Post) ->
         await refused(api.live, token)
 
 
-async def test_an_account_that_is_deleted_before_its_mail_is_written_gets_none(
-    api: Api, post: Post
+@pytest.mark.parametrize("meanwhile", ["deleted", "suspended"])
+async def test_an_account_that_has_ended_before_its_mail_is_written_gets_none(
+    api: Api, post: Post, meanwhile: str
 ) -> None:
     user = await api.account()
     async with api.live.db.transaction() as tx:
-        await api.live.users.delete(tx, user.id)
+        if meanwhile == "deleted":
+            await api.live.users.delete(tx, user.id)
+        else:
+            await api.live.users.update(tx, msgspec.structs.replace(user, suspended_at=api.clock()))
     async with api.unchanged():
         await ask_verification(api.live, user, STRANGER)
     assert await post.new() == []
