@@ -79,6 +79,26 @@ async def test_a_scope_that_is_missing_is_named(api: Api, visitor: Visitor) -> N
     assert 'scope="openid"' in answer.headers["www-authenticate"]
 
 
+async def test_changing_users_names_the_scope_that_it_needs(api: Api, visitor: Visitor) -> None:
+    admin, editor = await api.account("admin"), await api.account("editor")
+    application = await client_of(api.live)
+    reads = (await tokens_of(api.live, application.client, editor, "read:users")).access_token
+    writes = (await tokens_of(api.live, application.client, admin, "write:users")).access_token
+    cookie = await session_of(api.live, editor)
+    for method, path, body, sent, scope in (
+        ("PATCH", f"/users/{admin.id}", {"name": "Changed"}, {"cookie": cookie}, "write:users"),
+        ("PATCH", "/users/me", {"name": "Changed"}, {"bearer": reads}, "write:users"),
+        ("PATCH", "/users/me", {"role": "viewer"}, {"cookie": cookie}, "write:users"),
+        ("PATCH", "/users/me", {"name": "Changed"}, {"bearer": writes}, "admin"),
+        ("PATCH", f"/users/{editor.id}", {"role": "admin"}, {"bearer": writes}, "admin"),
+        ("DELETE", f"/users/{admin.id}", None, {"bearer": writes}, "admin"),
+    ):
+        answer = await visitor.send(method, BASE["live"] + path, body, **sent)
+        refused(answer, 403, "PERMISSION_DENIED")
+        told = answer.headers.get("www-authenticate")
+        assert told == f'Bearer error="insufficient_scope", scope="{scope}"', path
+
+
 async def test_a_refusal_that_no_scope_mends_names_none(api: Api) -> None:
     reader = await api.caller("admin", "read")
     for answer in (await reader.post("/products", json={}), await reader.delete("/nowhere")):

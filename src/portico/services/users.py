@@ -262,11 +262,14 @@ def permit(caller: Principal, user_id: int) -> None:
     own = caller.user_id == user_id
     if "write:users" not in caller.scopes:
         if not own:
-            raise PermissionDenied("Changing other users needs the scope write:users.")
+            raise PermissionDenied(
+                "Changing other users needs the scope write:users.", scope="write:users"
+            )
         if caller.narrow:
             # Whoever allowed an application to see products did not mean their own profile.
             raise PermissionDenied(
-                "A credential of some scopes alone needs write:users to change its user."
+                "A credential of some scopes alone needs write:users to change its user.",
+                scope="write:users",
             )
     if own and caller.role == "admin" and "admin" not in caller.scopes:
         raise admins_only()
@@ -276,7 +279,9 @@ def _permit_fields(caller: Principal, values: dict[str, Any]) -> None:
     if "write:users" in caller.scopes:
         return
     if beyond := sorted(values.keys() - _OWN_FIELDS):
-        raise PermissionDenied(f"Changing {', '.join(beyond)} needs the scope write:users.")
+        raise PermissionDenied(
+            f"Changing {', '.join(beyond)} needs the scope write:users.", scope="write:users"
+        )
 
 
 async def _permit_change(
@@ -342,7 +347,8 @@ def admins_only() -> PermissionDenied:
     """For a change of an admin, by whoever may change others alone."""
     return PermissionDenied(
         "Making, changing and deleting administrators needs the scope admin, which this credential"
-        " does not carry."
+        " does not carry.",
+        scope="admin",
     )
 
 
