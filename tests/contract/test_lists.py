@@ -149,6 +149,9 @@ async def test_price_bounds_are_inclusive_and_exact(api: Api) -> None:
         ("10.00011", "11", False),
         ("10", "10.0000999", False),
         ("1.00001e1", "1000100e-5", True),
+        ("10.00005", "10.00005", False),
+        ("10.00002", "10.00008", False),
+        ("1e12", "1e12", False),
         ("0", "1e300", True),
     ]:
         ids, total = await everything(caller, "/products", 1, min_price=low, max_price=high)
@@ -261,6 +264,8 @@ BAD_FOR_PRODUCTS = [
     ("max_price=Infinity", {"max_price"}),
     ("max_price=1_000", {"max_price"}),
     ("min_price=2&max_price=1", {"min_price"}),
+    ("min_price=1.00002&max_price=1.00001", {"min_price"}),
+    ("min_price=2e12&max_price=1e12", {"min_price"}),
     ("in_stock=yes", {"in_stock"}),
     ("in_stock=True", {"in_stock"}),
     ("status=gone", {"status"}),

@@ -13,6 +13,7 @@ from portico.contract.products import (
 )
 from portico.contract.reading import sent
 from portico.domain.errors import Invalid, NotFound, PreconditionFailed
+from portico.domain.money import bound_units
 from portico.domain.products import Product
 from portico.domain.search import query_words
 from portico.http.conditions import current, expected
@@ -26,11 +27,12 @@ from portico.storage.products import ProductFilter, list_part
 async def list_products(request: QueryRequest[ListProducts]) -> Reply:
     """GET /products."""
     query, start = request.query, start_of(request)
+    low, high = query.min_price, query.max_price
     chosen = ProductFilter(
         status=query.status,
         category=query.category,
-        min_price=query.min_price,
-        max_price=query.max_price,
+        min_price=None if low is None else bound_units(low, up=True),
+        max_price=None if high is None else bound_units(high, up=False),
         in_stock=query.in_stock,
     )
     page = await request.environment.products.page(

@@ -1,6 +1,7 @@
 """Products on the wire."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -184,20 +185,12 @@ def _truth(text: str) -> bool:
     return text == "true"
 
 
-def _at_least(text: str) -> int:
-    return price_bound(text, up=True)
-
-
-def _at_most(text: str) -> int:
-    return price_bound(text, up=False)
-
-
 class ListProducts(ListQuery, frozen=True):
     """The query of GET /products."""
 
     category: Annotated[str | None, Param(products.category, type="string")] = None
-    min_price: Annotated[int | None, Param(_at_least, type="number", minimum=0)] = None
-    max_price: Annotated[int | None, Param(_at_most, type="number", minimum=0)] = None
+    min_price: Annotated[Decimal | None, Param(price_bound, type="number", minimum=0)] = None
+    max_price: Annotated[Decimal | None, Param(price_bound, type="number", minimum=0)] = None
     in_stock: Annotated[bool | None, Param(_truth, type="boolean")] = None
     status: Annotated[str, Param(products.status, type="string")] = "active"
     search: Annotated[

@@ -114,23 +114,27 @@ def price_shown(units: int, code: str, *, grouped: bool = True) -> str:
     return (f"{whole:,}" if grouped else str(whole)) + (f".{decimals}" if decimals else "")
 
 
-def price_bound(text: str, *, up: bool) -> int:
-    """Read a bound of a price filter, a JSON number, as units between 0 and 10^16.
-
-    A bound between two units moves `up` to the higher (for a minimum) or down to the lower (for a
-    maximum), which changes no answer. Raises `BrokenRule` for what is no number or is negative.
-    """
+def price_bound(text: str) -> Decimal:
+    """Read a bound of a price filter, a JSON number that is not negative. Raises `BrokenRule`."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise BrokenRule("must be a number")
     mantissa, sign, exponent = Decimal(match[1]), match[2] or "", (match[3] or "").lstrip("0")
     if not mantissa:
-        return 0
+        return Decimal(0)
     if mantissa.is_signed():
         raise BrokenRule(_NEGATIVE)
     if len(exponent) > _LONGEST_EXPONENT:  # Decimal refuses the longest, and none is needed
         exponent = "9" * _LONGEST_EXPONENT
-    bound = Decimal(f"{match[1]}E{sign}{exponent or 0}")
+    return Decimal(f"{match[1]}E{sign}{exponent or 0}")
+
+
+def bound_units(bound: Decimal, *, up: bool) -> int:
+    """Give a bound of a price filter as units between 0 and 10^16.
+
+    One between two units moves `up` to the higher (for a minimum) or down to the lower (for a
+    maximum), which changes no answer.
+    """
     if bound.adjusted() >= _DIGITS_BEFORE_POINT:
         return MAX_PRICE + 1
     context = _UP if up else _DOWN
