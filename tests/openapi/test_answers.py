@@ -85,6 +85,23 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     assert walk.conformance.seen == set(_successes(described))
 
 
+async def test_a_refusal_that_comes_again_is_as_documented(
+    api: Api, described: dict[str, Any]
+) -> None:
+    walk = Walk(described)
+    admin = await api.caller("admin")
+    assert (await admin.post("/users", json=USER)).status_code == 201
+    again = {"Idempotency-Key": "one"}
+    for method, path, status, request in (
+        ("POST", "/users", 409, {"json": USER}),
+        ("POST", "/webhooks/{id}/test", 404, {"id": 17}),
+        ("POST", "/webhooks/{id}/rotate-secret", 404, {"id": 17}),
+    ):
+        await walk(admin, method, path, status, headers=again, **request)
+        answer = await walk(admin, method, path, status, headers=again, **request)
+        assert answer.headers["idempotent-replayed"] == "true"
+
+
 async def test_every_delivery_is_as_documented(api: Api, described: dict[str, Any]) -> None:
     conformance = Conformance(described)
     made = await examples(api)

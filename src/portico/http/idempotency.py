@@ -27,7 +27,7 @@ from portico.services.change import AnsweredBefore
 
 REPLAYED = ("idempotent-replayed", "true")
 
-_NOT_KEPT = (
+NOT_KEPT = (
     *(Internal, Unavailable, AuthenticationRequired, PermissionDenied, RateLimited),
     Invalid,
 )
@@ -86,7 +86,7 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
         return await handler(request)
     except AnsweredBefore:
         return await _other(request, known)
-    except _NOT_KEPT:
+    except NOT_KEPT:
         raise
     except PorticoError as error:
         refusal = problem(error)

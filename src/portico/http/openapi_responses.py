@@ -1,12 +1,14 @@
 """The responses of the OpenAPI document: successes, every error, and their true headers."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from portico.domain import errors
 from portico.domain.errors import Fault, PorticoError
+from portico.http.idempotency import NOT_KEPT
 from portico.http.messages import JSON
 from portico.http.problems import problem, status_of
 from portico.http.routing import Access, AnyRoute
@@ -135,7 +137,8 @@ def responses(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Jso
     if route.tagged:
         shown[304] = {"description": _NOT_MODIFIED, "headers": refs(*ALWAYS, *_TAGGED, *extra)}
     for status, kinds in by_status(route).items():
-        shown[status] = {"$ref": f"#/components/responses/{component_name(kinds)}"}
+        name = component_name(kinds, replayable=_is_replayable(route, kinds))
+        shown[status] = {"$ref": f"#/components/responses/{name}"}
     return {str(status): shown[status] for status in sorted(shown)}
 
 
@@ -178,21 +181,40 @@ def meaning(error: type[PorticoError]) -> str:
     return (error.__doc__ or "").split("\n")[0].split(";")[0].rstrip(".") + "."
 
 
-def component_name(kinds: Sequence[type[PorticoError]]) -> str:
+def _is_replayable(route: AnyRoute, kinds: Sequence[type[PorticoError]]) -> bool:
+    """Whether an error of these may be an earlier one, given again: what a handler refuses is."""
+    own = {*route.errors, *([errors.NotFound] if route.ids else [])}
+    return route.repeatable and any(
+        kind in own and not issubclass(kind, NOT_KEPT) for kind in kinds
+    )
+
+
+def component_name(kinds: Sequence[type[PorticoError]], *, replayable: bool) -> str:
     """What the component of these errors, of one status, is called."""
-    return "Or".join(kind.__name__ for kind in kinds)
+    return ("Replayable" if replayable else "") + "Or".join(kind.__name__ for kind in kinds)
 
 
 def error_components(routes: Sequence[AnyRoute], extra: Sequence[str]) -> Json:
     """Every error response of the routes."""
-    wanted = {kinds for route in routes for kinds in by_status(route).values()}
-    ordered = sorted(wanted, key=lambda kinds: (status_of(kinds[0]), component_name(kinds)))
-    return {component_name(kinds): _error_component(kinds, extra) for kinds in ordered}
+    wanted = {
+        (status, component_name(kinds, replayable=replayable), kinds, replayable)
+        for route in routes
+        for status, kinds in by_status(route).items()
+        for replayable in (_is_replayable(route, kinds),)
+    }
+    return {
+        name: _error_component(kinds, extra, replayable=replayable)
+        for _, name, kinds, replayable in sorted(wanted, key=itemgetter(0, 1))
+    }
 
 
-def _error_component(kinds: Sequence[type[PorticoError]], extra: Sequence[str]) -> Json:
+def _error_component(
+    kinds: Sequence[type[PorticoError]], extra: Sequence[str], *, replayable: bool
+) -> Json:
     replies = {kind: problem(EXAMPLES[kind]) for kind in kinds}
     headers = refs(*ALWAYS, *extra)
+    if replayable:
+        headers |= refs("Idempotent-Replayed")
     if any(kind in UNCOUNTED for kind in kinds):
         headers |= {name: {**HEADERS[name], "required": False} for name in LIMITS}
     own = {name for reply in replies.values() for name, _ in reply.headers}

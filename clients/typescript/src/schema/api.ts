@@ -1580,6 +1580,25 @@ export interface components {
                 };
             };
         };
+        /** @description There is no such resource or path. */
+        ReplayableNotFound: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    error: components["schemas"]["ErrorFacts"] & {
+                        /** @enum {unknown} */
+                        code?: "RESOURCE_NOT_FOUND";
+                    };
+                };
+            };
+        };
         /** @description The caller accepts no media type that can be produced. */
         NotAcceptable: {
             headers: {
@@ -1652,6 +1671,44 @@ export interface components {
                 };
             };
         };
+        /** @description The present state of the resource forbids this. */
+        ReplayableConflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    error: components["schemas"]["ErrorFacts"] & {
+                        /** @enum {unknown} */
+                        code?: "CONFLICT";
+                    };
+                };
+            };
+        };
+        /** @description The present state of the resource forbids this. A value that must be unique is taken. */
+        ReplayableConflictOrDuplicate: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    error: components["schemas"]["ErrorFacts"] & {
+                        /** @enum {unknown} */
+                        code?: "CONFLICT" | "DUPLICATE_RESOURCE";
+                    };
+                };
+            };
+        };
         /** @description What is asked for was there, and is no longer kept. */
         Gone: {
             headers: {
@@ -1659,6 +1716,25 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    error: components["schemas"]["ErrorFacts"] & {
+                        /** @enum {unknown} */
+                        code?: "GONE";
+                    };
+                };
+            };
+        };
+        /** @description What is asked for was there, and is no longer kept. */
+        ReplayableGone: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                 [name: string]: unknown;
             };
             content: {
@@ -2033,7 +2109,7 @@ export interface operations {
             403: components["responses"]["PermissionDenied"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["ConflictOrDuplicate"];
+            409: components["responses"]["ReplayableConflictOrDuplicate"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
@@ -3118,7 +3194,7 @@ export interface operations {
             403: components["responses"]["PermissionDenied"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ReplayableConflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
@@ -3511,7 +3587,7 @@ export interface operations {
             403: components["responses"]["PermissionDenied"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ReplayableConflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
@@ -3768,7 +3844,7 @@ export interface operations {
             400: components["responses"]["Unreadable"];
             401: components["responses"]["AuthenticationRequired"];
             403: components["responses"]["PermissionDenied"];
-            404: components["responses"]["NotFound"];
+            404: components["responses"]["ReplayableNotFound"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
@@ -3820,10 +3896,10 @@ export interface operations {
             400: components["responses"]["Unreadable"];
             401: components["responses"]["AuthenticationRequired"];
             403: components["responses"]["PermissionDenied"];
-            404: components["responses"]["NotFound"];
+            404: components["responses"]["ReplayableNotFound"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ReplayableConflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
@@ -3960,11 +4036,11 @@ export interface operations {
             400: components["responses"]["Unreadable"];
             401: components["responses"]["AuthenticationRequired"];
             403: components["responses"]["PermissionDenied"];
-            404: components["responses"]["NotFound"];
+            404: components["responses"]["ReplayableNotFound"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            410: components["responses"]["Gone"];
+            409: components["responses"]["ReplayableConflict"];
+            410: components["responses"]["ReplayableGone"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
