@@ -412,6 +412,17 @@ async def test_knowing_an_address_is_of_one_account_alone(api: Api) -> None:
     refused(await guess(at(api, 1), url, bob.email, PASSWORD), 429)
 
 
+async def test_an_ipv6_address_makes_its_own_network_of_64_bits_known_alone(api: Api) -> None:
+    url = f"{AUTH['live']}/login"
+    ada = await api.account(password=PASSWORD)
+    assert (await Visitor(api, "[2001:db8:1:5::1]").log_in(ada.email)).status_code == 200
+    for number in range(ACCOUNT.free):
+        await guess(at(api, number), url, ada.email)
+    for stranger in ("[2001:db8:1::1]", "[2001:db8:1:6::1]"):
+        refused(await guess(Visitor(api, stranger), url, ada.email, PASSWORD), 429)
+    assert (await Visitor(api, "[2001:db8:1:5::2]").log_in(ada.email)).status_code == 200
+
+
 async def test_a_refused_sign_in_makes_no_address_known(api: Api) -> None:
     url = f"{AUTH['live']}/login"
     ada = await api.account(password=PASSWORD)

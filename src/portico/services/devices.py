@@ -23,7 +23,9 @@ async def meet_device(env: Environment, change: Change, user: User, device: str 
     """Remembers where a locked user signs in from, and the secret of the `device`'s cookie, if it
     has one. Whether that is new to an account that has signed in before."""
     address, sessions, tx = change.by.address, env.sessions, change.tx
-    places = [place for place in (address, network_of(address)) if place is not None]
+    network = network_of(address)
+    # By its length no network is taken for the first address in it, which may be a stranger's.
+    places = [address] if network is None else [address, f"{network}/48"]
     known = user.last_login_at is None
     for place in places:
         known = known or await sessions.knows_address(user.id, place, tx)
