@@ -66,3 +66,15 @@ async def test_people_sign_in_with_another_portico(desk: Desk, believing: Instal
         await page.get_by_role("button", name="Allow").click()
         await expect(page).to_have_url(dashboard)
         await expect(page.get_by_text(there.email)).to_be_visible()
+
+
+async def test_signing_in_at_another_host_than_the_dashboards_leads_to_that(
+    desk: Desk, believing: Installation
+) -> None:
+    there = desk.person()
+    made = believing.told("users", "create", "--email", there.email, "--name", "Grace Hopper")
+    dashboard = f"https://{ELSEWHERE}:{believing.port}/dashboard"
+    async with desk.looking() as page:
+        await page.goto(f"https://localhost:{believing.port}/auth/sign-in")
+        await fill(page, there.email, made["password"])
+        await expect(page).to_have_url(f"{dashboard}/sign-in?next=%2Fdashboard")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from hmac import compare_digest, digest
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico.domain.audit import By
 from portico.domain.errors import NotFound, PermissionDenied
@@ -76,6 +76,14 @@ class Site(NamedTuple):
     def beginning(self) -> str:
         """Where those go who want nothing in particular."""
         return self.base if self.dashboards else self.home
+
+    @property
+    def elsewhere(self) -> str:
+        """The origin of `home` where that is on another host, else empty: whoever has signed in
+        for nothing in particular goes there."""
+        at = urlsplit(self.home)
+        origin = f"{at.scheme}://{at.netloc}"
+        return origin if at.netloc and origin != self.origin else ""
 
 
 class PageRoute(NamedTuple):
@@ -281,7 +289,9 @@ class Visit:
             request_id=self.request.id,
             **context,
         )
-        return html(text, status, form_action=form_action, private_address=private_address)
+        # Chromium holds the redirect that follows a form to the policy of the form's page.
+        leads_to = form_action or site.elsewhere
+        return html(text, status, form_action=leads_to, private_address=private_address)
 
     def asks(
         self,
