@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from html import unescape
 from os import urandom
+from pathlib import Path
 from typing import Any
 
 import cbor2
@@ -25,7 +26,7 @@ from auth.test_second_factor import (
     refused_for_otp,
     session_in,
 )
-from driving import Api
+from driving import Api, settings_for
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import AuthenticationRequired, Conflict
 from portico.domain.proofs import BY_PASSKEY
@@ -179,6 +180,23 @@ async def test_options_ask_for_what_a_passkey_is(api: Api) -> None:
     asked = options_in(await Person(api, DASHBOARD).browser.get(f"{DASHBOARD}/sign-in"))
     assert asked["userVerification"] == "required"
     assert not asked.get("allowCredentials")
+
+
+@pytest.mark.one_engine
+async def test_passkeys_are_asked_for_only_on_hosts_that_they_can_belong_to(tmp_path: Path) -> None:
+    for dashboard, offered in (("https://portico.test", True), ("https://dash.test", False)):
+        hosts = {
+            "PORTICO_DASHBOARD_URL": dashboard,
+            "PORTICO_AUTH_URL": "https://auth.portico.test",
+        }
+        data = tmp_path / str(offered)
+        data.mkdir()
+        async with Api(settings_for(data, hosts)) as api:
+            at_home = await api.stranger().get(f"{dashboard}/sign-in")
+            assert "data-passkey=" in at_home.text
+            page = await api.stranger().get("https://auth.portico.test/sign-in")
+            assert page.status_code == 200
+            assert ("data-passkey=" in page.text) == offered
 
 
 async def test_the_api_tells_who_has_passkeys_alone_that_it_is_not_for_them(api: Api) -> None:

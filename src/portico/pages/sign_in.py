@@ -58,7 +58,7 @@ async def show(visit: Visit) -> Reply:
         "Sign in",
         next=target,
         application=await _application(visit, target),
-        passkey_options=request_options(env),
+        passkey_options=request_options(env, visit.site.origin),
         again=visit.sent("again"),
         goes_on=visit.signed_in and not is_asked,
         providers=env.sign_in_by.values(),
@@ -152,7 +152,7 @@ async def show_code(visit: Visit) -> Reply:
         return _start_again(visit)
     target = local(visit.site, visit.sent("next"))
     if waits.factors:
-        options = request_options(visit.site.accounts.environment)
+        options = request_options(visit.site.accounts.environment, visit.site.origin)
         return visit.page(
             "code.html",
             "One more step",

@@ -76,6 +76,6 @@ async def _page(visit: Visit, token: str, status: int) -> Reply:
         status=status,
         action=visit.request.path,
         token=token,
-        passkey_options=request_options(env) if factors.passkeys else "",
+        passkey_options=request_options(env, visit.site.origin) if factors.passkeys else "",
         fields=visit.form.pairs(but=("csrf", TOKEN, PASSWORD, PASSKEY, CANCEL)),
     )

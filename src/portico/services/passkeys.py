@@ -114,8 +114,11 @@ async def creation_options(env: Environment, user: User, session_id: int) -> str
     )
 
 
-def request_options(env: Environment) -> str:
-    """What a browser asks passkeys for, as JSON (`PublicKeyCredentialRequestOptionsJSON`)."""
+def request_options(env: Environment, origin: str) -> str:
+    """What a browser asks passkeys for, as JSON (`PublicKeyCredentialRequestOptionsJSON`); empty
+    for pages of an origin where none may be used."""
+    if origin not in _origins(env):
+        return ""
     return _json(
         rpId=rp_id(env),
         challenge=base64url(_challenge(env, SIGN_IN)),
