@@ -245,6 +245,28 @@ async def test_a_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
     await limiter.close()
 
 
+async def test_of_refusals_that_take_turns_each_is_logged_once(
+    own_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "portico.state.valkey")
+    limiter = ValkeyLimiter(own_server.url, "live")
+    async with Valkey.from_url(own_server.url) as client:
+        await client.execute_command("CONFIG SET", "requirepass", "unknown here")
+        for count in (1, 20, 1, 20):  # a server refuses a long command of strangers in other words
+            verdicts = await asyncio.gather(
+                *(limiter.take((ACCOUNT, number), PLAN, MIDNIGHT) for number in range(count)),
+                return_exceptions=True,
+            )
+            assert all(isinstance(verdict, Unavailable) for verdict in verdicts)
+        await client.execute_command("CONFIG SET", "requirepass", "")
+    for _ in range(2):
+        await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
+    *refusals, works = caplog.messages
+    assert len(refusals) == len({*refusals}) == 2
+    assert works == "the store of the rate limits works again"
+    await limiter.close()
+
+
 @pytest.mark.parametrize("window", [0, 1], ids=["minute", "day"])
 @pytest.mark.parametrize("foreign", ["a list", "abc", "", "1.5", "1e3", "0x1F", "007", " 5", "-5"])
 async def test_a_foreign_key_refuses_whose_it_is_and_nobody_else(

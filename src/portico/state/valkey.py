@@ -118,7 +118,8 @@ class _Line:
     def __init__(self) -> None:
         self.asked: list[tuple[asyncio.Future[Any], Question]] = []
         self.sender: asyncio.Task[None] | None = None
-        self._reason = ""
+        self._reasons: set[str] = set()
+        """Why it counts nothing, as far as that was told since it did."""
         self._spoiled: Sequence[str] = ()
 
     def tell_spoiled(self, keys: Sequence[str]) -> None:
@@ -128,14 +129,13 @@ class _Line:
             log.warning("a key of the rate limits holds no count, of %s", " and ".join(keys))
 
     def tell(self, reason: str) -> None:
-        """Logs why the server counts nothing, once for as long as that stays the reason; empty
-        where it does."""
-        if reason == self._reason:
-            return
-        self._reason = reason
-        if reason:
+        """Logs why the server counts nothing, each reason once until it does; empty where it
+        does. Several may take turns: who is not logged in is told so in two ways."""
+        if reason and reason not in self._reasons:
+            self._reasons.add(reason)
             log.warning("nothing is counted: %s", reason)
-        else:
+        elif not reason and self._reasons:
+            self._reasons.clear()
             log.info("the store of the rate limits works again")
 
 
