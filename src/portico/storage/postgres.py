@@ -12,7 +12,6 @@ from portico.domain.errors import Unavailable, Unknown
 from portico.storage.bell import Bell
 from portico.storage.database import (
     AdvisoryLock,
-    Contended,
     Engine,
     Identified,
     PoolUse,
@@ -248,7 +247,7 @@ class PostgresDatabase:
         except Unavailable as error:
             if tx and tx.committing and isinstance(error.__cause__, LOST):
                 raise Unknown from error
-            if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
+            if error.why == "read_only":
                 for pool in self._pools.values():  # another server may take writes by now
                     await pool.expire()
             raise
@@ -296,7 +295,7 @@ class PostgresDatabase:
         kept."""
         while True:
             pause = CHECK_SECONDS
-            with suppress(Unavailable, Contended, asyncpg.PostgresError):  # as before any migration
+            with suppress(Unavailable, asyncpg.PostgresError):  # as before any migration
                 check = self._notices.begin()
                 row = await self._checks.one(NUMBER)
                 if not self._notices.end(check, row[0] if row else 0):

@@ -6,7 +6,7 @@ from typing import Any
 
 from portico.storage.database import Row
 from portico.storage.postgres_pool import Pool
-from portico.storage.postgres_statements import faults
+from portico.storage.postgres_statements import faults, read_faults
 
 _Asked = list[tuple[Any, asyncio.Future[Any]]]
 """What each asks for, and where the answer goes."""
@@ -108,5 +108,6 @@ class Rows:
             known = {row[0]: row for row in rows}
             return [known.get(value) for value in values]
 
-        row: Row | None = await self._batches.ask(sql, answer, value)
+        with read_faults():
+            row: Row | None = await self._batches.ask(sql, answer, value)
         return row

@@ -12,7 +12,7 @@ import asyncpg
 
 from portico.storage.database import NOTHING, Params, PoolUse, Reader, Row, T
 from portico.storage.postgres_hosts import Hosts
-from portico.storage.postgres_statements import OUTAGES, Statements, call, faults
+from portico.storage.postgres_statements import OUTAGES, Statements, call, read_faults
 
 IDLE_SECONDS = 30.0
 """After how long a connection that nobody uses is closed: others may wait for its place."""
@@ -270,19 +270,19 @@ class PoolReads:
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         text, values = call(sql, params)
-        with faults():
+        with read_faults():
             async with self._pool.connection() as connection:
                 row: Row | None = await connection.fetchrow(text, *values)
         return row
 
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
         text, values = call(sql, params)
-        with faults():
+        with read_faults():
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(text, *values))
 
     async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
         """What `work` makes of reads that all see one state."""
-        with faults():
+        with read_faults():
             async with self._pool.connection(isolation="repeatable_read", readonly=True) as one:
                 return await work(Statements(one))

@@ -19,7 +19,6 @@ from portico.domain.errors import Unavailable
 from portico.domain.health import BEHIND, FAILING, OK, PRIMARY, SILENT
 from portico.storage.database import (
     NOTHING,
-    Contended,
     Engine,
     Params,
     PoolUse,
@@ -292,8 +291,8 @@ class ReplicatedReads:
             begun = time.monotonic()
             try:
                 return await read(PoolReads(self._choose(replica)))
-            except (Behind, Contended, asyncpg.PostgresError):
-                pass  # the second where they conflict, the last where a table is quite new
+            except (Behind, asyncpg.PostgresError):
+                pass  # the second where a table is quite new
             except Unavailable as error:
                 took_long = time.monotonic() - begun > LONG_SECONDS
                 if took_long and isinstance(error.__cause__, TimeoutError):

@@ -57,6 +57,9 @@ _GOT_IN_THE_WAY = (
     asyncpg.ForeignKeyViolationError,
 )
 
+_AWAY = "The database is busy or out of reach."
+_NO_WRITES = "The database takes no writes; nothing was changed."
+
 _translations: dict[str, tuple[str, tuple[str, ...]]] = {}
 
 
@@ -95,9 +98,7 @@ def faults() -> Iterator[None]:
             "The database's disk is full; nothing was changed.", retry_after=30, why="full"
         ) from error
     except asyncpg.ReadOnlySQLTransactionError as error:
-        raise Unavailable(
-            "The database takes no writes; nothing was changed.", retry_after=2, why="read_only"
-        ) from error
+        raise Unavailable(_NO_WRITES, retry_after=2, why="read_only") from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise Unusable(f"PostgreSQL refuses Portico's account: {error}.") from error
     except asyncpg.UndefinedTableError as error:
@@ -110,7 +111,20 @@ def faults() -> Iterator[None]:
         raise Unavailable("The database refuses Portico's login.", 2, FAILING) from error
     except OUTAGES as error:
         why = "locked" if isinstance(error, asyncpg.LockNotAvailableError) else SILENT
-        raise Unavailable("The database is busy or out of reach.", 2, why) from error
+        raise Unavailable(_AWAY, 2, why) from error
+    except asyncpg.ObjectNotInPrerequisiteStateError as error:  # as a standby has it
+        raise Unavailable(_NO_WRITES, retry_after=2, why="read_only") from error
+
+
+@contextmanager
+def read_faults() -> Iterator[None]:
+    """The same of reads that are no part of a change. Nothing gets in their way, unless it is what
+    a standby replays, to which an address may lead until that is promoted."""
+    try:
+        with faults():
+            yield
+    except Contended as error:
+        raise Unavailable(_AWAY, 2, SILENT) from error
 
 
 class Statements:

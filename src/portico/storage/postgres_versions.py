@@ -6,7 +6,6 @@ from collections.abc import Callable
 import asyncpg
 
 from portico.domain.errors import Unavailable
-from portico.storage.database import Contended
 from portico.storage.filtered_totals import list_versions
 from portico.storage.parts import ListPart, Part
 from portico.storage.postgres_batches import Rows
@@ -43,7 +42,7 @@ class ListVersions:
             self._pause()  # for all others: this one may wait
         try:
             row = await self._rows.one(list_versions(part.table), part.key)
-        except (Unavailable, Contended, asyncpg.PostgresError):
+        except (Unavailable, asyncpg.PostgresError):
             self._pause()
             return None
         self._pause_ends = 0.0
