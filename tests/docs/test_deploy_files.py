@@ -1,5 +1,6 @@
 """Files of deploy/ for many hosts: what they name exists, and nothing is set that nobody reads."""
 
+import json
 import re
 import shlex
 from configparser import ConfigParser
@@ -11,8 +12,10 @@ import yaml  # type: ignore[import-untyped] # it ships none
 
 from documents import ROOT
 from portico.cli.parsers.top import parser
+from portico.domain.errors import Unavailable
 from portico.domain.uploads import MAX_BYTES
 from portico.engines import SANDBOX
+from portico.http.problems import STATUS
 from portico.pages.multipart import AROUND_BYTES
 from portico.pages.product_import import PAGES
 from portico.settings import SETTINGS
@@ -104,6 +107,33 @@ def test_nginx_lets_in_what_the_page_for_files_of_products_takes() -> None:
     for base in ("/dashboard", f"/dashboard/{SANDBOX}"):
         let_in = {page.path for page in PAGES if re.search(path, base + page.path)}
         assert let_in == {page.path for page in PAGES if page.file_bytes}
+
+
+PROXIES = pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile", "haproxy.cfg"])
+
+
+def told(name: str) -> list[Any]:
+    """The errors that a proxy answers with itself."""
+    text = (DEPLOY / name).read_text("utf-8")
+    return [json.loads(one)["error"] for one in re.findall(r"""['`](\{"error":.+\})['`]""", text)]
+
+
+@PROXIES
+def test_what_a_proxy_answers_itself_has_the_form_of_the_apis_errors(name: str) -> None:
+    assert told(name)
+    for error in told(name):
+        assert error.keys() == {"code", "message", "details"}
+        assert error["code"] in {kind.code for kind in STATUS}
+
+
+@PROXIES
+def test_a_proxy_that_lost_an_answer_says_that_the_outcome_is_unknown(name: str) -> None:
+    away = [error["message"] for error in told(name) if error["code"] == Unavailable.code]
+    lost = [message for message in away if not message.startswith("No host of Portico answers")]
+    assert lost
+    for message in lost:
+        assert "what became of the request is unknown" in message
+        assert "a repeat with the same Idempotency-Key is safe" in message
 
 
 def test_the_variables_of_compose_are_those_of_its_example() -> None:
