@@ -109,6 +109,12 @@ def test_nginx_lets_in_what_the_page_for_files_of_products_takes() -> None:
         assert let_in == {page.path for page in PAGES if page.file_bytes}
 
 
+def test_nginx_leaves_entity_tags_as_they_are_whatever_else_it_compresses() -> None:
+    conf = (DEPLOY / "nginx.conf").read_text("utf-8")
+    (server,) = re.findall(r"^server \{\n(.*?)^\}", conf, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^    gzip (\w+);", server, re.MULTILINE) == ["off"]
+
+
 PROXIES = pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile", "haproxy.cfg"])
 
 
