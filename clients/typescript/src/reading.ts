@@ -3,6 +3,9 @@ import { APIError, type Fault, OAuthError, RateLimited, ServiceUnavailable, Unex
 import type { Event, Tagged } from "./models.js";
 import type { Answer } from "./transport.js";
 
+// Bundlers shorten the names of classes, which errors are printed with, and leave those by which they are exported.
+for (const [name, kind] of Object.entries(errors)) Object.defineProperty(kind, "name", { value: name });
+
 /** The class of every code. */
 const BY_CODE = new Map(
   Object.values(errors as object as Record<string, typeof APIError>)
