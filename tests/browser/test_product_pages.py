@@ -296,6 +296,25 @@ async def test_what_is_refused_behind_a_dialog_is_told(desk: Desk) -> None:
             await expect(page.get_by_text(f"There is no product {product}")).to_be_visible()
 
 
+async def test_paper_has_nothing_of_what_cannot_be_pressed_there(desk: Desk) -> None:
+    editor = desk.person("editor")
+    async with desk.looking(editor) as page:
+        await page.goto("products/new")
+        for name, value in (("name", "Lamp"), ("category", "lighting"), ("price", "24.50")):
+            await page.locator(f"#{name}").fill(value)
+        await page.get_by_role("button", name="Create product").click()
+        await page.emulate_media(media="print")
+        await expect(page.get_by_text("24.50 USD")).to_be_visible()
+        await expect(page.get_by_text("It becomes active")).to_be_hidden()
+        await page.goto("products")
+        await expect(page.get_by_role("link", name="Lamp").first).to_be_visible()
+        await expect(page.get_by_label("Format of the file")).to_be_hidden()
+        await expect(page.get_by_role("checkbox")).to_have_count(0)
+        await page.goto("requests")
+        swatch = "one => getComputedStyle(one, '::before').printColorAdjust"
+        assert await page.locator(".legend li").first.evaluate(swatch) == "exact"
+
+
 async def test_a_search_that_is_refused_says_why(desk: Desk) -> None:
     async with desk.looking(desk.person(), expected=("status of 429", "Code 429")) as page:
         await page.goto("products")

@@ -67,6 +67,25 @@ COVERED = """() => [...document.querySelectorAll(".copied")].filter((box) => {
 """Code that the button to copy it lies on."""
 
 
+FAINT = """() => [...document.querySelectorAll("pre, pre *")].filter((one) => {
+    const [red, green, blue] = getComputedStyle(one).color.match(/[0-9.]+/g).map(Number);
+    return (299 * red + 587 * green + 114 * blue) / 1000 > 128;
+}).map(one => one.outerHTML)"""
+"""Code that is lighter than half of white."""
+
+
+async def test_code_is_dark_on_paper_which_has_no_ground(desk: Desk) -> None:
+    async with desk.looking(dark=True) as page:
+        await page.goto(f"{desk.origin}/v1/docs/create_product")
+        await expect(page.locator(".copy").first).to_be_visible()
+        await page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        assert await page.evaluate(FAINT) != []
+        await page.emulate_media(media="print")
+        assert await page.evaluate(FAINT) == []
+        for kind in (".copy", ".try", ".side"):
+            await expect(page.locator(kind).first).to_be_hidden()
+
+
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 async def test_no_button_covers_the_code_that_it_copies(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.looking(size=size) as page:
