@@ -180,6 +180,12 @@ def test_it_can_be_walked_by_keyboard_and_read_aloud(pages: dict[str, Reading]) 
         assert all(value in ("0", "-1") for value in shown.values("tabindex"))
 
 
+def test_whatever_has_a_name_is_told_of_beside_it(pages: dict[str, Reading]) -> None:
+    for address, shown in pages.items():
+        kinds = "".join({"dt": "n", "dd": "t"}.get(tag, "") for tag in shown.opened)
+        assert re.fullmatch("(nt+)*", kinds), address
+
+
 def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]) -> None:
     hostile = "<script>alert(1)</script>`<b>`"
     info = {**described["info"], "title": hostile, "description": hostile}
