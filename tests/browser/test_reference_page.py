@@ -67,6 +67,17 @@ COVERED = """() => [...document.querySelectorAll(".copied")].filter((box) => {
 """Code that the button to copy it lies on."""
 
 
+BETWEEN = """document.querySelector(".shown h2").getBoundingClientRect().top
+    - document.querySelector(".operation > .told").getBoundingClientRect().bottom"""
+"""How far the examples are below what is told."""
+
+
+async def test_examples_below_what_is_told_stand_apart_from_it(desk: Desk) -> None:
+    async with desk.looking(size=PHONE) as page:
+        await page.goto(f"{desk.origin}/v1/docs/create_product")
+        assert await page.evaluate(BETWEEN) > 20
+
+
 FAINT = """() => [...document.querySelectorAll("pre, pre *")].filter((one) => {
     const [red, green, blue] = getComputedStyle(one).color.match(/[0-9.]+/g).map(Number);
     return (299 * red + 587 * green + 114 * blue) / 1000 > 128;
