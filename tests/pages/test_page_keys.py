@@ -48,14 +48,17 @@ async def test_a_key_is_made_as_narrow_as_was_chosen(api: Api) -> None:
     assert "from 203.0.113.0/24" in rotated.text
 
 
-async def test_a_refused_network_is_told_beside_its_field(api: Api) -> None:
+async def test_every_refused_network_is_named_beside_its_field(api: Api) -> None:
     user, somebody = await signed_in(api)
-    answer = await somebody.post(
-        "/keys", name="Till", type="live", expiry="30d", networks="10.0.0.0/8\n10.0.0.1/8"
-    )
+    networks = "10.0.0.0/8\n10.0.0.1/8\n2001:db8::1\nthe office"
+    answer = await somebody.post("/keys", name="Till", type="live", expiry="30d", networks=networks)
     assert answer.status_code == 422
-    assert faults(answer)["networks"].startswith("Must be an address, or a network")
-    assert "10.0.0.1/8</textarea>" in answer.text
+    told = [
+        fault.partition(" must be an address")[0]
+        for fault in faults(answer)["networks"].split("; ")
+    ]
+    assert told == ["“10.0.0.1/8”", "“the”", "“office”"]
+    assert f"{networks}</textarea>" in answer.text
     answer = await somebody.post("/keys", name="T", type="live", expiry="30d", scopes="admin")
     assert answer.status_code == 400
     assert await api.live.api_keys.of_user(user.id) == []
@@ -70,7 +73,7 @@ async def test_all_that_is_wrong_with_a_new_key_is_told_at_once(api: Api, base: 
     assert answer.status_code == 422
     told = faults(answer)
     assert told.pop("name") == "Must not be empty."
-    assert told.pop("networks").startswith("Must be an address, or a network")
+    assert told.pop("networks").startswith("“nonsense” must be an address, or a network")
     assert told.pop("expiry").startswith("Must be one of")
     assert list(told) == ([] if base else ["scopes"])
     assert await api.live.api_keys.of_user(user.id) == []

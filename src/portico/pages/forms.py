@@ -109,10 +109,18 @@ class Form:
     def refuse(self, error: PorticoError) -> None:
         """Keeps why the form was refused, for the page that shows it again."""
         said: dict[str, list[str]] = {}
-        for fault in error.details:  # one of a field with several values names the value too
-            said.setdefault(fault.field.partition(".")[0], []).append(fault.message)
+        for fault in error.details:
+            name, _, number = fault.field.partition(".")
+            said.setdefault(name, []).append(self._which(name, number) + fault.message)
         self._faults = {name: "; ".join(faults) for name, faults in said.items()} | self._faults
         self.refused = _LOOK if self._faults else error.message
+
+    def _which(self, name: str, number: str) -> str:
+        """What comes before the fault of one of several values in a field, where it has a number,
+        which nobody sees: the value."""
+        if not number.isdigit():
+            return ""
+        return f"“{' '.join((self._sent or {})[name]).split()[int(number)][:100]}” "
 
     def say(self, text: str) -> "Form":
         """The same form, of which a page says this."""
