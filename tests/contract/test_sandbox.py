@@ -16,7 +16,7 @@ from portico.services.accounts import give_key, set_plan
 from portico.services.mirrors import lagging, lent_session
 from portico.storage.audit import AuditFilter
 from portico.storage.migrate import shipped
-from signing_in import PASSWORD, login_of, session_of
+from signing_in import PASSWORD, Visitor, login_of, session_of
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
 
@@ -252,6 +252,15 @@ async def first_key(api: Api, account: User) -> None:
 async def first_try(api: Api, account: User) -> None:
     async with lent_session(api.live, account, OPERATOR):
         pass
+
+
+async def test_a_session_that_nobody_ends_after_its_request_ends_after_a_minute(api: Api) -> None:
+    account, visitor = await api.account("editor"), Visitor(api)
+    async with lent_session(api.live, account, OPERATOR) as secret:
+        for seconds, status in ((0, 200), (59, 200), (1, 401)):
+            api.clock.advance(seconds=seconds)
+            answer = await visitor.me(cookie=secret, env="sandbox")
+            assert answer.status_code == status, seconds
 
 
 async def test_an_old_email_that_another_account_gets_costs_no_mirror(api: Api) -> None:
