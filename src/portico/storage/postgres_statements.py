@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import asyncpg
@@ -60,22 +61,18 @@ _GOT_IN_THE_WAY = (
 _AWAY = "The database is busy or out of reach."
 _NO_WRITES = "The database takes no writes; nothing was changed."
 
-_translations: dict[str, tuple[str, tuple[str, ...]]] = {}
 
-
+@lru_cache(maxsize=1024)  # all that stand in the code, and some of those that are made for ids
 def positional(sql: str) -> tuple[str, tuple[str, ...]]:
-    """`:name` parameters as PostgreSQL's `$1`, and their names in that order; worked out once."""
-    known = _translations.get(sql)
-    if known is None:
-        names: list[str] = []
+    """`:name` parameters as PostgreSQL's `$1`, and their names in that order."""
+    names: list[str] = []
 
-        def number(match: re.Match[str]) -> str:
-            if match[1] not in names:
-                names.append(match[1])
-            return f"${names.index(match[1]) + 1}"
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
 
-        known = _translations[sql] = (_NAME.sub(number, sql), tuple(names))
-    return known
+    return _NAME.sub(number, sql), tuple(names)
 
 
 def call(sql: str, params: Params) -> tuple[str, Sequence[object]]:
