@@ -333,7 +333,7 @@ async def test_of_two_with_one_count_that_are_looked_at_together_one_signs_in(ap
     await owner(api, device)
     proven = []
     for _ in range(2):
-        answer = device.get(json.loads(request_options(api.live)))
+        answer = device.get(json.loads(request_options(api.live, "https://localhost:8443")))
         device.count -= 1
         user, assertion = await check_assertion(api.live, answer, OPERATOR)
         proven.append(Proven(user, BY_PASSKEY, assertion))
