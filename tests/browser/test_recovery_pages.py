@@ -58,7 +58,7 @@ async def test_a_forgotten_password_is_replaced_by_a_link_that_works_once(desk: 
 
 async def test_whoever_asks_for_a_link_learns_nothing_of_accounts(desk: Desk) -> None:
     told = []
-    for address in (desk.admin.email, "nobody@example.com", "no address"):
+    for address in (desk.admin.email, "nobody@example.com"):
         async with desk.looking() as page:
             await page.goto("forgot")
             await page.get_by_label("E-mail").fill(address)

@@ -50,6 +50,17 @@ async def test_no_page_promises_mail_that_is_never_sent(api: Api) -> None:
     assert asked.headers["location"] == "/dashboard/profile?done=verification-sent"
 
 
+async def test_a_link_is_not_promised_to_what_is_no_e_mail_address(api: Api) -> None:
+    user, guest = await api.account(), await visitor(api)
+    refused = await guest.send("/forgot", {"email": "ada lovelace@example"})
+    assert refused.status_code == 422
+    assert faults(refused)["email"] == ("Must be a valid e-mail address, such as ada@example.com.")
+    assert 'value="ada lovelace@example"' in refused.text
+    for address in ("nobody@example.com", f" {user.email.upper()} "):
+        asked = await guest.send("/forgot", {"email": address})
+        assert asked.headers["location"] == "/dashboard/forgot/sent"
+
+
 async def test_whoever_is_verified_by_now_is_told_so_and_sent_no_link(api: Api) -> None:
     post = Post(api)
     _, somebody = await signed_in(api)

@@ -27,7 +27,7 @@ async def show_forgot(visit: Visit) -> Reply:
 
 async def forgot(visit: Visit) -> Reply:
     """POST /forgot: one answer, whoever it is."""
-    address = visit.form.read("email", str.strip)
+    address = visit.form.read("email", lambda text: email(text.strip()))
     visit.form.check()
     await ask_reset(visit.env, address, visit.request.by)
     return visit.go("/forgot/sent")
