@@ -328,6 +328,21 @@ async def test_a_file_that_is_too_large_is_refused(
     assert files(api) == []
 
 
+async def test_a_file_that_says_that_it_is_too_large_is_refused_in_the_words_of_the_page(
+    api: Api,
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    answer = await editor.client.post(
+        f"{DASHBOARD}/products/import",
+        data={"csrf": editor.csrf},
+        files={"file": ("a.ndjson", lines(GOOD))},
+        headers={"origin": ORIGIN, "content-length": str(101 << 20)},
+    )
+    assert answer.status_code == 413
+    assert "<p>The file is larger than 100 MiB.</p>" in answer.text
+    assert files(api) == []
+
+
 async def test_no_more_files_wait_than_an_account_may_have(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     paths = [(await checked(editor, lines(GOOD)))[0] for _ in range(3)]

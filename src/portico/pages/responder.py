@@ -14,6 +14,7 @@ from portico.domain.errors import (
     Duplicate,
     Gone,
     Invalid,
+    PayloadTooLarge,
     PermissionDenied,
     PorticoError,
     RateLimited,
@@ -271,6 +272,9 @@ async def _form(request: Request, endpoint: Endpoint) -> Form:
     content_type, file_bytes = request.header("content-type"), endpoint.route.file_bytes
     if file_bytes and (content_type or "").lower().startswith(MULTIPART):
         body = request.stream_body(file_bytes + AROUND_BYTES, FILE_SECONDS)
-        return await read_file_form(content_type, body)
+        try:
+            return await read_file_form(content_type, body)
+        except PayloadTooLarge:  # in the words of the page, which knows no body
+            raise PayloadTooLarge(f"The file is larger than {file_bytes >> 20} MiB.") from None
     limit = PUBLIC_BODY_LIMIT if request.caller is None else BODY_LIMIT
     return read_form(content_type, await request.read_body(limit))
