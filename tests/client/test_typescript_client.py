@@ -161,6 +161,12 @@ def test_what_callers_write_has_the_types_of_the_client_however_modules_are_reso
     run(home, HOME / "node_modules/.bin/tsc", *options, "consumer.ts", "readme.ts")
 
 
+def test_types_are_as_typescript_before_5_6_knows_them(package: Path) -> None:
+    for path in (package / "dist").rglob("*.d.ts"):
+        found = re.findall(r"\bAsyncIterable(?:Iterator)?<[^>]*,", path.read_text("utf-8"))
+        assert found == [], path  # there it has one parameter
+
+
 def test_what_is_compiled_to_commonjs_runs(package: Path) -> None:
     home = package.parents[2] / "required"
     home.mkdir()

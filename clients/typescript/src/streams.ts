@@ -20,7 +20,7 @@ const EVENT_STREAM = "text/event-stream";
  *
  * A connection that breaks is made again by itself. It goes on where it was: no event is missed, and none comes twice.
  */
-export class EventStream implements AsyncIterableIterator<Event, undefined> {
+export class EventStream implements AsyncIterableIterator<Event> {
   readonly #access: Access;
   readonly #path: string;
   readonly #closing = new AbortController();
