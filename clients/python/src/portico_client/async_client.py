@@ -65,7 +65,8 @@ class AsyncMake(Protocol):
 
 
 class AsyncClient(AsyncClosing):
-    """Calls the API of one environment as one account. Tasks may share it."""
+    """Calls the API of one environment as one account. Tasks of one event loop may share it: each
+    `asyncio.run` makes its own."""
 
     def __init__(
         self,

@@ -65,7 +65,8 @@ class Make(Protocol):
 
 
 class Client(Closing):
-    """Calls the API of one environment as one account. Threads may share it."""
+    """Calls the API of one environment as one account. Threads may share it, and processes may not:
+    make it after a fork."""
 
     def __init__(
         self,
