@@ -27,7 +27,7 @@ export interface WebhookOptions {
  * `body` is the request's as it came, not parsed; `headers` are the request's, in any case. A delivery may come more than
  * once: an event that was seen has the same `id`.
  *
- * Throws `InvalidDelivery` for what must not be believed, TypeError for what is no secret.
+ * Throws `InvalidDelivery` for what must not be believed, TypeError for what is no secret, and for a body that was parsed.
  */
 export async function verifyWebhook(
   body: string | Uint8Array | ArrayBuffer,
@@ -35,6 +35,8 @@ export async function verifyWebhook(
   secret: string | readonly string[],
   { tolerance = 300, clock = () => Date.now() / 1000 }: WebhookOptions = {},
 ): Promise<Event> {
+  // Of what was parsed none of the signatures would be right, and nobody would look for that here.
+  if (typeof body !== "string" && body?.byteLength === undefined) throw new TypeError("give the body as it came");
   const keys = (typeof secret === "string" ? [secret] : secret).map(keyOf);
   if (!keys.length) throw new TypeError("give a webhook's secret");
   const [id, timestamp, signatures] = headersOf(headers);
