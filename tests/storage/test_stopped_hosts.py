@@ -1,8 +1,11 @@
-"""A host that stops amid a transaction, or vanishes: its locks are soon free, and it is told."""
+"""A host that stops amid a transaction, or vanishes: its locks are soon free, and it is told. And a
+session of the server that falls silent alone."""
 
 import asyncio
+import os
+import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -15,11 +18,17 @@ from portico.storage.migrate import Migration, migrate, shipped
 from portico.storage.postgres import STATEMENT_SECONDS, STOPPED_SECONDS, PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer, postgres_binaries
 
+Silence = Callable[[Reader], Awaitable[None]]
+Ask = Callable[[PostgresDatabase, Silence], Awaitable[None]]
+
 LEFT = """
 SELECT 1 FROM pg_stat_activity AS activity JOIN pg_locks USING (pid)
 JOIN pg_class ON pg_class.oid = relation
 WHERE activity.state = 'idle in transaction' AND activity.datname = current_database()
     AND relname = 'numbers'"""
+BRIEF_SECONDS = 8.0
+"""How long a statement may take where that is waited for."""
+
 ADD = "UPDATE numbers SET number = number + 1"
 
 
@@ -32,6 +41,12 @@ def pooler(postgres: PostgresServer) -> Iterator[PgBouncer]:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "STOPPED_SECONDS", 0.5)
+
+
+@pytest.fixture
+def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(engine._OPTIONS, "command_timeout", BRIEF_SECONDS)  # noqa: SLF001 - no setting
+    monkeypatch.setattr(engine, "STOPPED_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -144,6 +159,47 @@ async def test_a_snapshot_of_a_stopped_host_ends_and_is_refused(
 
     with pytest.raises(Unavailable):
         await stopped.snapshot(work)
+
+
+async def write_in(database: PostgresDatabase, silence: Silence) -> None:
+    async with database.transaction() as tx:
+        await tx.run(ADD)
+        await silence(tx)
+        await tx.run(ADD)
+
+
+async def read_in(database: PostgresDatabase, silence: Silence) -> None:
+    async def work(reader: Reader) -> None:
+        await silence(reader)
+        await number(reader)
+
+    await database.snapshot(work)
+
+
+@pytest.mark.usefixtures("_briefly")
+@pytest.mark.parametrize("ask", [write_in, read_in])
+async def test_whoever_waits_for_a_session_that_fell_silent_waits_for_one_statement(
+    hosts: list[PostgresDatabase], ask: Ask
+) -> None:
+    database, _ = hosts
+    session = 0
+
+    async def silence(reader: Reader) -> None:
+        nonlocal session
+        row = await reader.one("SELECT pg_backend_pid()")
+        assert row is not None
+        session = row[0]
+        os.kill(session, signal.SIGSTOP)
+
+    try:
+        with pytest.raises(Unavailable):
+            async with asyncio.timeout(1.5 * BRIEF_SECONDS):
+                await ask(database, silence)
+    finally:
+        os.kill(session, signal.SIGCONT)
+    async with database.transaction() as tx:
+        await tx.run(ADD)
+    assert await number(database) == 1
 
 
 async def test_a_migration_waits_for_its_index_for_longer(url: str) -> None:

@@ -241,6 +241,8 @@ class PostgresDatabase:
                     try:
                         yield tx
                         await tx.commit()
+                    except TimeoutError:
+                        raise  # a server that is silent answers no ROLLBACK: the pool ends it
                     except BaseException:
                         await tx.undo()
                         raise

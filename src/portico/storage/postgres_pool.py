@@ -93,11 +93,19 @@ class Pool:
             else:
                 # Where BEGIN fails, the driver takes the next transaction for a part of this one.
                 usable = False
-                async with connection.transaction(**{"isolation": "read_committed", **begin}):
-                    usable = True
+                transaction = connection.transaction(**{"isolation": "read_committed", **begin})
+                await transaction.start()
+                usable = True
+                try:
                     if not self._hosts.keeps_sessions:
                         await connection.execute(self._settings)
                     yield connection
+                except TimeoutError:
+                    raise  # whoever waits here would wait as long again for a ROLLBACK
+                except BaseException:
+                    await transaction.rollback()
+                    raise
+                await transaction.commit()
         except asyncpg.InternalClientError:
             connection.terminate()  # whatever state it is in, it must not come back
             raise
@@ -205,10 +213,11 @@ class Pool:
             raise
 
     async def _return(self, connection: Any) -> None:
-        """Gives a connection back whose statement was cut off, once that has ended."""
+        """Gives a connection back whose statement was cut off, once that has ended; ends one with a
+        transaction."""
         try:
             await connection.execute("SELECT 1", timeout=self._patience)
-            if connection.is_in_transaction():  # which was cut off as it began
+            if connection.is_in_transaction():
                 connection.terminate()
         except (*OUTAGES, asyncpg.PostgresError):
             connection.terminate()
