@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -146,6 +147,22 @@ def test_a_postgres_that_is_not_there_is_named_without_the_password(tmp_path: Pa
     code, line = Installation(tmp_path).having(database_url=url).refused("serve")
     assert code == WRONG
     assert "nothing listens there" in line
+    assert "hushed" not in line
+
+
+def test_a_balancer_without_a_postgres_behind_it_is_told_from_one(tmp_path: Path) -> None:
+    def hang_up() -> None:
+        with suppress(OSError):  # the end of the test
+            while True:
+                listener.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        pool.submit(hang_up)
+        url = f"postgresql://portico:hushed@127.0.0.1:{listener.getsockname()[1]}/portico"
+        code, line = Installation(tmp_path).having(database_url=url).refused("serve")
+        listener.shutdown(socket.SHUT_RDWR)
+    assert code == WRONG
+    assert "whatever listens there ends the connection" in line
     assert "hushed" not in line
 
 

@@ -25,7 +25,7 @@ from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notice
 from portico.storage.parts import ListPart, Part, Version
 from portico.storage.positions import MemoryPositions, Positions
 from portico.storage.postgres_batches import Rows
-from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts, each_host
+from portico.storage.postgres_hosts import CONNECT_SECONDS, CUT_OFF, Hosts, each_host
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_replicas import POSITION, Replicas, ReplicatedReads
 from portico.storage.postgres_statements import (
@@ -391,6 +391,8 @@ def _reason(error: Exception) -> str:
         return "nothing listens there"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if str(error) == CUT_OFF:
+        return "whatever listens there ends the connection"
     if isinstance(error, ValueError):  # whose text may quote a part of the address
         return "its address cannot be understood"
     return str(error).partition("\n")[0].rstrip(".")

@@ -18,6 +18,9 @@ OTHERS_SECONDS = 0.5
 """How long others may take to say that they have succeeded a primary, where this process has not
 yet met one."""
 
+CUT_OFF = "unexpected connection_lost() call"
+"""What the driver says where a connection ends that is being made."""
+
 # A promotion begins a timeline: so a former primary is told from its successor.
 _ROLE = """
 SELECT CASE WHEN pg_is_in_recovery() THEN 0
@@ -39,10 +42,9 @@ def _is_news(record: logging.LogRecord) -> bool:
     """Whether the event loop tells of more than what the driver leaves behind where an attempt to
     connect is cut off: a future that nobody waits for, of a connection that nobody wants."""
     error = record.exc_info[1] if record.exc_info else None
-    return not (isinstance(error, ConnectionError) and str(error) == _CUT_OFF)
+    return not (isinstance(error, ConnectionError) and str(error) == CUT_OFF)
 
 
-_CUT_OFF = "unexpected connection_lost() call"
 logging.getLogger("asyncio").addFilter(_is_news)
 
 
