@@ -64,6 +64,33 @@ async def test_a_failure_is_told_once_and_the_job_goes_on(
     await runner.stop()
 
 
+async def test_of_reasons_that_take_turns_each_is_told_once(
+    waiting: Waiting, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    work = Work()
+    runner = Runner(FakeClock(), waiting)
+    work.failure = Unavailable("The database is away.")
+    runner.start([Job("live", "work", 1.0, work.run)])
+    for failure in ("It takes no more connections.", "The database is away.", "It is away again."):
+        seconds, go_on = await waiting.next()
+        work.failure = Unavailable(failure)
+        go_on.set_result(None)
+        assert seconds == 1.0
+    _, go_on = await waiting.next()
+    work.failure = None
+    go_on.set_result(None)
+    await waiting.next()
+    said = [record.getMessage().removeprefix("the job live work ") for record in caplog.records]
+    assert said == [
+        "fails and is tried again: The database is away.",
+        "fails and is tried again: It takes no more connections.",
+        "fails and is tried again: It is away again.",
+        "works again",
+    ]
+    await runner.stop()
+
+
 async def test_what_nobody_foresaw_is_told_with_where_it_happened(
     waiting: Waiting, caplog: pytest.LogCaptureFixture
 ) -> None:

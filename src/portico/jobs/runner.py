@@ -61,7 +61,7 @@ class Runner:
         self._clock = clock
         self._wait = wait
         self._jobs: list[tuple[Job, Runs]] = []
-        self._reasons: dict[str, str] = {}
+        self._reasons: dict[str, set[str]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.runs: list[Runs] = []
         """How every job's runs went."""
@@ -100,11 +100,12 @@ class Runner:
         return True
 
     def _tell(self, job: Job, error: Exception) -> None:
-        """Logs why a job fails, once for as long as that stays the reason."""
+        """Logs why a job fails, each reason once until it succeeds: two may take turns."""
         foreseen = isinstance(error, Unavailable)
         reason = str(error) if foreseen else type(error).__name__
-        if self._reasons.get(_name(job)) != reason:
-            self._reasons[_name(job)] = reason
+        told = self._reasons.setdefault(_name(job), set())
+        if reason not in told:
+            told.add(reason)
             log.log(
                 logging.WARNING if foreseen else logging.ERROR,
                 "the job %s fails and is tried again: %s",
