@@ -104,6 +104,20 @@ def test_one_address_cannot_take_all_connections(installation: Installation) -> 
         another_is_served(service, context)
 
 
+def test_room_for_a_port_of_plain_http_is_kept_only_where_there_is_one(
+    installation: Installation,
+) -> None:
+    with (
+        installation.serving(program=(*IMPATIENT, "30", "0.1", "256")) as service,
+        contextlib.ExitStack() as stack,
+    ):
+        context = trusting(service)
+        for _ in range(10):
+            another = stack.enter_context(service.connect())
+            assert service.ask("/healthz", connection=another).status == 200
+        another_is_served(service, context)
+
+
 def test_handshakes_never_finished_do_not_take_all_descriptors(
     installation: Installation,
 ) -> None:

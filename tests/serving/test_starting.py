@@ -13,7 +13,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from operating import COMMAND, Installation, free_port, in_database, until
+from operating import (
+    COMMAND,
+    PATIENCE_SECONDS,
+    Installation,
+    Service,
+    free_port,
+    in_database,
+    until,
+)
 from portico.secret_file import NAME, SecretError, installation_secret
 from portico.settings import load
 from scheduling import taken
@@ -246,3 +254,16 @@ def test_the_limit_of_open_files_is_raised_to_its_most(installation: Installatio
             line.split()[3:5] for line in limits.splitlines() if line.startswith("Max open files")
         )
         assert int(soft) >= min(int(most), 16_000)
+
+
+def test_a_server_that_may_open_too_few_files_for_clients_says_so(
+    installation: Installation,
+) -> None:
+    few = ("sh", "-c", 'ulimit -n 128 && exec "$@"', "sh", *COMMAND, "serve")
+    service = Service(installation, (), few)
+    try:
+        assert service.process.wait(PATIENCE_SECONDS) == WRONG
+        assert "too few open files" in service.text
+        assert service.said == ""
+    finally:
+        service.end()

@@ -184,7 +184,7 @@ class FileLimit:
     """
 
     def __init__(self, wanted: int) -> None:
-        """Raises the limit to `wanted`, or to the most that the system allows."""
+        """The limit is to be `wanted`, or the most that the system allows, once it is `set`."""
         soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = wanted if self._hard == resource.RLIM_INFINITY else min(self._hard, wanted)
         self._most = most if soft == resource.RLIM_INFINITY else max(most, soft)
@@ -194,7 +194,6 @@ class FileLimit:
         """How many connections may wait to be accepted, and as many to be made: the reserve has
         room for all of them."""
         self._enough = self.usable
-        self.set(pressed=False)
 
     def crowded(self) -> bool:
         """Whether half of what was free when `short` was asked is taken: the system gives out the

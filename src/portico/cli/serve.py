@@ -39,6 +39,9 @@ HEADER_BYTES = 64 * 1024
 CONNECTIONS = 16_384
 """At once, handshakes included; fewer where the system allows fewer open files."""
 
+LEAST_CONNECTIONS = 16
+"""With fewer, a browser or two would keep everybody else out."""
+
 PLAIN_CONNECTIONS = 256
 FILES_KEPT = 128
 """File descriptors that are not connections."""
@@ -82,6 +85,11 @@ def run(settings: Settings, chosen: Namespace) -> None:
             _check_certificate(settings)
         if settings.otlp_endpoint:
             _telemetry().require_usable(settings.otlp_endpoint)
+        if _connections(settings, _file_limit()) < LEAST_CONNECTIONS:
+            raise CommandError(
+                "The system allows too few open files to serve clients: raise LimitNOFILE of the"
+                " service, or ulimit -n, to 512 at least."
+            )
         migrates = not chosen.no_migrate
         asyncio.run(begin(settings, migrates=migrates))
         end_at_once()
@@ -126,7 +134,8 @@ async def serve(
     SIGINT does.
     """
     take_turns()
-    files = FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + WEBHOOKS * AT_ONCE + FILES_KEPT)
+    files = _file_limit()
+    files.set(pressed=False)
     portico = Portico(settings)
     await (portico.open() if migrates else portico.connect())
     try:
@@ -287,6 +296,17 @@ def _watch(
     return Watch(most, settings.trusted_proxies, files, patience, connections)
 
 
+def _file_limit() -> FileLimit:
+    return FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + WEBHOOKS * AT_ONCE + FILES_KEPT)
+
+
+def _connections(settings: Settings, files: FileLimit) -> int:
+    """How many connections HTTPS may have: as many as all else leaves."""
+    plain = 0 if settings.http_port is None else PLAIN_CONNECTIONS
+    deliveries = WEBHOOKS * _deliveries_at_once(files)
+    return files.usable - plain - FILES_KEPT - deliveries
+
+
 def _deliveries_at_once(files: FileLimit) -> int:
     """How many deliveries may go to one webhook at once, so that slow ones leave clients room."""
     return max(min(AT_ONCE, files.usable // DELIVERIES_SHARE // WEBHOOKS), 1)
@@ -327,12 +347,11 @@ def _https(
     listening: Callable[[], None],
 ) -> Listener:
     """The listener of HTTPS, or of what a proxy has decrypted where there is no pair."""
-    deliveries = WEBHOOKS * _deliveries_at_once(files)
     certificate, key = pair or (None, None)
     return Listener(
         _Application(server.application.__rsgi__, listening),
         port=settings.port,
-        backpressure=max(files.usable - PLAIN_CONNECTIONS - FILES_KEPT - deliveries, 1),
+        backpressure=_connections(settings, files),
         http=HTTPModes.auto if pair else HTTPModes.http1,
         http1_settings=_http1(patience, keep_alive=True),
         http2_settings=_HTTP2,
