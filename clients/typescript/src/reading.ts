@@ -3,15 +3,13 @@ import { APIError, type Fault, OAuthError, RateLimited, ServiceUnavailable, Unex
 import type { Event, Tagged } from "./models.js";
 import type { Answer } from "./transport.js";
 
-// Bundlers shorten the names of classes, which errors are printed with, and leave those by which they are exported.
-for (const [name, kind] of Object.entries(errors)) Object.defineProperty(kind, "name", { value: name });
-
 /** The class of every code. */
-const BY_CODE = new Map(
-  Object.values(errors as object as Record<string, typeof APIError>)
-    .filter((kind) => kind.CODE)
-    .map((kind) => [kind.CODE, kind]),
-);
+const BY_CODE = new Map<string, typeof APIError>();
+for (const [name, kind] of Object.entries(errors as object as Record<string, typeof APIError>)) {
+  // Bundlers shorten the names of classes, which errors are printed with, and leave those by which they are exported.
+  Object.defineProperty(kind, "name", { value: name });
+  if (kind.CODE) BY_CODE.set(kind.CODE, kind);
+}
 const BY_STATUS = new Map<number, typeof APIError>([
   [429, RateLimited],
   [503, ServiceUnavailable],

@@ -119,10 +119,19 @@ const UNSENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_
 const UNTRUSTED = /^(CERT_|UNABLE_TO_|ERR_TLS_CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|HOSTNAME_MISMATCH)/;
 
 function failed({ method, url }: Request, error: unknown): ConnectionFailed {
-  const { message, cause } = error as { message?: string; cause?: { code?: string; message?: string } };
-  const said = `${method} ${url.split("?")[0]}: ${cause?.message || message}`;
-  if (UNTRUSTED.test(cause?.code ?? "")) {
+  let cause = error as Fault;
+  while (cause.cause) cause = cause.cause; // What a proxy said is behind "Request was cancelled.", and that behind "fetch failed".
+  const { code = "", message } = cause;
+  const said = `${method} ${url.split("?")[0]}: ${message || code}`;
+  if (UNTRUSTED.test(code)) {
     return new UntrustedCertificate(`${said}. Name its authority's certificate in NODE_EXTRA_CA_CERTS.`, false, { cause: error });
   }
-  return new ConnectionFailed(said, !UNSENT.test(cause?.code ?? ""), { cause: error });
+  return new ConnectionFailed(said, !UNSENT.test(code), { cause: error });
+}
+
+/** What `fetch` throws, and what it says was the cause. */
+interface Fault {
+  readonly message?: string;
+  readonly code?: string;
+  readonly cause?: Fault;
 }

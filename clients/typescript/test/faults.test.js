@@ -1,0 +1,26 @@
+// Why no answer came is told in the words of whoever found out.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Client, ConnectionFailed } from "@portico/client";
+import { KEY, rejected } from "./scripted.js";
+
+/** What a call is rejected with where `fetch` fails for this cause. */
+async function failure(cause) {
+  const fetch = () => {
+    throw new TypeError("fetch failed", { cause });
+  };
+  return rejected(new Client({ apiKey: KEY, fetch, retries: 0 }).me());
+}
+
+test("what a proxy said is told, and not that a request was cancelled", async () => {
+  const refused = Object.assign(new Error("Proxy response (407) !== 200 when HTTP Tunneling"), { code: "UND_ERR_ABORTED" });
+  const error = await failure(new Error("Request was cancelled.", { cause: refused })); // as undici 7 has it
+  assert.ok(error instanceof ConnectionFailed);
+  assert.match(error.message, /: Proxy response \(407\) !== 200 when HTTP Tunneling$/);
+});
+
+test("a host whose addresses all refuse is told as refused", async () => {
+  const error = await failure(Object.assign(new AggregateError([]), { code: "ECONNREFUSED" })); // as Node has it
+  assert.match(error.message, /: ECONNREFUSED$/);
+  assert.equal(error.sent, false);
+});
