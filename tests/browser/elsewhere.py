@@ -12,6 +12,8 @@ class Elsewhere(ThreadingHTTPServer):
     their paths."""
 
     page = ""
+    sent_on = ""
+    """Where whoever comes to /callback is sent on, if anywhere."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Page)
@@ -27,6 +29,12 @@ class _Page(BaseHTTPRequestHandler):
     server: Elsewhere
 
     def do_GET(self) -> None:
+        if self.server.sent_on and self.path.startswith("/callback?"):
+            self.send_response(302)
+            self.send_header("Location", self.server.sent_on)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         body, kind = self.server.page.encode(), "text/html"
         _, first, *inner = self.path.partition("?")[0].split("/")
         if first in self.server.scripts:

@@ -1,10 +1,12 @@
 """Signing in and out, by mouse, by keyboard, with and without a script."""
 
 import re
+from urllib.parse import urlencode
 
 import pytest
 from playwright.async_api import Route, expect
 
+from browser.elsewhere import Elsewhere
 from browser.looking import Desk, Person
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -136,3 +138,30 @@ async def test_a_link_on_another_site_finds_its_reader_still_signed_in(
         await page.get_by_role("link", name="Go").click()
         await expect(page).to_have_url(f"{desk.dashboard}/profile")
         await expect(page.get_by_role("heading", name="Profile")).to_be_visible()
+
+
+@pytest.mark.parametrize("decision", ["Allow", "Deny"])
+async def test_an_application_may_send_its_user_on_to_another_host(
+    desk: Desk, elsewhere: Elsewhere, decision: str
+) -> None:
+    callback = f"{elsewhere.origin}/callback"
+    client = desk.installation.told(
+        *("clients", "create", "--name", "Broker", "--redirect-uri", callback),
+        *("--scope", "read:products"),
+    )
+    asked = {
+        "response_type": "code",
+        "client_id": client["client_id"],
+        "redirect_uri": callback,
+        "state": "kept",
+    }
+    elsewhere.page = '<!doctype html><link rel="icon" href="data:,"><title>Home</title>'
+    elsewhere.sent_on = f"http://localhost:{elsewhere.server_port}/home"
+    person = desk.person()
+    async with desk.looking() as page:
+        await page.goto(f"{desk.origin}/auth/authorize?{urlencode(asked)}")
+        await page.get_by_label("E-mail").fill(person.email)
+        await page.get_by_label("Password").fill(person.password)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("button", name=decision).click()
+        await expect(page).to_have_url(elsewhere.sent_on)

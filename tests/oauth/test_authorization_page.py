@@ -59,7 +59,6 @@ def test_pages_are_not_framed_kept_run_or_held_by_who_opened_them(
         assert page.response.headers["cache-control"] == "no-store"
         assert page.response.headers["x-content-type-options"] == "nosniff"
         assert page.response.headers["cross-origin-opener-policy"] == "same-origin"
-    assert "form-action 'self' https://shop.example;" in policy
 
 
 def test_the_name_of_a_client_is_text(authority: Authority, browser: Browser) -> None:

@@ -218,19 +218,15 @@ async def test_what_no_database_can_hold_is_looked_for_nowhere(api: Api) -> None
 
 
 @pytest.mark.parametrize(
-    ("uri", "source"),
+    "uri",
     [
-        ("https://app.test/back?a=b", "https://app.test"),
-        ("http://127.0.0.1:49152/back", "http://127.0.0.1:49152"),
-        ("http://[::1]:49152/back", "http:"),
-        ("com.example.app:/back", "com.example.app:"),
-        ("https://app.test;script-src*/back", "https:"),
-        ("https://app.test'unsafe-inline'/", "https:"),
+        "https://app.test/back?a=b",
+        "com.example.app:/back",
+        "https://app.test;script-src*/back",
+        "https://app.test'unsafe-inline'/",
     ],
 )
-async def test_consent_may_lead_to_the_client_and_nowhere_else(
-    api: Api, uri: str, source: str
-) -> None:
+async def test_no_client_has_a_word_in_the_policy_of_its_consent_page(api: Api, uri: str) -> None:
     _, somebody = await signed_in(api)
     wanted = Registration("Ledger", [uri], "read:users")
     client, _ = await register_client(api.live, None, wanted, public=False, by=OPERATOR)
@@ -239,8 +235,9 @@ async def test_consent_may_lead_to_the_client_and_nowhere_else(
         params={"response_type": "code", "client_id": client.client_id, "redirect_uri": uri},
     )
     assert answer.status_code == 200, answer.text
+    own = (await somebody.get("/keys")).headers["content-security-policy"]
     policy = answer.headers["content-security-policy"]
-    assert f"; form-action 'self' {source}; base-uri 'none';" in policy
+    assert f"{policy}; form-action 'self'" == own
     assert policy.count("script-src") == 1
 
 

@@ -1,15 +1,11 @@
 """What a user sees of OAuth: the question whether an application may act for them."""
 
-import re
 from urllib.parse import urlsplit
 
 from portico.domain.oauth import Client
 from portico.http.messages import Reply
 from portico.pages.filters import in_order, named
 from portico.pages.site import Visit
-
-_SPELLABLE = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?")
-
 
 SHOWN = "scopes"
 """The field with the scopes that the page has shown, space-separated."""
@@ -39,8 +35,8 @@ def consent_page(
         nothing=nothing,
         meanwhile=meanwhile,
         shown=SHOWN,
-        # Chromium holds the redirect that follows the form to the form's own policy.
-        form_action=_source(redirect_uri),
+        # The client may send its user on to another host, of which nobody knows here.
+        leads_anywhere=True,
         client=client,
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
         scopes=in_order(scopes),
@@ -53,12 +49,3 @@ def refusal_page(visit: Visit, error: str, message: str) -> Reply:
     return visit.page(
         "oauth_error.html", "This cannot go on", status=400, error=error, message=message
     )
-
-
-def _source(uri: str) -> str:
-    """Where a URI leads, as a Content-Security-Policy names it: a scheme alone where there is no
-    host that a policy can spell."""
-    parts = urlsplit(uri)
-    if parts.scheme in ("http", "https") and _SPELLABLE.fullmatch(parts.netloc):
-        return f"{parts.scheme}://{parts.netloc}"
-    return f"{parts.scheme}:"

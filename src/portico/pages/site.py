@@ -26,7 +26,7 @@ from portico.services.shown_once import keep_page
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
-    " form-action 'self' {}; base-uri 'none'; frame-ancestors 'none'"
+    " base-uri 'none'; frame-ancestors 'none'"
 )
 
 ONCE = "once"
@@ -256,12 +256,12 @@ class Visit:
         title: str,
         *,
         status: int = 200,
-        form_action: str = "",
+        leads_anywhere: bool = False,
         private_address: bool = False,
         **context: Any,
     ) -> Reply:
-        """A page. `form_action` is where its forms may lead besides this host; with
-        `private_address` no other page learns this one's address."""
+        """A page. With `leads_anywhere` its forms may lead to other hosts; with `private_address`
+        no other page learns this one's address."""
         site, user = self.site, self._user
         cookie = site.accounts.cookie.read(self.request.headers)
         text = template(template_name).render(
@@ -289,8 +289,8 @@ class Visit:
             request_id=self.request.id,
             **context,
         )
-        # Chromium holds the redirect that follows a form to the policy of the form's page.
-        leads_to = form_action or site.elsewhere
+        # Chromium holds every redirect that follows a form to the policy of the form's page.
+        leads_to = None if leads_anywhere else f"'self' {site.elsewhere}".strip()
         return html(text, status, form_action=leads_to, private_address=private_address)
 
     def asks(
@@ -335,12 +335,16 @@ def see_other(location: str) -> Reply:
     return Reply(303, b"", [("location", location or "/"), ("cache-control", "no-store")])
 
 
-def html(text: str, status: int, *, form_action: str = "", private_address: bool = False) -> Reply:
-    """A page's text with the headers of all pages."""
+def html(
+    text: str, status: int, *, form_action: str | None = "'self'", private_address: bool = False
+) -> Reply:
+    """A page's text with the headers of all pages. `form_action` is where its forms may lead, None
+    for anywhere."""
+    policy = _POLICY if form_action is None else f"{_POLICY}; form-action {form_action}"
     headers: Headers = [
         ("content-type", HTML),
         ("cache-control", "no-store"),
-        ("content-security-policy", _POLICY.format(form_action)),
+        ("content-security-policy", policy),
         # A browser then begins a process for the page once its headers are there, which is a third
         # of the time of a first view: that is what keeps the windows that open it out of it.
         ("cross-origin-opener-policy", "same-origin"),
