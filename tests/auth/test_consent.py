@@ -3,6 +3,7 @@ role or the application since."""
 
 import re
 from html import unescape
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from auth.test_fresh_sign_in import (
 )
 from driving import Api
 from portico.domain.audit import OPERATOR
+from portico.http.messages import FORM
 from portico.pages.filters import scope_words
 from portico.services.accounts import set_role
 from portico.services.clients import Registration, change_client
@@ -115,3 +117,50 @@ async def test_denying_needs_no_list(api: Api) -> None:
     page = await ada.get(address(shop))
     answer = await allow(ada, page, scopes="", decision="deny")
     assert told(answer)["error"] == "access_denied"
+
+
+@pytest.mark.parametrize("origin", ["https://shop.example", "https://app.localhost:8443", "null"])
+async def test_a_client_may_ask_by_post_from_its_own_page(api: Api, origin: str) -> None:
+    shop, ada = await client_of(api.live, scopes="read:products"), await person(api, "viewer")
+    asked = address(shop, scope="read:products", state="née & co")
+    where, _, sent = asked.partition("?")
+    async with api.unchanged():
+        answer = await ada.browser.post(
+            where, content=sent, headers={"origin": origin, "content-type": FORM}
+        )
+        assert answer.status_code == 303
+        page = await ada.get(answer.headers["location"])
+        assert asks_for_consent(page)
+    said = told(await allow(ada, page))
+    assert said["state"] == "née & co"
+    assert (await exchanged(api, shop, said["code"]))["scope"] == "read:products"
+
+
+async def test_what_is_no_request_by_post_is_told_as_by_get(api: Api) -> None:
+    shop, guest = await client_of(api.live), api.stranger()
+    at, *_ = address(shop).partition("?")
+    double = f"{urlsplit(address(shop)).query}&scope=openid&scope=email"
+    for sent in ("", "response_type=code", double):
+        by_post = await guest.post(at, content=sent, headers={"content-type": FORM})
+        assert by_post.status_code == 303
+        twice = await guest.get(HERE + by_post.headers["location"])
+        by_get = await guest.get(f"{at}?{sent}")
+        assert (twice.status_code, twice.headers.get("location")) == (
+            by_get.status_code,
+            by_get.headers.get("location"),
+        )
+    assert (await guest.post(at, json={})).status_code == 415
+    large = await guest.post(at, content=b"state=" + b"x" * 20_000, headers={"content-type": FORM})
+    assert large.status_code == 413
+
+
+async def test_a_decision_is_taken_from_the_page_of_the_question_alone(api: Api) -> None:
+    shop, ada = await client_of(api.live), await person(api, "viewer")
+    page = await ada.get(address(shop))
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf
+    form = {"csrf": csrf[1], "scopes": shown(page), "decision": "allow"}
+    async with api.unchanged():
+        elsewhere = {"origin": "https://shop.example"}
+        refused = await ada.browser.post(address(shop), data=form, headers=elsewhere)
+        assert refused.status_code == 403

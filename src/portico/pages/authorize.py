@@ -3,16 +3,18 @@
 RFC 6749 §4.1 as RFC 9700 has it, OpenID Connect Core §3.1.2, RFC 9207.
 """
 
+from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.oauth import Refused, implied, narrowed
 from portico.domain.scopes import ROLE_SCOPES
-from portico.http.messages import Reply
-from portico.http.routing import Access, Mount
+from portico.http.messages import Reply, Request
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, Place
 from portico.http.throttle import Throttle
 from portico.pages import once, sign_in
 from portico.pages.consent import SHOWN, consent_page, refusal_page
+from portico.pages.forms import read_form
 from portico.pages.providers import provider_pages
 from portico.pages.responder import PageResponder
 from portico.pages.site import Accounts, PageRoute, Site, Visit, routes, see_other
@@ -26,6 +28,7 @@ from portico.services.fresh_sign_in import (
 )
 from portico.services.sessions import read_session
 
+AUTHORIZE = "/authorize"
 MAX_PARAMETERS = 50
 
 
@@ -129,9 +132,27 @@ async def _sign_in(
 
 
 PAGES = (
-    PageRoute("GET", "/authorize", ask, Access.ANYONE, on_address=True),
-    PageRoute("POST", "/authorize", decide),
+    PageRoute("GET", AUTHORIZE, ask, Access.ANYONE, on_address=True),
+    PageRoute("POST", AUTHORIZE, decide),
 )
+
+
+class AuthorizationResponder(PageResponder):
+    """Answers as pages do, and takes a client's request by POST from anywhere: it changes nothing,
+    and is asked again by GET (OpenID Connect Core §3.1.2.1). The form of the question has the
+    request in its address, so a POST without a query is no decision."""
+
+    async def answer(
+        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
+    ) -> Reply:
+        """See `PageResponder`."""
+        is_asked = request.method == "POST" and not request.query_string
+        if not is_asked or endpoint is None or endpoint.route.path != AUTHORIZE:
+            return await super().answer(request, place, endpoint, id_texts)
+        await self._throttle.address(request)
+        body = await request.read_body(PUBLIC_BODY_LIMIT)
+        form = read_form(request.header("content-type"), body)
+        return see_other(f"{request.path}?{urlencode(form.pairs(but=()))}")
 
 
 def authorize_mount(accounts: Accounts, home: str, desk: str, throttle: Throttle) -> Mount:
@@ -152,6 +173,5 @@ def authorize_mount(accounts: Accounts, home: str, desk: str, throttle: Throttle
         dashboards=(),
     )
     pages = (*PAGES, *sign_in.PAGES, *once.PAGES, *provider_pages(env))
-    return Mount(
-        at.netloc, at.path, env, routes(site, pages), "auth", PageResponder(site, throttle)
-    )
+    responder = AuthorizationResponder(site, throttle)
+    return Mount(at.netloc, at.path, env, routes(site, pages), "auth", responder)
