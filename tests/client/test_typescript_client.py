@@ -167,13 +167,15 @@ def test_types_are_as_typescript_before_5_6_knows_them(package: Path) -> None:
         assert found == [], path  # there it has one parameter
 
 
-def test_what_is_compiled_to_commonjs_runs(package: Path) -> None:
-    home = package.parents[2] / "required"
+@pytest.mark.parametrize("resolved", [("commonjs", "node10"), ("nodenext", "nodenext")])
+def test_what_is_compiled_to_commonjs_runs(package: Path, resolved: tuple[str, str]) -> None:
+    module, resolution = resolved
+    home = package.parents[2] / f"required-{module}"
     home.mkdir()
     (home / "package.json").write_text('{"type": "commonjs"}')
     text = 'import { Client } from "@portico/client"; console.log(typeof Client);'
     (home / "program.ts").write_text(text)
-    options = ["--module", "commonjs", "--moduleResolution", "node10", "--target", "es2022"]
+    options = ["--module", module, "--moduleResolution", resolution, "--target", "es2022"]
     options += ["--strict", "--skipLibCheck", "--types", "node"]
     run(home, HOME / "node_modules/.bin/tsc", *options, "program.ts")
     assert 'require("@portico/client")' in (home / "program.js").read_text()
