@@ -217,5 +217,8 @@ async def test_the_key_of_an_app_on_the_same_phone_need_not_be_typed(desk: Desk)
         await expect(page.get_by_role("button", name="Copied")).to_be_visible()
         copied = await page.evaluate("navigator.clipboard.readText()")
         assert parse_qs(address.query) == {"secret": [copied], "issuer": ["Portico"]}
+        # Six digits are typed with the keys of a telephone.
+        code = page.get_by_role("textbox", name="Code")
+        await expect(code).to_have_attribute("inputmode", "numeric")
         assert await overflow(page) <= 0
         assert await faults(page) == []
