@@ -178,6 +178,8 @@ def test_it_can_be_walked_by_keyboard_and_read_aloud(pages: dict[str, Reading]) 
         assert {"main", "nav", "header", "footer", "h1", "h2"} <= shown.tags
         assert shown.opened.count("h1") == 1
         assert all(value in ("0", "-1") for value in shown.values("tabindex"))
+        # ARIA in HTML: a field that searches has no other role.
+        assert "search" not in shown.values("type")
 
 
 def test_whatever_has_a_name_is_told_of_beside_it(pages: dict[str, Reading]) -> None:
