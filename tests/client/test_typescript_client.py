@@ -29,7 +29,7 @@ from portico.services.wiring import Addresses
 
 HOME = ROOT / "clients/typescript"
 BUILT = ("node_modules", "dist", "*.tgz")
-LARGEST = 13_000
+LARGEST = 14_000
 """In bytes: all of the code, compressed, without what it depends on."""
 
 pytestmark = pytest.mark.xdist_group("typescript")

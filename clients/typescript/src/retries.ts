@@ -3,7 +3,7 @@
  * At most three times, after
  *
  * - **429**, always: nothing was done;
- * - **500 and 503**, and **409 for a key whose first request may still be under way**;
+ * - **500, 502, 503 and 504**, and **409 for a key whose first request may still be under way**;
  * - **a connection that failed before the request was sent**, always; a browser does not tell this from the next;
  * - **a connection that failed later**.
  *
@@ -101,7 +101,7 @@ function isGuarded({ method, headers = {} }: Request): boolean {
 
 function worthRepeating(request: Request, answer: Answer, guarded: boolean, perhapsDone: boolean): boolean {
   if (answer.status === 429) return true;
-  if (answer.status === 500 || answer.status === 503) return guarded;
+  if ([500, 502, 503, 504].includes(answer.status)) return guarded;
   const underWay = answer.status === 409 && perhapsDone && guarded && request.method === "POST";
   return underWay && errorOf(answer) instanceof Conflict;
 }

@@ -3,7 +3,7 @@
 At most three times, after
 
 - **429**, always: nothing was done;
-- **500 and 503**, and **409 for a key whose first request may still be under way**;
+- **500, 502, 503 and 504**, and **409 for a key whose first request may still be under way**;
 - **a connection that failed before the request was sent**, always;
 - **a connection that failed later**.
 
@@ -105,7 +105,7 @@ def _worth_repeating(
 ) -> bool:
     if response.status == 429:
         return True
-    if response.status in (500, 503):
+    if response.status in (500, 502, 503, 504):  # two of them are of what stands in between
         return guarded
     under_way = perhaps_done and guarded and request.method == "POST"
     return under_way and isinstance(error_of(response), Conflict)
