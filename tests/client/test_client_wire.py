@@ -168,6 +168,11 @@ def test_any_refusal_is_an_error_of_the_tree(status: int, content: bytes) -> Non
     assert str(status) in str(error)
 
 
+def test_an_error_of_something_in_between_is_printed_without_a_code() -> None:
+    error = error_of(Response(502, {}, b"<html>"))
+    assert str(error).startswith("502: ")
+
+
 def test_a_refusal_that_is_nested_too_deeply_is_an_error_of_the_tree() -> None:
     assert error_of(Response(502, {}, b"[" * 9_000)).status == 502
 

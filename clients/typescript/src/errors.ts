@@ -78,7 +78,7 @@ export class APIError extends PorticoError {
   override toString(): string {
     const faults = this.details.map(({ field, message }) => `${field}: ${message}`).join("; ");
     const request = this.requestId ? ` [${this.requestId}]` : "";
-    return `${this.name}: ${this.status} ${this.code}: ${this.message}${faults && ` (${faults})`}${request}`;
+    return `${this.name}: ${this.status}${this.code && ` ${this.code}`}: ${this.message}${faults && ` (${faults})`}${request}`;
   }
 }
 

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
+import { Client } from "@portico/client";
 import { rejected, scripted, still } from "./scripted.js";
 
 /** A copy of the library whose errors have classes with short names, as minifiers make them. */
@@ -34,4 +35,10 @@ test("an error has its own name also where a bundler has shortened that of its c
   } finally {
     rmSync(place, { recursive: true });
   }
+});
+
+test("an error of something in between is printed without a code", async () => {
+  const { fetch } = scripted({ status: 403, text: "<html>" });
+  const error = await rejected(new Client({ apiKey: "an-api-key", fetch, ...still() }).me());
+  assert.match(String(error), /^APIError: 403: /);
 });

@@ -77,9 +77,8 @@ class APIError(PorticoError):
     def __str__(self) -> str:
         faults = "; ".join(f"{fault.field}: {fault.message}" for fault in self.details)
         request = f" [{self.request_id}]" if self.request_id else ""
-        return (
-            f"{self.status} {self.code}: {self.message}{f' ({faults})' if faults else ''}{request}"
-        )
+        kind = f"{self.status} {self.code}".rstrip()
+        return f"{kind}: {self.message}{f' ({faults})' if faults else ''}{request}"
 
 
 class ValidationError(APIError):
