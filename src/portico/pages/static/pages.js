@@ -24,14 +24,17 @@ if (address) {
   addEventListener("load", () => oncePainted(fetchHtmx));
 }
 
-// The reference, where it is on this host, shows itself in the theme that was seen here last.
+// The reference, where it is on this host, shows itself in the theme that was seen here last: once the page has been painted,
+// or is left before that.
 function rememberTheme() {
+  removeEventListener("pagehide", rememberTheme);
   try {
     localStorage.setItem("portico.theme", document.documentElement.dataset.theme);
   } catch {
     // In a browser that keeps nothing it is as the system is.
   }
 }
+addEventListener("pagehide", rememberTheme);
 addEventListener("load", () => oncePainted(rememberTheme));
 
 // A secret is copied by a button that shows only where that can work. What came of it is announced as well: new words of a
