@@ -42,6 +42,24 @@ def test_lines_are_written_whole_in_pieces_that_a_pipe_keeps_together(
     assert len(pieces) < 500, "short lines go together"
 
 
+def test_lines_that_nobody_reads_are_lost_and_hold_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "w", 1) as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setattr(logging.root, "handlers", [])
+        monkeypatch.setattr(logging.root, "level", logging.INFO)
+        logs.configure("info")
+        lines = 100 * (b"x" * (PIPE_BUF - 1) + b"\n")  # more than a pipe has room for
+        with pytest.raises(BlockingIOError):
+            logs.write(lines)
+        logging.warning("lost")
+        os.read(reading, len(lines))
+        logging.warning("found")
+        assert json.loads(os.read(reading, PIPE_BUF))["event"] == "found"
+
+
 def test_a_line_that_no_pipe_keeps_together_is_written_all_the_same(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,9 +1,11 @@
 """The process's own log: one JSON object a line on standard error, secrets redacted."""
 
+import errno
 import logging
 import os
 import select
 import sys
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,12 +14,17 @@ from portico.contract.envelope import timestamp
 from portico.http.redact import redact
 from portico.storage.database import traceparent
 
+PATIENCE_SECONDS = 1.0
+"""How long whoever reads the log may leave no room in its pipe: nothing is served meanwhile."""
+
 
 class _Output:
-    """What stands at the end of standard error."""
+    """What is known of standard error."""
 
     torn = False
-    """Whether it is a line that was cut, since the disk was full."""
+    """Whether a line that was cut stands at its end, since the disk was full."""
+    patience = PATIENCE_SECONDS
+    """How long is waited for room: not again, where there was none before."""
 
 
 def write(lines: bytes) -> None:
@@ -37,15 +44,17 @@ def write(lines: bytes) -> None:
 
 
 def _write_all(descriptor: int, piece: bytes) -> None:
-    """Writes less at once only where the system does, and waits for a full pipe, whether or not
-    that blocks."""
+    """Writes less at once only where the system does, and waits for a full pipe for a while,
+    whether or not that blocks."""
     done = 0
     try:
         while done < len(piece):
-            try:
+            if not select.select((), (descriptor,), (), _Output.patience)[1]:
+                _Output.patience = 0.0
+                raise BlockingIOError(errno.EAGAIN, "nobody reads the log")
+            _Output.patience = PATIENCE_SECONDS
+            with suppress(BlockingIOError):  # another process was faster
                 done += os.write(descriptor, piece[done:])
-            except BlockingIOError:
-                select.select((), (descriptor,), ())
     finally:
         if done:
             _Output.torn = piece[done - 1 : done] != b"\n"
@@ -75,9 +84,11 @@ class _Lines(logging.Handler):
     """Writes each record by itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler.emit`."""
+        """See `logging.Handler.emit`. What finds no room is lost, as lines of requests are."""
         try:
             write(self.format(record).encode() + b"\n")
+        except OSError:
+            pass
         except Exception:  # noqa: BLE001 - as the handlers of `logging` do
             self.handleError(record)
 

@@ -3,7 +3,7 @@
 import json
 from select import PIPE_BUF
 
-from operating import Installation, until
+from operating import COMMAND, Installation, until
 
 
 def test_every_request_has_a_line_with_its_id_and_caller(installation: Installation) -> None:
@@ -60,6 +60,19 @@ def test_the_last_requests_before_a_stop_are_logged_too(installation: Installati
         }
         assert service.stop()[0] == 0
         assert {line["request_id"] for line in service.lines} == ids
+
+
+def test_a_log_that_nobody_reads_holds_up_neither_requests_nor_a_stop(
+    installation: Installation,
+) -> None:
+    unread = 'mkfifo unread && exec 3<>unread && exec "$@" 2>unread'
+    with (
+        installation.serving(program=("sh", "-c", unread, "sh", *COMMAND, "serve")) as service,
+        service.connect() as connection,
+    ):
+        for _ in range(600):  # a pipe has room for some 300 lines
+            assert service.ask("/healthz", connection=connection).status == 200
+        assert service.stop()[0] == 0
 
 
 def test_requests_are_not_logged_where_the_operator_says_so(installation: Installation) -> None:
