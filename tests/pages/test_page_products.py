@@ -109,6 +109,15 @@ async def test_a_price_that_is_none_is_told_and_nothing_is_listed(api: Api) -> N
     assert 'value="cheap"' in page.text
 
 
+async def test_bounds_of_a_price_that_leave_nothing_between_them_are_told(api: Api) -> None:
+    _, viewer = await signed_in(api, "viewer")
+    page = await viewer.get("/products?min_price=30&max_price=20")
+    assert 'id="max_price-fault">Must not be below the other price.<' in page.text
+    assert 'value="30"' in page.text
+    page = await viewer.get("/products?min_price=20&max_price=20")
+    assert "Must not be below" not in page.text
+
+
 async def test_pages_of_a_list_keep_what_it_was_asked_for(api: Api) -> None:
     for number in range(53):
         await api.product(name=f"Lamp {number}", category="light & warm")

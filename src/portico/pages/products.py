@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from portico.domain import products
-from portico.domain.errors import NotFound
+from portico.domain.errors import BrokenRule, NotFound
 from portico.domain.money import price_written
 from portico.domain.products import STATUSES, Image, Product
 from portico.domain.search import query_words
@@ -54,11 +54,18 @@ def asked_of(visit: Visit) -> Asked:
     shown["search"] = shown["search"][:_MAX_SEARCH]
     shown["status"] = shown["status"] if shown["status"] in STATUSES else ""
     form = Form({name: [text] for name, text in shown.items()})
+    low = form.optional("min_price", price_written)
+
+    def highest(text: str) -> int:
+        if (price := price_written(text)) < (low or 0):
+            raise BrokenRule("must not be below the other price")
+        return price
+
     chosen = ProductFilter(
         status=shown["status"] or None,
         category=form.optional("category", products.category),
-        min_price=form.optional("min_price", price_written),
-        max_price=form.optional("max_price", price_written),
+        min_price=low,
+        max_price=form.optional("max_price", highest),
         in_stock=_STOCK.get(shown["stock"]),
     )
     return Asked(chosen, shown["search"], shown, form.faults)
