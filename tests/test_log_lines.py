@@ -1,5 +1,6 @@
 """How lines of the log are written where several processes share a pipe."""
 
+import errno
 import json
 import logging
 import os
@@ -58,6 +59,31 @@ def test_lines_that_nobody_reads_are_lost_and_hold_up_nobody(
         os.read(reading, len(lines))
         logging.warning("found")
         assert json.loads(os.read(reading, PIPE_BUF))["event"] == "found"
+
+
+@pytest.mark.parametrize("pages", [0, 14])
+def test_a_line_longer_than_the_room_in_its_pipe_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    ends: list[int | None] = []
+
+    def write() -> None:
+        try:
+            logs.write(b"long" * 8 * PIPE_BUF + b"\n")
+        except OSError as error:
+            ends.append(error.errno)
+
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream, os.fdopen(reading, "rb"):
+        monkeypatch.setattr(sys, "stderr", stream)
+        os.write(writing, b"x" * pages * PIPE_BUF)
+        writer = threading.Thread(target=write)
+        writer.start()
+        writer.join(10 * logs.PATIENCE_SECONDS)
+        assert ends == [errno.EAGAIN]
+        os.read(reading, 16 * PIPE_BUF)
+        logs.write(b"next\n")
+        assert os.read(reading, PIPE_BUF) == b"\nnext\n"
 
 
 def test_a_line_that_no_pipe_keeps_together_is_written_all_the_same(

@@ -1,10 +1,13 @@
 """The process's own log: one JSON object a line on standard error, secrets redacted."""
 
 import errno
+import fcntl
 import logging
 import os
 import select
+import stat
 import sys
+import termios
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +33,7 @@ class _Output:
 def write(lines: bytes) -> None:
     """Writes whole lines to standard error, in pieces that a pipe keeps together, so that those of
     several processes are not torn into each other (pipe(7)). A line that is longer goes in one
-    piece too, which a pipe keeps together while it has room. Raises `OSError`."""
+    piece too, which a pipe keeps together that holds nothing else. Raises `OSError`."""
     descriptor = sys.stderr.fileno()
     if _Output.torn:
         lines = b"\n" + lines
@@ -54,10 +57,19 @@ def _write_all(descriptor: int, piece: bytes) -> None:
                 raise BlockingIOError(errno.EAGAIN, "nobody reads the log")
             _Output.patience = PATIENCE_SECONDS
             with suppress(BlockingIOError):  # another process was faster
-                done += os.write(descriptor, piece[done:])
+                done += os.write(descriptor, piece[done : done + _room(descriptor, piece[done:])])
     finally:
         if done:
             _Output.torn = piece[done - 1 : done] != b"\n"
+
+
+def _room(descriptor: int, rest: bytes) -> int:
+    """How many bytes certainly find room where there is some: a pipe that blocks, and nobody reads,
+    would hold up whoever writes more."""
+    if len(rest) <= select.PIPE_BUF or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return len(rest)
+    held = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+    return select.PIPE_BUF if any(held) else fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ)
 
 
 class JsonLines(logging.Formatter):
