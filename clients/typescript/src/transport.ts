@@ -120,9 +120,14 @@ const UNTRUSTED = /^(CERT_|UNABLE_TO_|ERR_TLS_CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|
 
 function failed({ method, url }: Request, error: unknown): ConnectionFailed {
   let cause = error as Fault;
-  while (cause.cause) cause = cause.cause; // What a proxy said is behind "Request was cancelled.", and that behind "fetch failed".
-  const { code = "", message } = cause;
-  const said = `${method} ${url.split("?")[0]}: ${message || code}`;
+  let words = cause.message;
+  // What a proxy said is behind "Request was cancelled.", and that behind "fetch failed". A cause may be anything, a text too.
+  while (cause.cause && typeof cause.cause === "object") {
+    cause = cause.cause;
+    words = cause.message || cause.code || words;
+  }
+  const { code = "" } = cause;
+  const said = `${method} ${url.split("?")[0]}: ${words}`;
   if (UNTRUSTED.test(code)) {
     return new UntrustedCertificate(`${said}. Name its authority's certificate in NODE_EXTRA_CA_CERTS.`, false, { cause: error });
   }

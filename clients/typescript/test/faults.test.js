@@ -24,3 +24,11 @@ test("a host whose addresses all refuse is told as refused", async () => {
   assert.match(error.message, /: ECONNREFUSED$/);
   assert.equal(error.sent, false);
 });
+
+test("where a cause says nothing, what was thrown does", async () => {
+  for (const cause of ["a text", {}, new AggregateError([])]) {
+    const error = await failure(cause);
+    assert.match(error.message, /: fetch failed$/);
+    assert.equal(error.sent, true);
+  }
+});
