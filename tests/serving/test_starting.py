@@ -167,8 +167,10 @@ def test_a_balancer_without_a_postgres_behind_it_is_told_from_one(tmp_path: Path
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
         pool.submit(hang_up)
         url = f"postgresql://portico:hushed@127.0.0.1:{listener.getsockname()[1]}/portico"
-        code, line = Installation(tmp_path).having(database_url=url).refused("serve")
-        listener.shutdown(socket.SHUT_RDWR)
+        try:
+            code, line = Installation(tmp_path).having(database_url=url).refused("serve")
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
     assert code == WRONG
     assert "whatever listens there ends the connection" in line
     assert "hushed" not in line
