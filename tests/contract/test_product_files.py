@@ -95,6 +95,25 @@ def test_a_byte_order_mark_and_blank_lines_are_passed_over(form: Format) -> None
     assert [row.values for row in read(text, form)] == [PLAIN]
 
 
+def test_the_empty_rows_and_columns_around_a_spreadsheets_table_are_passed_over() -> None:
+    table = read(
+        "name,category,price,,\r\n"
+        "Lamp,light,1,,\r\n"
+        ",,,,\r\n"
+        '"","",""\r\n'
+        "Lamp,light,1\r\n"
+        "Lamp,light,1,,dear\r\n"
+        "Lamp,light,,,\r\n"
+        ",,,,\r\n",
+        "csv",
+    )
+
+    assert [row.line for row in table] == [2, 5, 6, 7]
+    assert table[0].values == table[1].values == PLAIN
+    assert told(table[2]) == {"row": "must have 3 cells like the header, not 5"}
+    assert told(table[3]) == {"price": "is required"}
+
+
 def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
     first, second, third = read(
         '{"name": "", "price": -1, "colour": "red"}\n'
@@ -213,9 +232,10 @@ class Counted(io.BytesIO):
     [
         (b"\n" * 3 * MAX_ROW_LINES, "ndjson"),
         (b"name,category,price\n" + b"\n" * 3 * MAX_ROW_LINES, "csv"),
+        (b"name,category,price\n" + b",,\n" * 3 * MAX_ROW_LINES, "csv"),
         (b'name,category,price\n"' + b"\n" * 3 * MAX_ROW_LINES, "csv"),
     ],
-    ids=["empty lines", "empty lines of CSV", "a quote that is never closed"],
+    ids=["empty lines", "empty lines of CSV", "empty rows of CSV", "a quote that is never closed"],
 )
 def test_the_next_row_or_fault_comes_within_so_many_lines(data: bytes, form: Format) -> None:
     file = Counted(data)
@@ -291,6 +311,8 @@ def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
     [
         (b"", "The first line must be a CSV header"),
         (b"\n\n", "The first line must be a CSV header"),
+        (b",,\n", "The first line must be a CSV header"),
+        (b"name,,category,price,\n", "does not fit: '' is no field."),
         (b"name,price\n", "category is missing"),
         (b"name,category,price,ID\n", "'ID' is no field"),
         (b"id,id,name,category,price\n", "id stands twice"),

@@ -1,4 +1,4 @@
-"""Tables as CSV that no spreadsheet runs."""
+"""Tables as CSV that no spreadsheet runs, and what spreadsheets add to them."""
 
 import csv
 import io
@@ -13,6 +13,15 @@ that had got it."""
 def guarded(text: str) -> str:
     """A text cell that a spreadsheet takes for text."""
     return f"{APOSTROPHE}{text}" if text[:1] in _GUARDED else text
+
+
+def shortened(cells: list[str], least: int) -> list[str]:
+    """A record without the empty cells at its end, but for the first `least` cells: spreadsheets
+    write some for columns that nothing stands in any more."""
+    length = len(cells)
+    while length > least and not cells[length - 1]:
+        length -= 1
+    return cells[:length]
 
 
 def csv_text(records: Iterable[Iterable[object]]) -> bytes:

@@ -3,10 +3,10 @@
 NDJSON holds one product a line, CSV a header that names fields and one product a record; a CSV cell
 of `images` or `metadata` holds JSON. A row with an `id` changes the product that has it, by the
 rules of PATCH, where that is asked for; it is faulty where not. An empty cell of CSV leaves its
-field out of a new product, and empties it in one that is changed. Files are UTF-8, with
-or without a byte order mark, and read as streams: what is held at once, and how long it takes to
-come to the next row, is bounded by the longest row that is taken. What is written here reads back
-the same.
+field out of a new product, and empties it in one that is changed. Records of empty cells alone are
+passed over, and so are empty cells after the last column. Files are UTF-8, with or without a byte
+order mark, and read as streams: what is held at once, and how long it takes to come to the next
+row, is bounded by the longest row that is taken. What is written here reads back the same.
 
 A spreadsheet runs what it takes for a formula. So a text cell of CSV that begins like one is
 written with an apostrophe before it, and one apostrophe is taken off where a text cell is read.
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Raw
 
-from portico.contract.csv_cells import APOSTROPHE, csv_text, guarded
+from portico.contract.csv_cells import APOSTROPHE, csv_text, guarded, shortened
 from portico.contract.kinds import Integer, Items, Number, Texts
 from portico.contract.products import ChangeProduct, CreateProduct
 from portico.contract.reading import (
@@ -199,7 +199,7 @@ def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
     while True:
         line = lines.number + 1
         try:
-            cells = next(records)
+            cells = shortened(next(records), len(names))
         except StopIteration:
             return
         except _TooLong as error:
@@ -213,7 +213,7 @@ def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
             yield FileRow(line, lines.end, {}, [Fault(ROW, told)])
             lines.begin_row()
             continue
-        if not cells:
+        if not any(cells):
             continue
         if not lines.is_utf8:
             yield FileRow(line, lines.end, {}, [Fault(ROW, _NOT_UTF8)])
@@ -255,13 +255,13 @@ def _told(error: Exception) -> str:
 
 def _header(lines: _Lines, records: Iterator[list[str]], *, update: bool) -> list[str]:
     try:
-        names = [name.strip() for name in next(records, [])]
+        names = shortened([name.strip() for name in next(records, [])], 0)
     except (_TooLong, csv.Error) as error:
         told = _told(error) if lines.is_utf8 else _NOT_UTF8
         raise Unreadable(f"The CSV header {told}.") from None
     if not lines.is_utf8:
         raise Unreadable(f"The CSV header {_NOT_UTF8}.")
-    if not any(names):
+    if not names:
         raise Unreadable("The first line must be a CSV header that names the columns.")
     wrongs = [f"{printable(name)!r} is no field" for name in names if name not in _COLUMNS]
     wrongs += [f"{name} stands twice" for name in _COLUMNS if names.count(name) > 1]
