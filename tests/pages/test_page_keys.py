@@ -106,6 +106,22 @@ async def test_no_longer_life_is_offered_than_keys_may_have(
             assert made.key.expires_at == NOON + most * DAY
 
 
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("", "Nobody has a key yet."),
+        ("search=nobody", "No key has this in its hint or its owner's name or e-mail."),
+        ("unused=90", "No key fits this search and this filter."),
+        ("unused=90&search=nobody", "No key fits this search and this filter."),
+        ("id=999", "There is no key with this ID. Keys are deleted with their owner."),
+    ],
+)
+async def test_where_no_key_is_found_the_page_says_why(api: Api, query: str, words: str) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.get(f"/keys/all?{query}")
+    assert f"<p>{words}</p>" in page.text
+
+
 async def test_admins_find_and_revoke_everybodys_keys(api: Api) -> None:
     ada = await api.account("viewer", name="Ada Lovelace", email="ada@example.com")
     bob = await api.account("editor", name="Bob 100%", email="bob@example.com")

@@ -250,12 +250,12 @@ def _unused_since(visit: Visit) -> int | None:
 async def show_all(visit: Visit) -> Reply:
     """GET /keys/all: everybody's, for admins; with an `id`, that one. A page after the last is the
     last."""
-    search = visit.sent("search").strip()[:_MAX_SEARCH]
+    search, key_id = visit.sent("search").strip()[:_MAX_SEARCH], visit.sent_number("id")
 
     async def on(page: int) -> Page[OwnedKey]:
         return await visit.env.api_keys.search(
             search,
-            key_id=visit.sent_number("id"),
+            key_id=key_id,
             unused_since=_unused_since(visit),
             offset=offset_of(page),
             limit=PER_PAGE,
@@ -270,6 +270,7 @@ async def show_all(visit: Visit) -> Reply:
         total=found.total,
         **numbered(page, found.total, search=search, unused=unused),
         search=search,
+        by_id=key_id is not None,
         unused=unused,
         unused_choices=[(name, words) for name, (words, _) in _UNUSED.items()],
     )
