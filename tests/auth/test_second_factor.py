@@ -333,7 +333,8 @@ async def test_a_clock_that_is_wrong_is_told_when_an_app_is_set_up(api: Api) -> 
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
     await person.password(user)
-    for steps, words in ((10, "5 minutes fast"), (-10, "5 minutes slow"), (100, "is wrong")):
+    told = {10: "5 minutes fast", -10: "5 minutes slow", 2: "is 1 minute fast", 100: "is wrong"}
+    for steps, words in told.items():
         async with api.unchanged():
             answer = await enrolled(api, person, "/security/app", steps)
         assert answer.status_code == 422

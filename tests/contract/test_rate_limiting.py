@@ -74,10 +74,12 @@ async def test_a_minute_admits_its_number_and_then_refuses_without_counting(api:
         refused(answer, 429, "RATE_LIMITED")
         assert window(answer) == (3, 0, NOON_SECONDS + 60)
         assert answer.headers["retry-after"] == "42"
+        assert answer.json()["error"]["message"] == "Too many requests; try again in 42 seconds."
     api.clock.now = NOON + MINUTE - 1
     answer = await caller.get("/users/me")
     refused(answer, 429)
     assert answer.headers["retry-after"] == "1"
+    assert answer.json()["error"]["message"] == "Too many requests; try again in 1 second."
     api.clock.now = NOON + MINUTE
     # Three of the day's five are used; the refusals are not among them.
     assert window(await caller.get("/users/me")) == (5, 1, MIDNIGHT_SECONDS)

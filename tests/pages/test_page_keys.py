@@ -82,7 +82,7 @@ async def test_all_that_is_wrong_with_a_new_key_is_told_at_once(api: Api, base: 
 
 @pytest.mark.parametrize(
     ("most", "offered"),
-    [(None, ["30d", "90d", "365d", "never"]), (7, ["7d"]), (90, ["30d", "90d"])],
+    [(None, ["30d", "90d", "365d", "never"]), (1, ["1d"]), (7, ["7d"]), (90, ["30d", "90d"])],
 )
 async def test_no_longer_life_is_offered_than_keys_may_have(
     api: Api, most: int | None, offered: list[str]
@@ -93,6 +93,7 @@ async def test_no_longer_life_is_offered_than_keys_may_have(
     for base, key_type in (("", "live"), ("/sandbox", "test")):
         page = await somebody.get(f"{base}/keys")
         assert re.findall(r'<option value="(\w+)"', page.text) == offered
+        assert ("In 1 day, the longest" in page.text) == (most == 1)
         await somebody.made(f"{base}/keys", name="Key", type=key_type, expiry=offered[-1])
     (owned,) = await api.live.api_keys.of_user(user.id)
     assert owned.key.expires_at == (most and NOON + most * DAY)

@@ -51,6 +51,13 @@ async def link(somebody: Visitor, text: str, words: str) -> str:
     return (await somebody.get(unescape(path))).text
 
 
+async def test_a_bar_of_the_picture_says_how_many_requests_it_is(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    for words in ("1 request, 0 failed, 0 refused", "2 requests, 0 failed, 0 refused"):
+        await asked(api, user, "/users/me")
+        assert f": {words}</title>" in (await somebody.get("/requests")).text
+
+
 async def test_everybody_sees_their_own_requests_and_no_others(api: Api) -> None:
     user, somebody = await signed_in(api)
     other = await api.account()

@@ -14,6 +14,7 @@ from portico.certificates import (
     without_key,
 )
 from portico.cli.findings import Finding, advised, notice, well, wrong
+from portico.domain.text import counted
 from portico.domain.times import DAY
 from portico.settings import Settings
 
@@ -68,11 +69,11 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     elif days < 0:
         yield wrong("certificate", f"{path} has expired", renew)
     elif days < RENEWAL_DAYS and not last:
-        yield wrong("certificate", f"{path} expires in {days} days", renew)
+        yield wrong("certificate", f"{path} expires in {counted(days, 'day')}", renew)
     elif missing:
         yield wrong("certificate", f"{path} does not name {', '.join(missing)}", renew)
     else:
-        yield well("certificate", f"names {', '.join(names)}; expires in {days} days")
+        yield well("certificate", f"names {', '.join(names)}; expires in {counted(days, 'day')}")
 
 
 def _lost(tls: Path) -> CertificateError | None:
@@ -90,7 +91,7 @@ def _ends(authority: Path, days: int) -> Finding:
     advice = (
         f"remove {authority} when all clients can come to trust the one that the server then makes"
     )
-    said = f"ends in {days} days" if days >= 0 else "has expired"
+    said = f"ends in {counted(days, 'day')}" if days >= 0 else "has expired"
     return wrong("authority", f"{authority} {said}", advice)
 
 

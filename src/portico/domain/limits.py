@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from portico.domain.errors import RateLimited
+from portico.domain.text import counted
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ class Verdict(msgspec.Struct, frozen=True):
 def over_limit(verdict: Verdict) -> RateLimited:
     """The refusal of a request that was not admitted."""
     return RateLimited(
-        f"Too many requests; try again in {verdict.retry_after} seconds.",
+        f"Too many requests; try again in {counted(verdict.retry_after, 'second')}.",
         retry_after=verdict.retry_after,
     )
 

@@ -10,6 +10,7 @@ from portico.domain.errors import BrokenRule, Fault, Invalid
 from portico.domain.networks import covers, network
 from portico.domain.rules import OneOf
 from portico.domain.scopes import READ_SCOPES, SCOPES, effective
+from portico.domain.text import counted
 from portico.domain.times import DAY, moment
 
 T = TypeVar("T")
@@ -144,8 +145,8 @@ class _Judge:
                 return None
         if end <= bounds.now:
             self.fault("expires_at", "must be in the future")
-        elif latest_end(end, bounds.now, bounds.most_days) != end:
-            self.fault("expires_at", f"must be at most {bounds.most_days} days from now")
+        elif (most := bounds.most_days) is not None and latest_end(end, bounds.now, most) != end:
+            self.fault("expires_at", f"must be at most {counted(most, 'day')} from now")
         elif bounds.ends_at is not None and end > bounds.ends_at:
             self.fault("expires_at", "must not be after the end of the key that makes it")
         return end

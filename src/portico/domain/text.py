@@ -1,4 +1,4 @@
-"""Rules that hold for text of any kind: its length, its address form, its order."""
+"""Text of any kind: the rules for its length, its address form, its order; and how it counts."""
 
 import re
 from ipaddress import IPv6Address
@@ -17,6 +17,11 @@ _WEB_URL = re.compile(
     r"(?:\?(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
     r"(?:#(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
 )
+
+
+def counted(count: int, noun: str) -> str:
+    """So many of something: 1 day, 2 days."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def text_fault(text: str) -> str | None:

@@ -115,7 +115,9 @@ def _name(data: dict[str, Any]) -> str:
 def _indented(text: str) -> str:
     whole = msgspec.json.format(text, indent=2)
     rest = len(whole) - _SHOWN
-    return whole if rest <= 0 else f"{whole[:_SHOWN]}\n… {rest:,} more characters"
+    if rest <= 0:
+        return whole
+    return f"{whole[:_SHOWN]}\n… {rest:,} more character{'s' if rest != 1 else ''}"
 
 
 PAGES = (PageRoute("GET", "/events", show),)

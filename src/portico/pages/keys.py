@@ -8,6 +8,7 @@ from portico.domain.errors import Conflict, NotFound
 from portico.domain.new_keys import Bounds, NewKey, agreed
 from portico.domain.rules import OneOf
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
+from portico.domain.text import counted
 from portico.domain.times import DAY
 from portico.http.messages import Reply
 from portico.pages.filters import in_order, named, scope_words
@@ -93,7 +94,7 @@ def _expiries(visit: Visit) -> list[tuple[str, str]]:
     if most is None:
         return [*((f"{days}d", words) for days, words in _EXPIRIES.items()), ("never", "Never")]
     shorter = [(f"{days}d", words) for days, words in _EXPIRIES.items() if days < most]
-    return [*shorter, (f"{most}d", f"In {most} days, the longest")]
+    return [*shorter, (f"{most}d", f"In {counted(most, 'day')}, the longest")]
 
 
 def _scopes(visit: Visit) -> list[tuple[str, str, str]]:

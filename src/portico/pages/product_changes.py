@@ -12,6 +12,7 @@ from portico.domain.errors import (
     Unreadable,
 )
 from portico.domain.ids import parse_id
+from portico.domain.text import counted
 from portico.http.messages import Reply
 from portico.pages.filters import named
 from portico.pages.lists import back_to_list, list_of
@@ -94,14 +95,10 @@ def _chosen(visit: Visit) -> _Chosen:
     return _Chosen(verb, words, done, ids, back_to_list(visit, FILTERS))
 
 
-def _counted(count: int) -> str:
-    return f"{count} product{'s' if count != 1 else ''}"
-
-
 async def ask_several(visit: Visit) -> Reply:
     """GET /products/several."""
     chosen = _chosen(visit)
-    what = _counted(len(chosen.ids))
+    what = counted(len(chosen.ids), "product")
     means = f"For each, {chosen.verb.means}" if chosen.verb else "They are deleted for good."
     undone = "Products that cannot change are left alone and listed." if chosen.verb else ""
     query = urlencode(chosen.back)
@@ -153,7 +150,7 @@ async def change_several(visit: Visit) -> Reply:
         return visit.go("/products", **chosen.back, done=f"products-{chosen.done}", count=str(done))
     return visit.page(
         "products_told.html",
-        f"{done} of {_counted(len(outcomes))} {'was' if len(outcomes) == 1 else 'were'} "
+        f"{done} of {counted(len(outcomes), 'product')} {'was' if len(outcomes) == 1 else 'were'} "
         f"{chosen.done}",
         outcomes=outcomes,
         done_words=chosen.done.capitalize(),

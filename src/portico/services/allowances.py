@@ -2,6 +2,7 @@
 
 from portico.domain.errors import RateLimited
 from portico.domain.limits import Plan
+from portico.domain.text import counted
 from portico.domain.times import HOUR, SECOND
 from portico.domain.users import email_key
 from portico.services.environment import Environment
@@ -34,4 +35,5 @@ async def take_hourly(env: Environment, whose: Caller, plan: Plan, what: str) ->
     verdict = await env.limiter.take((kind, f"{name}:{now // HOUR}"), plan, now)
     if not verdict.admitted:
         seconds = -(-(HOUR - now % HOUR) // SECOND)
-        raise RateLimited(f"Too many {what}; try again in {seconds} seconds.", retry_after=seconds)
+        wait = counted(seconds, "second")
+        raise RateLimited(f"Too many {what}; try again in {wait}.", retry_after=seconds)

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
+from portico.domain.text import counted
 from portico.services.allowances import name_of
 from portico.services.environment import Environment
 from portico.state.callers import (
@@ -124,5 +125,5 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
 def _too_many(wait: int) -> RateLimited:
     seconds = -(-wait // 1000)
     return RateLimited(
-        f"Too many failed attempts; try again in {seconds} seconds.", retry_after=seconds
+        f"Too many failed attempts; try again in {counted(seconds, 'second')}.", retry_after=seconds
     )

@@ -38,6 +38,7 @@ from portico.domain.factors import (
 )
 from portico.domain.proofs import BY_CODE, BY_PASSWORD, BY_PROVIDER_AND_CODE, level
 from portico.domain.secrets import digest
+from portico.domain.text import counted
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
@@ -203,9 +204,9 @@ def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name:
     message = "This code is wrong: type the one that the app shows now."
     off = matching_step(secret, code, range(now - _OFF_STEPS, now + _OFF_STEPS + 1))
     if off is not None:
-        minutes = max(1, abs(off - now) * STEP_SECONDS // 60)
+        minutes = counted(max(1, abs(off - now) * STEP_SECONDS // 60), "minute")
         message = (
-            f"The clock of the app's device is {minutes} minutes {'fast' if off > now else 'slow'}:"
+            f"The clock of the app's device is {minutes} {'fast' if off > now else 'slow'}:"
             " have it set by the network, then type the code that the app shows."
         )
     raise Invalid(message, [Fault("otp", message)])
