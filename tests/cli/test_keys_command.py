@@ -145,6 +145,22 @@ def test_a_key_has_no_more_than_its_owner(installation: Installation) -> None:
     assert said == "scopes must be some of read:users, read:products, not admin"
 
 
+def test_a_list_says_whose_keys_open_nothing_for_now(installation: Installation) -> None:
+    email = "ada@example.com"
+    installation.told("users", "create", "--email", email, "--name", "Ada", "--role", "viewer")
+    for name, life in (("Till", []), ("Export", ["--expires-in", "30d"])):
+        new = ("--owner", email, "--type", "live", "--name", name)
+        installation.told("keys", "create", *new, *life)
+    shown = installation.run("keys", "list", "--owner", email).stdout
+    assert "owner suspended" not in shown
+    installation.told("users", "suspend", email)
+    shown = installation.run("keys", "list", "--owner", email).stdout
+    assert shown.count("owner suspended\n") == 2
+    installation.told("users", "resume", email)
+    shown = installation.run("keys", "list", "--owner", email).stdout
+    assert "owner suspended" not in shown
+
+
 def test_a_list_may_be_of_one_owner(on_each: Running) -> None:
     on_each.installation.told("users", "create", "--email", "own@example.com", "--name", "Own")
     owner = ["--owner", "own@example.com"]

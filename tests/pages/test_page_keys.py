@@ -15,6 +15,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.services.accounts import give_key
 from portico.services.api_keys import revoke_key
+from portico.services.suspension import suspend
 from portico.storage.numbers import lift
 
 
@@ -105,6 +106,17 @@ async def test_no_longer_life_is_offered_than_keys_may_have(
                 api.live, user, name="First", key_type=key_type, expires_at=None, by=OPERATOR
             )
             assert made.key.expires_at == NOON + most * DAY
+
+
+async def test_keys_of_somebody_suspended_are_told_from_those_that_work(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    ada, bob = await api.account(name="Ada"), await api.account(name="Bob")
+    for owner in (ada, bob):
+        await give_key(api.live, owner, name="Key", key_type="live", expires_at=None, by=OPERATOR)
+    await suspend(api.live, ada.id, OPERATOR)
+    of_bob, of_ada = rows(await admin.get("/keys/all"))
+    assert of_ada.startswith("Key Ada Suspended ")
+    assert "Suspended" not in of_bob
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from portico.cli.output import CommandError, answer, minute, named, plain, table
 from portico.cli.prepared import done
 from portico.contract.api_keys import in_order
 from portico.contract.envelope import timestamp
-from portico.domain.api_keys import ApiKey
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
 from portico.domain.oauth import spelled
@@ -114,20 +113,23 @@ def _table(owned: list[OwnedKey], now: int) -> str:
             "any" if each.key.networks is None else " ".join(each.key.networks),
             minute(each.key.created_at),
             minute(each.key.last_used_at) if each.key.last_used_at else "never",
-            _state(each.key, now),
+            _state(each, now),
         )
         for each in owned
     ]
     return table([headings, *rows])
 
 
-def _state(key: ApiKey, now: int) -> str:
+def _state(owned: OwnedKey, now: int) -> str:
+    key = owned.key
     if key.revoked_at is not None:
         return f"revoked {minute(key.revoked_at)}"
+    if key.expires_at is not None and key.expires_at <= now:
+        return f"expired {minute(key.expires_at)}"
+    if owned.suspended_at is not None:
+        return "owner suspended"
     if key.expires_at is None:
         return "valid"
-    if key.expires_at <= now:
-        return f"expired {minute(key.expires_at)}"
     return f"valid until {minute(key.expires_at)}"
 
 

@@ -267,7 +267,7 @@ async def show_all(visit: Visit) -> Reply:
     return visit.page(
         "keys_all.html",
         "All API keys",
-        keys=[(shown(one.key, visit.request.now), one.name, one.email) for one in found.rows],
+        keys=[(shown(one.key, visit.request.now), one) for one in found.rows],
         total=found.total,
         **numbered(page, found.total, search=search, unused=unused),
         search=search,
