@@ -4,7 +4,7 @@ import re
 from html import unescape
 
 from driving import TINY, Api
-from pages.visiting import PASSWORD, Visitor, faults, signed_in, visitor
+from pages.visiting import DASHBOARD, PASSWORD, Visitor, faults, signed_in, visitor
 from portico.domain.users import User
 from portico.jobs.store_requests import StoreRequests
 
@@ -56,6 +56,15 @@ async def test_a_bar_of_the_picture_says_how_many_requests_it_is(api: Api) -> No
     for words in ("1 request, 0 failed, 0 refused", "2 requests, 0 failed, 0 refused"):
         await asked(api, user, "/users/me")
         assert f": {words}</title>" in (await somebody.get("/requests")).text
+
+
+async def test_a_route_that_is_asked_for_has_its_name_also_where_it_has_no_requests(
+    api: Api,
+) -> None:
+    _, somebody = await signed_in(api)
+    for value, name in (("none", "Unknown path or method"), (ME, ME)):
+        page = await somebody.client.get(f"{DASHBOARD}/requests", params={"route": value})
+        assert f'<option value="{value}" selected>{name}</option>' in page.text
 
 
 async def test_everybody_sees_their_own_requests_and_no_others(api: Api) -> None:

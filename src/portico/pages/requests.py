@@ -134,6 +134,7 @@ async def show(visit: Visit) -> Reply:
         "requests.html",
         "Requests",
         asked=asked,
+        nowhere=_NOWHERE,
         is_admin=is_admin,
         of_all=user_id == EVERYBODY,
         unknown=user_id is None and is_admin,
