@@ -11,13 +11,14 @@ from driving import Api
 from mail.conftest import Post, link
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.services.invitations import invite
-from portico.services.letters import LANGUAGES, Kind
+from portico.services.letters import LANGUAGES, Kind, Reader, letter
 from portico.services.recovery import ask_reset
 from portico.services.suspension import suspend
 
 pytestmark = pytest.mark.one_engine
 
 HERE = By(Actor(address="192.0.2.7"))
+BY_PORTICO: tuple[Kind, ...] = ("webhook-gone", "webhook-failing")
 
 
 def texts(language: str) -> dict[str, dict[str, str]]:
@@ -63,6 +64,26 @@ async def test_a_mail_is_in_the_language_of_the_profile_or_in_english(
         assert "Um ein neues Passwort zu wählen, öffnen Sie diese Seite:" in text
         assert "von der Adresse 192.0.2.7 aus am 15.03.2026 um 12:00 Uhr (UTC)" in text
         assert "öffnen" in html.get_content()
+
+
+@pytest.mark.parametrize(
+    ("language", "name", "words"),
+    [
+        ("en", "live", "the webhook 7 of the live environment, which leads to"),
+        ("en", "sandbox", "the webhook 7 of the sandbox, which leads to"),
+        ("de", "live", "den Webhook 7 der Live-Umgebung, der zu"),
+        ("de", "sandbox", "den Webhook 7 der Sandbox, der zu"),
+    ],
+)
+async def test_a_mail_about_a_webhook_says_of_which_environment_it_is(
+    api: Api, language: str, name: str, words: str
+) -> None:
+    env = {one.name: one for one in api.portico.environments}[name]
+    to = Reader("ada@example.com", language)
+    page = f"{env.addresses.dashboard}/webhooks/7"
+    facts: dict[str, Any] = {"id": "7", "url": "https://example.com/", "days": "5", "page": page}
+    for kind in BY_PORTICO:
+        assert words in letter(env, kind, to, **facts).text
 
 
 async def test_an_invitation_is_in_the_language_of_whoever_invites(api: Api, post: Post) -> None:

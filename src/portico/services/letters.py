@@ -95,7 +95,7 @@ def letter(
     language = _spoken(to.language)
     texts = _texts(language)
     words, now = texts["words"], env.clock()
-    told = {"at": now, **values}
+    told: dict[str, Value] = {"at": now, "environment": words[env.name], **values}
     spelled = {**words, **{name: _spelled(words, value) for name, value in told.items()}}
     if by is not None:
         spelled["where"] = _where(words, by, to.user_id)
