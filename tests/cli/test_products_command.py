@@ -124,6 +124,7 @@ def test_rows_with_ids_change_products_and_the_faulty_ones_are_told(
         f"{last['id']},{last['name']},light,12.3456,x,draft\n"
         "9007199254740991,Gone,light,1,,active\n"
         ",Lantern,light,1,,active\n"
+        f"{before['id']},Copy,light,3,,active\n"
     )
 
     done = installation.run("products", "import", str(path), "--update", *strict)
@@ -132,13 +133,14 @@ def test_rows_with_ids_change_products_and_the_faulty_ones_are_told(
     assert done.stderr == (
         "line 3: status cannot change from active to draft\n"
         "line 4: id is that of no product: there is no product 9007199254740991\n"
+        "line 6: id is that of an earlier row too: leave one of them out\n"
     )
     after = on_each.get(f"/products/{before['id']}").json["data"]
     if strict:
-        assert done.stdout == "Nothing was stored; 2 rows are faulty.\n"
+        assert done.stdout == "Nothing was stored; 3 rows are faulty.\n"
         assert after["name"] == before["name"]
         return
-    assert done.stdout == "Inserted 1 product and updated 1 product; 2 rows are faulty.\n"
+    assert done.stdout == "Inserted 1 product and updated 1 product; 3 rows are faulty.\n"
     assert (after["name"], after["price"], after["description"]) == ("Lampion", 2, "")
     assert (after["stock_quantity"], after["metadata"]) == (7, FULL["metadata"])
     assert on_each.get("/products?search=lampion").json["data"][0]["id"] == before["id"]

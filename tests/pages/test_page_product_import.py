@@ -252,6 +252,30 @@ async def test_what_changed_after_the_check_is_told_when_it_is_stored(api: Api) 
     assert f"there is no product {gone.id}" in page
 
 
+async def test_a_row_that_was_copied_with_its_id_is_told_and_changes_nothing(api: Api) -> None:
+    lamp, other = await api.product(name="Lamp"), await api.product(name="Chair")
+    _, editor = await signed_in(api, "editor")
+    own = {"id": lamp.id, "name": "Lamp"}
+    between = [{"id": other.id, "stock_quantity": number} for number in (1, 2)]
+    new = [{**GOOD, "name": f"Lamp {number}"} for number in range(SMALL.rows)]
+    rows = lines(own, between[0], {**own, "name": "Lamp 2"}, *new, between[1], {**own, "price": 7})
+    path, page = await checked(editor, rows, update="yes")
+    last = SMALL.rows + 5
+    table = (await editor.get(f"{path}/faults")).text
+    assert [row["line"] for row in csv.DictReader(io.StringIO(table))] == [
+        "3",
+        f"{last - 1}",
+        f"{last}",
+    ]
+    assert "is that of an earlier row too" in page
+
+    await editor.post(path, do="store")
+    assert heading(await settled(editor, path)).startswith(f"{SMALL.rows + 1} products stored")
+    found = await api.live.products.several([lamp.id, other.id])
+    assert found[lamp.id] == lamp
+    assert found[other.id].stock_quantity == 1
+
+
 async def test_viewers_and_other_people_import_nothing(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path, _ = await checked(editor, lines(GOOD))
@@ -500,6 +524,21 @@ async def test_where_a_process_was_killed_another_goes_on_after_the_last_row(
     assert (upload.state, upload.inserted) == ("stored", 3)
     made = [each.name async for batch in api.live.products.batches() for each in batch]
     assert made == ["Lamp 2"]
+
+
+async def test_who_goes_on_knows_which_products_rows_before_have_named(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    lamp = await api.product(name="Lamp")
+    rows = lines(GOOD, {"id": lamp.id, "price": 7}, GOOD, {"id": lamp.id, "price": 8})
+    await checked(editor, rows, update="yes")
+    (before,) = await api.live.uploads.all()
+    left = {"state": "storing", "line": 2, "inserted": 1, "updated": 1, "faulty": 0}
+    async with api.live.db.transaction() as tx:
+        await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **left))
+    api.clock.advance(seconds=SILENT // SECOND)
+    upload = await ended(api)
+    assert (upload.inserted, upload.updated, upload.faulty) == (2, 1, 1)
+    assert await api.live.products.get(lamp.id) == lamp
 
 
 async def test_a_process_that_stood_still_while_another_took_over_its_file_stores_no_more_of_it(

@@ -7,6 +7,9 @@ import msgspec
 from portico.domain.errors import BrokenRule, Fault
 from portico.domain.products import Product, change_status, with_values
 
+_BLOCK = 1024
+"""How many ids share a number of bits."""
+
 
 class FileRow(msgspec.Struct):
     """One row as it was read: its first line, and either its values or what is wrong with it.
@@ -21,6 +24,20 @@ class FileRow(msgspec.Struct):
     faults: list[Fault]
     id: int = 0
     """Of the product to be changed; 0 for a new one."""
+
+
+class Named:
+    """The products that rows have named so far, a bit each: their ids lie close together."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, int] = {}
+
+    def add(self, product_id: int) -> bool:
+        """Whether no row had it before."""
+        block, place = divmod(product_id, _BLOCK)
+        known = self._blocks.get(block, 0)
+        self._blocks[block] = known | 1 << place
+        return not known >> place & 1
 
 
 class Outcome(NamedTuple):

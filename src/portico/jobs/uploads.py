@@ -8,7 +8,6 @@ where a process is killed, another goes on after the last row that is stored.
 import logging
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
-from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,7 @@ from portico.domain.uploads import (
 )
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.imports import SMALL, check_in_batches, in_turns, store_in_batches
+from portico.services.imports import SMALL, check_in_batches, store_in_batches
 from portico.services.uploads import path_of
 from portico.storage.database import Transaction, acting_for
 
@@ -142,10 +141,10 @@ class _Work:
                 self._upload, self._told = self._ahead
 
     async def _store(self, rows: Iterator[FileRow]) -> None:
-        rest = await _after(self._upload.line, rows)
-        by = By(self._upload.actor)
+        by, line = By(self._upload.actor), self._upload.line
         await self._require_permission()
-        async with aclosing(store_in_batches(self._env, rest, by, SMALL, self._keep)) as batches:
+        batches = store_in_batches(self._env, rows, by, SMALL, self._keep, line)
+        async with aclosing(batches):
             async for _ in batches:
                 self._upload, self._told = self._ahead
                 await self._require_permission()
@@ -167,7 +166,7 @@ class _Work:
             unchanged=upload.unchanged + outcome.unchanged,
             faulty=upload.faulty + len(outcome.refused),
         )
-        refused = sorted(outcome.refused, key=lambda row: row.line)[: MAX_TOLD - len(told)]
+        refused = outcome.refused[: MAX_TOLD - len(told)]
         more = [Rejected(row.line, row.faults[:MAX_FAULTS]) for row in refused]
         self._ahead = upload, told + more if more else told
 
@@ -188,12 +187,3 @@ class _Work:
             or "write:products" not in ROLE_SCOPES[user.role]
         ):
             raise PermissionDenied("Whoever has sent this file may not change products any more.")
-
-
-async def _after(line: int, rows: Iterator[FileRow]) -> Iterator[FileRow]:
-    """The rows after this line."""
-    async with aclosing(in_turns(rows)) as before:
-        async for row in before:
-            if row.line > line:
-                return chain([row], rows)
-    return iter(())

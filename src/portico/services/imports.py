@@ -16,6 +16,7 @@ from collections.abc import (
     Iterator,
 )
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -25,7 +26,7 @@ import msgspec
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, Fault
 from portico.domain.events.products import ProductsImported
-from portico.domain.imports import FileRow, Outcome, changed
+from portico.domain.imports import FileRow, Named, Outcome, changed
 from portico.domain.products import Product
 from portico.domain.times import SECOND
 from portico.services.change import Change
@@ -93,14 +94,15 @@ async def store_in_batches(
     by: By,
     most: Most = LARGE,
     keep: Keep | None = None,
+    after: int = 0,
 ) -> AsyncGenerator[Outcome, None]:
-    """Stores the rows without faults; yields what came of every batch once it is on disk. What was
-    yielded stays, whatever happens afterwards, and is noted at the end; where the process is
-    killed before, `tell_of_idle` does it."""
+    """Stores the rows without faults that stand after that line; yields what came of every batch
+    once it is on disk. What was yielded stays, whatever happens afterwards, and is noted at the
+    end; where the process is killed before, `tell_of_idle` does it."""
     name = env.random(16).hex()
     stored = False
     try:
-        async for batch in _batches(env, rows, env.clock(), most):
+        async for batch in _batches(env, rows, env.clock(), most, after):
             outcome = await env.change(by, partial(_store_part, env, name, batch, keep))
             stored = stored or bool(outcome.inserted or outcome.updated)
             yield outcome
@@ -155,24 +157,18 @@ async def _store(env: Environment, batch: _Batch, change: Change) -> tuple[_Chan
 
 
 def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
-    """What the rows with ids make of the products that they name, one after the other."""
-    latest = dict(known)
+    """What the rows with ids make of the products that they name."""
+    applied = _Changed([], 0, [])
     unchanged = 0
-    refused = []
     for row in batch.changes:
-        after = changed(latest.get(row.id), row)
+        after = changed(known.get(row.id), row)
         if isinstance(after, Fault):
-            refused.append(FileRow(row.line, row.end, {}, [after], row.id))
-        elif after == latest[row.id]:
+            applied.refused.append(FileRow(row.line, row.end, {}, [after], row.id))
+        elif after == (before := known[row.id]):
             unchanged += 1
         else:
-            latest[row.id] = after
-    pairs = [
-        (before, msgspec.structs.replace(latest[key], updated_at=now))
-        for key, before in known.items()
-        if latest[key] != before
-    ]
-    return _Changed(pairs, unchanged, refused)
+            applied.pairs.append((before, msgspec.structs.replace(after, updated_at=now)))
+    return applied._replace(unchanged=unchanged)
 
 
 def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
@@ -182,7 +178,7 @@ def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
         len(batch.new),
         len(applied.pairs),
         applied.unchanged,
-        batch.faulty + applied.refused,
+        sorted(batch.faulty + applied.refused, key=attrgetter("line")),
     )
 
 
@@ -261,7 +257,7 @@ class Spool:
         return map(self._decoder.decode, self._file)
 
 
-async def in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
+async def _in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
     """The rows of a file; whatever else waits for the event loop has its turns in between."""
     count = end = 0
     for row in rows:
@@ -278,7 +274,7 @@ async def _weighed(
     """The rows of a file in turns, each with the size of the product that it changes, in bytes."""
     some: list[FileRow] = []
     end = 0
-    async for row in in_turns(rows):
+    async for row in _in_turns(rows):
         some.append(row)
         if len(some) == _WEIGHED.rows or row.end - end >= _WEIGHED.size:
             for each in await _with_sizes(env, some):
@@ -294,12 +290,19 @@ async def _with_sizes(env: Environment, rows: list[FileRow]) -> list[tuple[FileR
 
 
 async def _batches(
-    env: Environment, rows: Iterable[FileRow], now: int, most: Most
+    env: Environment, rows: Iterable[FileRow], now: int, most: Most, after: int = 0
 ) -> AsyncGenerator[_Batch, None]:
-    """Rows by batches of bounded size."""
+    """The rows after that line, by batches of bounded size. One that names a product that an
+    earlier one has named is faulty: it would undo that."""
     batch = _Batch(0)
+    named = Named()
     products = 0
     async for row, size in _weighed(env, rows):
+        if size and not named.add(row.id):  # what names no product is none of many, nor remembered
+            row.faults.append(Fault("id", "is that of an earlier row too: leave one of them out"))
+        if row.line <= after:
+            batch.start = row.end
+            continue
         batch.line, batch.end = row.line, row.end
         if row.faults:
             batch.faulty.append(row)
