@@ -301,6 +301,15 @@ def test_a_key_of_another_certificate_and_one_open_to_all_are_found(
     assert set(examined(given)) == {"secret files"}
 
 
+def test_a_certificate_that_no_server_starts_with_is_found(installation: Installation) -> None:
+    given = given_certificate(installation)
+    certificate = Path(given.variables["tls_cert"])
+    certificate.write_bytes(b"\xef\xbb\xbf" + certificate.read_bytes())
+    _, line = given.refused("serve")
+    problem = examined(given)["certificate"]["message"]
+    assert line.endswith(f"do not serve: {problem}")
+
+
 def test_a_local_certificate_that_is_broken_is_found(installation: Installation) -> None:
     (installation.data / "tls" / "server.pem").write_text("no certificate")
     problems = examined(installation)

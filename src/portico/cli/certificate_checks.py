@@ -14,6 +14,7 @@ from portico.certificates import (
     without_key,
 )
 from portico.cli.findings import Finding, advised, notice, well, wrong
+from portico.cli.trial import require_taken
 from portico.domain.text import counted
 from portico.domain.times import DAY
 from portico.settings import Settings
@@ -40,13 +41,16 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         # Who took the key away did so on purpose, perhaps: nothing is wrong before the renewal.
         tell = wrong if (tls / "ca.key").exists() else notice
         yield tell("authority", f"the server certificate cannot be renewed: {lost}", renew)
+    key = settings.tls_key or tls / "server.key"
     try:
-        check_pair(path, settings.tls_key or tls / "server.key")
+        check_pair(path, key)
+        if not local:
+            require_taken(path, key)  # as the start does
         found = inspect(path)
         authority = inspect(tls / "ca.pem") if local else None
         if local:
             check_issuer(path, tls / "ca.pem")
-    except CertificateError as error:
+    except (CertificateError, TimeoutError) as error:
         yield wrong("certificate", str(error), advised(error, renew))
         return
     now, names = system_clock(), sorted(settings.host_names)
