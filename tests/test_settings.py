@@ -146,6 +146,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert "not UTF-8" in refusal(tmp_path)
 
 
+def test_a_link_that_leads_nowhere_is_no_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").symlink_to("not mounted/portico.toml")
+    assert "portico.toml cannot be read: No such file" in refusal(tmp_path)
+
+
 # Impossible settings
 
 

@@ -80,7 +80,8 @@ def _document(environ: Mapping[str, str], cwd: Path) -> tuple[Path, dict[str, ob
     try:
         return file, tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and CONFIG_VARIABLE not in environ:
+        is_missing = isinstance(error, FileNotFoundError) and not file.is_symlink()
+        if is_missing and CONFIG_VARIABLE not in environ:
             return file, {}
         raise SettingError(f"{named} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
