@@ -151,6 +151,11 @@ def test_a_link_that_leads_nowhere_is_no_missing_file(tmp_path: Path) -> None:
     assert "portico.toml cannot be read: No such file" in refusal(tmp_path)
 
 
+def test_a_byte_order_mark_before_the_settings_is_no_setting(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_bytes(b"\xef\xbb\xbfport = 1001\r\n")
+    assert load({}, {}, tmp_path).port == 1001
+
+
 # Impossible settings
 
 

@@ -78,7 +78,7 @@ def _document(environ: Mapping[str, str], cwd: Path) -> tuple[Path, dict[str, ob
     file = cwd / environ.get(CONFIG_VARIABLE, "portico.toml")
     named = f"{file} (from {CONFIG_VARIABLE})" if CONFIG_VARIABLE in environ else str(file)
     try:
-        return file, tomllib.loads(file.read_text("utf-8"))
+        return file, tomllib.loads(file.read_text("utf-8-sig"))
     except OSError as error:
         is_missing = isinstance(error, FileNotFoundError) and not file.is_symlink()
         if is_missing and CONFIG_VARIABLE not in environ:
