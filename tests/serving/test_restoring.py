@@ -225,6 +225,23 @@ def test_a_restore_that_is_ended_as_postgresql_has_stored_it_leaves_nothing(
     copy.told("restore", "../backup.tar")
 
 
+async def test_a_restore_by_a_role_that_may_make_no_schemas_says_what_it_lacks(
+    restored: Installation, archive: Path, postgres: PostgresServer
+) -> None:
+    url = postgres.fresh_database()
+    connection = await asyncpg.connect(url)
+    await connection.execute("CREATE ROLE narrow LOGIN PASSWORD 'narrow'")
+    try:
+        narrow = f"postgresql://narrow:narrow@{url.rpartition('@')[2]}"
+        code, said = restored.having(database_url=narrow).refused("restore", str(archive))
+    finally:
+        await connection.execute("DROP ROLE narrow")
+        await connection.close()
+    assert (code, "could not be emptied" in said) == (1, False)
+    assert "GRANT CREATE ON DATABASE" in said
+    assert not restored.data.exists()
+
+
 async def test_a_second_restore_into_a_database_is_refused_at_once_and_the_first_is_kept(
     copies: Callable[[str], Installation],
 ) -> None:

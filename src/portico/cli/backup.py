@@ -48,6 +48,7 @@ _ON_SQLITE: dict[str, Any] = dict.fromkeys(
 )
 _SCHEMAS = [database_schema(environment) for environment in ENVIRONMENTS]
 _MOVING = {f"{schema}_moving": schema for schema in _SCHEMAS}
+_MAY_MAKE = "SELECT has_database_privilege(current_database(), 'CREATE')"
 _SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 
@@ -329,28 +330,35 @@ def _check_secrets(settings: Settings, work: Path) -> None:
 
 
 def _empty_server(settings: Settings) -> int:
-    """PostgreSQL's version number, where the database holds nothing of Portico's."""
-    server, taken = asyncio.run(_server(settings))
+    """PostgreSQL's version number, where the database holds nothing of Portico's and may get it."""
+    server, taken, may_make = asyncio.run(_server(settings))
     if taken:
         raise CommandError("The database holds a Portico already: restore into another one.")
+    if not may_make:
+        raise CommandError(
+            "The role of database_url may make no schemas in that database: GRANT CREATE ON"
+            " DATABASE … TO …, or make the role its owner."
+        )
     return server
 
 
 def _check_pg_dump(settings: Settings) -> None:
     """That PostgreSQL's program fits the server, and that there is something to dump."""
-    server, taken = asyncio.run(_server(settings))
+    server, taken, _ = asyncio.run(_server(settings))
     if not taken:
         raise CommandError("The database is not prepared: there is nothing to back up.")
     postgres_tools.check_version("pg_dump", server // 10_000)
 
 
-async def _server(settings: Settings) -> tuple[int, bool]:
-    """PostgreSQL's version number, and whether one of the schemas is there."""
+async def _server(settings: Settings) -> tuple[int, bool, bool]:
+    """PostgreSQL's version number, whether one of the schemas is there, and whether they may be
+    made."""
     db = database(settings, LIVE)
     await db.open()
     try:
         version_number = (await db.all(_VERSION))[0][0]
+        may_make = (await db.all(_MAY_MAKE))[0][0]
         found = [await db.one(_SCHEMA, {"schema": schema}) for schema in _SCHEMAS]
     finally:
         await db.close()
-    return int(version_number), any(found)
+    return int(version_number), any(found), bool(may_make)
