@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from operating import Installation, Service, read_answer, until
+from operating import COMMAND, Installation, Service, read_answer, until
 
 BODY = b'{"name":"Lamp","category":"light","price":12.5}'
 
@@ -31,14 +31,15 @@ def accepts(service: Service) -> bool:
     return True
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
 def test_a_request_under_way_is_finished_and_new_connections_are_refused(
-    installation: Installation,
+    installation: Installation, how: signal.Signals
 ) -> None:
     with installation.serving() as service:
         with begin(service, BODY[:10]) as slow:
             # Its own answer says that the server has come past the slow one.
             assert service.ask("/v1/users/me", key=installation.key).status == 200
-            service.process.send_signal(signal.SIGTERM)
+            service.process.send_signal(how)
             until(lambda: not accepts(service), "the refusal of new connections")
             assert service.process.poll() is None, "the server waits for the slow one"
             slow.sendall(BODY[10:])
@@ -49,7 +50,7 @@ def test_a_request_under_way_is_finished_and_new_connections_are_refused(
         assert [product["name"] for product in listed.json["data"]] == ["Lamp"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_idle_server_stops_at_once_whatever_is_connected(
     installation: Installation, how: signal.Signals
 ) -> None:
@@ -66,6 +67,12 @@ def test_an_idle_server_stops_at_once_whatever_is_connected(
         assert kept.recv(1) == b"", "kept connections are closed in order"
         assert silent.recv(1) == b""
         without_tls.close()
+
+
+def test_a_server_that_outlives_its_terminal_serves_on(installation: Installation) -> None:
+    with installation.serving(program=("nohup", *COMMAND, "serve")) as service:
+        service.process.send_signal(signal.SIGHUP)
+        assert service.ask("/v1/users/me", key=installation.key).status == 200
 
 
 def test_half_a_head_does_not_keep_the_server(installation: Installation) -> None:

@@ -66,7 +66,7 @@ async def whole(
 
 class Told:
     """SIGTERM has the process leave: it serves until balancers know. SIGINT, whose sender waits for
-    it, and a second SIGTERM have it stop without that."""
+    it, SIGHUP of a terminal that is gone, and a second SIGTERM have it stop without that."""
 
     def __init__(self) -> None:
         """Hears of signals from now on."""
@@ -77,6 +77,8 @@ class Told:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.terminate)
         loop.add_signal_handler(signal.SIGINT, self.interrupt)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            loop.add_signal_handler(signal.SIGHUP, self.interrupt)
 
     def terminate(self) -> None:
         """As SIGTERM."""
