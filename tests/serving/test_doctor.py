@@ -301,6 +301,18 @@ def test_a_key_of_another_certificate_and_one_open_to_all_are_found(
     assert set(examined(given)) == {"secret files"}
 
 
+def test_a_chain_that_begins_with_its_authority_is_found_with_advice_on_the_order(
+    installation: Installation,
+) -> None:
+    given = given_certificate(installation)
+    certificate = Path(given.variables["tls_cert"])
+    authority = (installation.data / "tls" / "ca.pem").read_bytes()
+    certificate.write_bytes(authority + certificate.read_bytes())
+    problem = examined(given)["certificate"]
+    assert "is not the private key of" in problem["message"]
+    assert "own certificate before those of its chain" in problem["advice"]
+
+
 def test_a_certificate_that_no_server_starts_with_is_found(installation: Installation) -> None:
     given = given_certificate(installation)
     certificate = Path(given.variables["tls_cert"])

@@ -19,6 +19,11 @@ from portico.domain.text import counted
 from portico.domain.times import DAY
 from portico.settings import Settings
 
+_FITTING = (
+    "put a pair there that can be served, the server's own certificate before those of its chain: a"
+    " running server takes it up without a restart"
+)
+
 
 def certificate(settings: Settings) -> Iterator[Finding]:
     """Whether the certificate that is served serves, and for how long."""
@@ -51,7 +56,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         if local:
             check_issuer(path, tls / "ca.pem")
     except (CertificateError, TimeoutError) as error:
-        yield wrong("certificate", str(error), advised(error, renew))
+        yield wrong("certificate", str(error), advised(error, renew if local else _FITTING))
         return
     now, names = system_clock(), sorted(settings.host_names)
     missing = [name for name in names if not _names(found.names, name)]
