@@ -107,3 +107,14 @@ def test_files_of_a_database_that_may_only_be_read_are_named_until_all_may_be_wr
     assert examined(installation) == {}
     sandbox.chmod(0o400)
     assert set(examined(installation)) == {"sandbox database"}
+
+
+def test_a_directory_whose_owner_may_not_write_is_found_with_the_command_that_helps(
+    installation: Installation,
+) -> None:
+    installation.data.chmod(0o500)
+    problem = examined(installation)["data directory"]
+    assert problem["message"] == f"{installation.data} cannot be written"
+    assert problem["advice"] == f"chmod 700 {installation.data}"
+    installation.data.chmod(0o700)
+    assert examined(installation) == {}

@@ -85,7 +85,10 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
         yield wrong(check, f"{data} does not exist", _unprepared(settings))
         return
     if not os.access(data, os.W_OK | os.X_OK):
-        yield wrong(check, f"{data} cannot be written", "see that it is a directory of Portico's")
+        found = data.stat()
+        is_closed = found.st_uid == os.geteuid() and found.st_mode & 0o300 != 0o300
+        advice = f"chmod 700 {data}" if is_closed else "see that it is a directory of Portico's"
+        yield wrong(check, f"{data} cannot be written", advice)
     elif data.stat().st_mode & 0o077:
         yield wrong(check, f"others may look into {data}", f"chmod 700 {data}")
     else:
