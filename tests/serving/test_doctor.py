@@ -265,8 +265,9 @@ def given_certificate(
 @pytest.mark.parametrize(
     ("certificate", "said"),
     [
-        ({"ends": 10}, "expires in 10 days"),
-        ({"ends": 1}, "expires in 1 day"),
+        ({"starts": -367, "ends": 29}, "expires in 29 days"),
+        ({"starts": -35, "ends": 10}, "expires in 10 days"),
+        ({"starts": -5, "ends": 1}, "expires in 1 day"),
         ({"starts": -9, "ends": -3}, "has expired"),
         ({"starts": 3}, "is not valid yet"),
         ({"name": "other.example"}, "does not name localhost"),
@@ -278,6 +279,21 @@ def test_a_certificate_that_does_not_serve_is_found(
     problems = examined(given_certificate(installation, **certificate))
     assert set(problems) == {"certificate"}
     assert problems["certificate"]["message"].endswith(said)
+
+
+def test_all_that_is_wrong_with_a_certificate_is_found(installation: Installation) -> None:
+    given = given_certificate(installation, starts=-9, ends=-3, name="other.example")
+    findings = json.loads(given.run("doctor", "--json").stdout)["findings"]
+    said = [one["message"] for one in findings if one["check"] == "certificate"]
+    path = given.variables["tls_cert"]
+    assert said == [f"{path} has expired", f"{path} does not name localhost"]
+
+
+@pytest.mark.parametrize(("starts", "ends"), [(-367, 30), (-33, 12), (-4, 2)])
+def test_a_certificate_that_is_renewed_in_time_is_well_however_long_it_lives(
+    installation: Installation, starts: int, ends: int
+) -> None:
+    assert examined(given_certificate(installation, starts=starts, ends=ends)) == {}
 
 
 def test_a_good_certificate_and_a_wildcard_are_well(installation: Installation) -> None:

@@ -8,6 +8,7 @@ from portico.certificates import (
     AUTHORITY_NOTICE_DAYS,
     RENEWAL_DAYS,
     CertificateError,
+    Inspection,
     check_issuer,
     check_pair,
     inspect,
@@ -60,7 +61,6 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         return
     now, names = system_clock(), sorted(settings.host_names)
     missing = [name for name in names if not _names(found.names, name)]
-    days = (found.expires_at - now) // DAY
     if authority and (left := (authority.expires_at - now) // DAY) < AUTHORITY_NOTICE_DAYS:
         yield _ends(tls / "ca.pem", left)
     early = authority is not None and authority.starts_at > now
@@ -72,17 +72,29 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         yield wrong("authority", f"{tls / 'ca.pem'} is not valid yet", made_anew)
     # One that ends with its authority cannot be renewed before.
     last = authority is not None and found.expires_at >= authority.expires_at
-    if found.starts_at > now:
-        advice = made_anew if early else renew if local else "set this machine's clock"
-        yield wrong("certificate", f"{path} is not valid yet", advice)
-    elif days < 0:
-        yield wrong("certificate", f"{path} has expired", renew)
-    elif days < RENEWAL_DAYS and not last:
-        yield wrong("certificate", f"{path} expires in {counted(days, 'day')}", renew)
-    elif missing:
+    what = _out_of_time(found, now, last=last)
+    if what:
+        clock = made_anew if early else renew if local else "set this machine's clock"
+        advice = clock if found.starts_at > now else renew
+        yield wrong("certificate", f"{path} {what}", advice)
+    if missing:
         yield wrong("certificate", f"{path} does not name {', '.join(missing)}", renew)
-    else:
+    if not (what or missing):
+        days = (found.expires_at - now) // DAY
         yield well("certificate", f"names {', '.join(names)}; expires in {counted(days, 'day')}")
+
+
+def _out_of_time(found: Inspection, now: int, *, last: bool) -> str:
+    """What is wrong with a certificate's times; empty where nothing is. The `last` of an authority
+    is not renewed before it ends."""
+    left = found.expires_at - now
+    if found.starts_at > now:
+        return "is not valid yet"
+    if left < 0:
+        return "has expired"
+    # Those that live for days are renewed later than those that live for a year.
+    soon = min(RENEWAL_DAYS * DAY, (found.expires_at - found.starts_at) // 4)
+    return "" if last or left >= soon else f"expires in {counted(left // DAY, 'day')}"
 
 
 def _lost(tls: Path) -> CertificateError | None:
