@@ -575,7 +575,8 @@ def test_the_secrets_file_is_read_and_one_source_alone_gives_it(tmp_path: Path) 
 def test_key_variable_and_flag_of_a_setting_follow_from_its_name(tmp_path: Path) -> None:
     setting = next(setting for setting in SETTINGS if setting.name == "database_url")
     assert (setting.variable, setting.flag) == ("PORTICO_DATABASE_URL", "--database-url")
-    assert sorted([*(setting.name for setting in SETTINGS), "plans", "providers"]) == sorted(
+    beside = ("plans", "providers", "secrets_file")
+    assert sorted([*(setting.name for setting in SETTINGS), *beside]) == sorted(
         field.name for field in dataclasses.fields(load({}, {}, tmp_path))
     )
 
@@ -603,6 +604,24 @@ def test_a_default_written_out_as_a_setting_changes_nothing(tmp_path: Path) -> N
 PROVIDER = (
     '[sign_in.corp]\nissuer = "https://id.example.com"\nclient_id = "c"\nclient_secret = "hush"\n'
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "is_secret"),
+    [
+        (PROVIDER, True),
+        (f'secret_key = "{SECRET}"', True),
+        ('database_url = "postgresql://portico:hush@db/portico"', True),
+        ('database_url = "postgresql://portico@db/portico"', False),
+        ('valkey_url = "redis://10.0.0.7:6379/0"\nport = 9000', False),
+        ("[plans.free]\nper_minute = 1", False),
+        ("", False),
+    ],
+)
+def test_a_file_that_holds_a_secret_is_known(tmp_path: Path, text: str, *, is_secret: bool) -> None:
+    file = tmp_path / "portico.toml"
+    file.write_text(text)
+    assert read(tmp_path).secrets_file == (file if is_secret else None)
 
 
 def test_a_provider_needs_three_lines(tmp_path: Path) -> None:

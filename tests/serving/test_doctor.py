@@ -317,6 +317,21 @@ def test_a_key_of_another_certificate_and_one_open_to_all_are_found(
     assert set(examined(given)) == {"secret files"}
 
 
+def test_a_file_of_settings_that_tells_others_a_secret_is_found(
+    installation: Installation,
+) -> None:
+    file = installation.directory / "portico.toml"
+    file.write_text("workers = 1\n")
+    file.chmod(0o644)
+    assert examined(installation) == {}
+    provider = '[sign_in.corp]\nissuer = "https://id.example"\nclient_id = "c"\nclient_secret = "s"'
+    file.write_text(provider)
+    problem = examined(installation)["secret files"]
+    assert problem["message"] == f"{file} can be read by others"
+    file.chmod(0o640)
+    assert examined(installation) == {}
+
+
 def test_a_chain_that_begins_with_its_authority_is_found_with_advice_on_the_order(
     installation: Installation,
 ) -> None:

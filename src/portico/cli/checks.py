@@ -126,10 +126,11 @@ def audit_archive(settings: Settings) -> Iterator[Finding]:
 
 
 def secret_files(settings: Settings) -> Iterator[Finding]:
-    """Private keys that more can read than must. A group may share configured ones."""
+    """Private keys, and a portico.toml with a secret, that more can read than must. A group may
+    share configured ones."""
     own = (*_in(settings.data, SECRET), *_in(settings.data / "tls", "*.key"))
     keys = [(path, 0o077) for path in own]
-    configured = filter(None, (settings.tls_key, settings.secret_key_file))
+    configured = filter(None, (settings.tls_key, settings.secret_key_file, settings.secrets_file))
     keys += [(path, 0o007) for path in configured]
     exposed = [path for path, others in keys if path.stat().st_mode & others]
     for path in exposed:

@@ -23,6 +23,9 @@ class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limi
     What needs one group alone takes that group.
     """
 
+    secrets_file: Path | None = None
+    """The portico.toml, where it holds a secret."""
+
     def check(self, sources: Sources) -> None:
         """What each group must obey, and then all together."""
         for group in GROUPS:

@@ -20,6 +20,8 @@ CONFIG_VARIABLE = "PORTICO_CONFIG"
 CLIENTS_VARIABLES = ("PORTICO_API_KEY", "PORTICO_CA")
 """Those of the clients, which stand in the same shell and mean nothing here."""
 
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@|[?&]password=")
+
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 
@@ -62,14 +64,17 @@ def load(
         else _parsed(_Given(setting, setting.default, "its default"), cwd)
         for setting in SETTINGS
     }
-    for given in (*_from_file(document, file), *_from_environment(environ), *_from_flags(flags)):
+    in_file = [*_from_file(document, file)]
+    for given in (*in_file, *_from_environment(environ), *_from_flags(flags)):
         values[given.setting.name] = _parsed(given, cwd)
         sources[given.setting.name] = given.source
     for name, value in running(values["data"]).items():
         if name not in sources:
             sources[name] = "the running server"
             values[name] = _parsed(_Given(_BY_NAME[name], value, sources[name]), cwd)
-    settings = Settings(**(values | following(values) | tables))
+    is_secret = bool(tables["providers"]) or any(map(_holds_a_secret, in_file))
+    secrets_file = file if is_secret else None
+    settings = Settings(**(values | following(values) | tables), secrets_file=secrets_file)
     settings.check(sources)
     return settings
 
@@ -98,6 +103,12 @@ def _from_file(document: Mapping[str, object], file: Path) -> Iterator[_Given]:
         if setting is None:
             raise SettingError(f"{name!r} in {file} is not a setting{suggestion(name, _BY_NAME)}")
         yield _Given(setting, value, str(file))
+
+
+def _holds_a_secret(given: _Given) -> bool:
+    """Whether a value is a secret, or a URL with a password."""
+    text = str(given.value)
+    return given.setting.secret and ("://" not in text or bool(_PASSWORD.search(text)))
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
