@@ -35,7 +35,8 @@ CONNECTIONS = 32
 _UNOPENED = {
     "sqlite": "see that it is Portico's file, that its disk is well and has space, and that no"
     " other program holds it; if it is lost, restore a backup",
-    "postgres": "see that it runs, lets this machine in, and has space",
+    "postgres": "see that it runs, lets this machine in by the role and password of its URL, and"
+    " has space",
 }
 """What to do about a database that does not open."""
 
@@ -270,7 +271,10 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
         await limiter.probe()
         about = await limiter.about()
     except Unavailable as error:
-        advice = "see that it runs and lets this machine in; until then requests get 503"
+        advice = (
+            "see that it runs and lets this machine in by the password of PORTICO_VALKEY_URL; until"
+            " then requests get 503"
+        )
         message = f"{place}: {error.message} {error.__cause__ or ''}".rstrip(". ")
         yield wrong("Valkey", message, NO_COUNTS.get(error.why, advice))
         return

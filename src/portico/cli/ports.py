@@ -9,6 +9,10 @@ PORT_SECONDS = 1.0
 """How long a server that just ended may take to leave its port."""
 
 ANOTHER_PORT = "stop it, or choose another port"
+_ELSEWHERE = "choose another host or port"
+_PRIVILEGED = (
+    "choose a port from 1024 on, or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE"
+)
 
 
 class PortFault(NamedTuple):
@@ -32,7 +36,8 @@ def port_fault(host: str, port: int) -> PortFault | None:
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     message = f"{where} cannot be used: {error.strerror}"
-                    return PortFault(message, "choose another host or port", is_used=False)
+                    advice = _PRIVILEGED if error.errno == errno.EACCES else _ELSEWHERE
+                    return PortFault(message, advice, is_used=False)
                 if time.monotonic() > deadline:
                     message = f"{where} is in use by another program"
                     return PortFault(message, ANOTHER_PORT, is_used=True)
