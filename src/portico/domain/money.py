@@ -57,7 +57,9 @@ _WRITTEN = re.compile(
     r"|(-?[0-9]{1,3}(?:,[0-9]{3})+)(?:\.([0-9]+))?"
     r"|(-?[0-9]{1,3}(?:\.[0-9]{3})+)(?:,([0-9]+))?"
 )
-_EITHER_WAY = re.compile("[1-9][0-9]{0,2},[0-9]{3}")
+_EITHER_WAY = re.compile("([1-9][0-9]{0,2})([.,])([0-9]{3})")
+_SPELLED_OUT = 4
+"""As many decimals leave no doubt that they are some."""
 
 
 def price_units(value: Decimal | int) -> int:
@@ -91,14 +93,17 @@ def price_text(units: int) -> str:
     return str(whole) + _FRACTIONS[fraction]
 
 
-def price_written(text: str) -> int:
+def price_written(text: str, code: str = "") -> int:
     """Read a price as people write it, with a point or a comma before the decimals and with or
     without groups of thousands, as units. Raises `BrokenRule`, also for what could mean either: in
-    1,234 the comma may stand before decimals or after thousands."""
+    1,234 and 1.234 there may be decimals or thousands, unless it is the point of a currency, of
+    this code, that has three decimals."""
     plain = _SPACES.sub("", text.strip())
-    if _EITHER_WAY.fullmatch(plain):
-        whole, decimals = plain.split(",")
-        raise BrokenRule(f"can be read in two ways: write {whole}{decimals} or {whole}.{decimals}")
+    either = _EITHER_WAY.fullmatch(plain)
+    if either and not (either[2] == "." and _decimals(code) == len(either[3])):
+        whole, decimals = either[1], either[3]
+        surely = f"{whole}.{decimals:0<{_SPELLED_OUT}}"
+        raise BrokenRule(f"can be read in two ways: write {whole}{decimals} or {surely}")
     match = _WRITTEN.fullmatch(plain)
     if match is None:
         raise BrokenRule("must be a number, such as 24.50")
@@ -108,10 +113,16 @@ def price_written(text: str) -> int:
 
 def price_shown(units: int, code: str, *, grouped: bool = True) -> str:
     """Write a price in the currency of this code for people, with the decimals that it has or more:
-    "1,234.50" in USD, "1,235" in JPY."""
+    "1,234.50" in USD, "1,235" in JPY. What is not `grouped` is read as the same."""
     whole, fraction = divmod(units, UNITS_PER_ONE)
-    decimals = _FRACTIONS[fraction].removeprefix(".").ljust(_DECIMALS.get(code, 2), "0")
+    decimals = _FRACTIONS[fraction].removeprefix(".").ljust(_decimals(code), "0")
+    if not grouped and len(decimals) == 3 != _decimals(code):  # else it could be two prices
+        decimals = decimals.ljust(_SPELLED_OUT, "0")
     return (f"{whole:,}" if grouped else str(whole)) + (f".{decimals}" if decimals else "")
+
+
+def _decimals(code: str) -> int:
+    return _DECIMALS.get(code, 2)
 
 
 def price_bound(text: str) -> Decimal:

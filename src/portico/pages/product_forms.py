@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from portico.contract.envelope import Single, encode
@@ -43,7 +44,7 @@ def _values(form: Form) -> dict[str, Any]:
     return {
         "name": form.read("name", products.name),
         "category": form.read("category", products.category),
-        "price": form.read("price", price_written),
+        "price": form.read("price", partial(price_written, code=form.text("currency"))),
         "currency": form.read("currency", currency),
         "stock_quantity": form.read("stock_quantity", _whole),
         "description": form.optional("description", products.description) or "",
