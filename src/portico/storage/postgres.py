@@ -389,10 +389,10 @@ def _reason(error: Exception) -> str:
         return f"no answer within {CONNECT_SECONDS:.0f} seconds"
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there"
+    if isinstance(error, ConnectionResetError) or str(error) == CUT_OFF:
+        return "whatever listens there ends the connection"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    if str(error) == CUT_OFF:
-        return "whatever listens there ends the connection"
     if isinstance(error, ValueError):  # whose text may quote a part of the address
         return "its address cannot be understood"
     return str(error).partition("\n")[0].rstrip(".")
