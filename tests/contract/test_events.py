@@ -174,15 +174,15 @@ async def test_keys_are_told_without_their_secret(api: Api) -> None:
 
 async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> None:
     editor = await api.caller("editor")
-    rows = [FileRow(n, 0, WHOLE | {"name": f"Lamp {n}"}, []) for n in range(2_500)]
+    rows = [FileRow(n, 0, WHOLE | {"name": f"Lamp {n}"}, []) for n in range(1, 2_501)]
     async for _ in store_in_batches(api.live, rows, OPERATOR):
         pass
     (event,) = await told(editor)
     assert event["type"] == "products.imported"
     first, last = event["data"]["first_id"], event["data"]["last_id"]
     assert event["data"] == {"inserted": 2500, "updated": 0, "first_id": first, "last_id": last}
-    assert (await editor.get(f"/products/{first}")).json()["data"]["name"] == "Lamp 0"
-    assert (await editor.get(f"/products/{last}")).json()["data"]["name"] == "Lamp 2499"
+    assert (await editor.get(f"/products/{first}")).json()["data"]["name"] == "Lamp 1"
+    assert (await editor.get(f"/products/{last}")).json()["data"]["name"] == "Lamp 2500"
 
 
 async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(api: Api) -> None:
