@@ -31,15 +31,19 @@ class _Output:
 
 
 def write(lines: bytes) -> None:
-    """Writes whole lines to standard error, in pieces that a pipe keeps together, so that those of
-    several processes are not torn into each other (pipe(7)). A line that is longer goes in one
-    piece too, which a pipe keeps together that holds nothing else. Raises `OSError`."""
+    """Writes whole lines to standard error: to a file at once, else in pieces that a pipe keeps
+    together, so that those of several processes are not torn into each other (pipe(7)). A line that
+    is longer goes in one piece too, which a pipe keeps together that holds nothing else. Raises
+    `OSError`."""
     descriptor = sys.stderr.fileno()
     if _Output.torn:
         lines = b"\n" + lines
+    # Each piece lets other threads run, which takes longer than to write it.
+    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    most = len(lines) if is_file else select.PIPE_BUF
     begin = 0
     while begin < len(lines):
-        end = begin + select.PIPE_BUF
+        end = begin + most
         if end < len(lines):
             end = lines.rfind(b"\n", begin, end) + 1 or lines.index(b"\n", end) + 1
         _write_all(descriptor, lines[begin:end])
