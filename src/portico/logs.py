@@ -61,7 +61,8 @@ def _write_all(descriptor: int, piece: bytes) -> None:
                 raise BlockingIOError(errno.EAGAIN, "nobody reads the log")
             _Output.patience = PATIENCE_SECONDS
             with suppress(BlockingIOError):  # another process was faster
-                done += os.write(descriptor, piece[done : done + _room(descriptor, piece[done:])])
+                rest = piece[done:]
+                done += os.write(descriptor, rest[: _room(descriptor, rest)])
     finally:
         if done:
             _Output.torn = piece[done - 1 : done] != b"\n"

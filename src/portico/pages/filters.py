@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from portico.domain.oauth import OPENID_WORDS
 from portico.domain.requests import REFUSED
 from portico.domain.scopes import SCOPE_WORDS
+from portico.domain.text import counted
 from portico.domain.times import AHEAD, SECOND
 
 _TOKEN = re.compile(
@@ -96,7 +97,7 @@ def ago(at: int, now: int) -> Markup:
             count = seconds // size
             if unit == "day" and count > 30:
                 break
-            return _time(at, f"{count} {unit}{'s' if count != 1 else ''} ago")
+            return _time(at, f"{counted(count, unit)} ago")
     else:
         return _time(at, "Just now")
     return _time(at, day(at))
@@ -123,9 +124,8 @@ def duration(seconds: int) -> str:
     """A length of time, rounded up to its largest unit."""
     for unit, size in (("hour", 3_600), ("minute", 60)):
         if seconds >= size:
-            count = -(-seconds // size)
-            return f"{count} {unit}{'s' if count != 1 else ''}"
-    return f"{seconds} second{'s' if seconds != 1 else ''}"
+            return counted(-(-seconds // size), unit)
+    return counted(seconds, "second")
 
 
 _SCOPES = {**OPENID_WORDS, **SCOPE_WORDS}
