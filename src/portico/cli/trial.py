@@ -71,11 +71,16 @@ async def _try(certificate: Path, key: Path) -> None:
             log_enabled=False,
         )
         serving = asyncio.ensure_future(server.serve())
-        while not (place.exists() or serving.done()):  # noqa: ASYNC110, ASYNC240 - a file is no event
-            await asyncio.sleep(_PAUSE_SECONDS)
-        _, writer = await asyncio.open_unix_connection(
-            place, ssl=trusting, server_hostname="localhost"
-        )
+        while True:
+            try:
+                _, writer = await asyncio.open_unix_connection(
+                    place, ssl=trusting, server_hostname="localhost"
+                )
+                break
+            except (FileNotFoundError, ConnectionRefusedError):  # it is there before it listens
+                if serving.done():
+                    raise
+                await asyncio.sleep(_PAUSE_SECONDS)
         writer.close()
         server.stop()  # type: ignore[no-untyped-call]
         await serving
