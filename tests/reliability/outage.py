@@ -94,6 +94,10 @@ class Caller:
             self.unacknowledged += 1
         return answer.status
 
+    def change(self, product: int) -> int:
+        """Asks for another price of a product. Returns the status."""
+        return self._ask(f"/v1/products/{product}", method="PATCH", body={"price": 2}).status
+
     def read(self, path: str) -> int:
         """The status of a read."""
         return self._ask(path).status

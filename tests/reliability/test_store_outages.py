@@ -217,9 +217,9 @@ def test_commits_that_wait_for_a_silent_standby_hold_up_no_read(
         asyncio.run(ask(change, "SELECT pg_reload_conf()"))
 
     def all_wait() -> bool:
-        for creation in creations:
-            if creation.done():
-                creation.result()  # raises what ended it
+        for change in changes:
+            if change.done():
+                change.result()  # raises what ended it
         commits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
         return (
             asyncio.run(ask(commits)) >= WRITE_CONNECTIONS
@@ -227,23 +227,27 @@ def test_commits_that_wait_for_a_silent_standby_hold_up_no_read(
             and used(caller, "waiting", "write") > 0
         )
 
-    def create() -> None:
+    def change(product: int) -> None:
         """Until told: PostgreSQL heeds its new settings when it comes to it."""
         while not over.is_set():
-            assert caller.create() in {201, 503}
+            assert caller.change(product) in {200, 503}
 
+    # Changes of products take a connection each, where creations share one.
+    while len(caller.acknowledged) < 2 * WRITE_CONNECTIONS:
+        assert caller.create() == 201
+    products = sorted(caller.acknowledged)[: 2 * WRITE_CONNECTIONS]
     over = threading.Event()
     wait_for("nobody")
-    with ThreadPoolExecutor(2 * WRITE_CONNECTIONS) as pool:
+    with ThreadPoolExecutor(len(products)) as pool:
         try:
-            creations = [pool.submit(create) for _ in range(2 * WRITE_CONNECTIONS)]
+            changes = [pool.submit(change, product) for product in products]
             until(all_wait, "all connections for writes in use")
             assert {caller.read(path) for path in READS * POINT_CONNECTIONS} == {200}
         finally:
             over.set()
             wait_for("")
-    for creation in creations:
-        creation.result()
+    for one in changes:
+        one.result()
 
 
 async def test_a_database_that_froze_can_be_closed(postgres: PostgresServer) -> None:
