@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from portico.domain.limits import Plan, Verdict, judge
-from portico.state.callers import ACCOUNT, ADDRESS, VISITOR, Caller, read_caller, spelled
+from portico.state.callers import ACCOUNT, ADDRESS, NETWORK, VISITOR, Caller, read_caller, spelled
 from portico.state.memory import STRANGERS_AT_ONCE, STRANGERS_KEPT, MemoryLimiter
 
 MINUTE, DAY = 60_000, 86_400_000
@@ -62,6 +62,13 @@ def test_a_minute_keeps_its_count_while_the_clock_goes_around_it() -> None:
     for minute in (1, 0, 2, 1):
         verdict = take(limiter, (ACCOUNT, 1), plan, MIDNIGHT + minute * MINUTE)
     assert verdict.remaining == 0
+
+
+def test_a_day_keeps_its_count_while_the_clock_goes_back_and_forth_over_midnight() -> None:
+    limiter, plan = MemoryLimiter(), Plan("small", 9, 2)
+    for day in (0, 1, 0, 1, 0):
+        verdict = take(limiter, (ACCOUNT, 1), plan, MIDNIGHT + day * DAY)
+    assert verdict.admitted is False
 
 
 class NeverForgets(RuleBasedStateMachine):
@@ -174,6 +181,16 @@ def test_who_is_forgotten_is_not_told_any_more() -> None:
     for day in (1, 2):
         take(limiter, (ACCOUNT, 2), ONE, MIDNIGHT + day * DAY)
     assert set(changes(limiter)) == {"user:2"}
+
+
+def test_an_address_forgotten_for_its_network_keeps_no_other_change_from_being_told() -> None:
+    limiter = MemoryLimiter()
+    limiter.restore([("network:n", MIDNIGHT // MINUTE, 1, MIDNIGHT // DAY, 1)])
+    limiter.restore(rows_of_addresses(STRANGERS_KEPT - 1, MIDNIGHT))
+    take(limiter, (ADDRESS, "one more"), ONE, MIDNIGHT)  # for which the network is forgotten
+    take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
+    at_once(limiter.take_all([((ADDRESS, "0"), ONE), ((NETWORK, "n"), ONE)], MIDNIGHT + MINUTE))
+    assert set(changes(limiter)) == {"address:one more", "user:1", "network:n"}
 
 
 def test_restored_counters_are_not_changes() -> None:

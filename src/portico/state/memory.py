@@ -90,7 +90,8 @@ class MemoryLimiter:
             for counter in counters:
                 counter.minute_used += 1
                 counter.day_used += 1
-            self._changed.update(caller for caller, _ in claims)
+            # But for one that was forgotten to make room for the network around it.
+            self._changed.update(caller for caller, _ in claims if caller in self._counters)
         return judge_all(_uses(claims, counters), now_ms, admitted=admitted)
 
     async def give_back(self, caller: Caller, now_ms: int) -> None:
