@@ -326,6 +326,17 @@ async def test_made_up_accounts_are_bounded_in_memory_and_in_what_is_stored_at_o
     assert await attempt(limiter, NOON, account("the first")) == ADMITTED  # the oldest went
 
 
+async def test_an_account_that_fails_again_is_the_last_to_make_room_for_made_up_ones() -> None:
+    limiter = MemoryLimiter()
+    await fail(limiter, 9, NOON, account())
+    for number in range(KEPT - 1):
+        await attempt(limiter, NOON, account(str(number)))
+    await fail(limiter, 1, NOON, account())
+    for number in range(KEPT, KEPT + 1_000):
+        await attempt(limiter, NOON, account(str(number)))
+    assert await attempt(limiter, NOON, account()) == Entry(admitted=False, wait=MINUTE)
+
+
 async def test_what_is_over_makes_room_before_there_are_too_many() -> None:
     limiter = MemoryLimiter()
     for number in range(1_000):
