@@ -81,7 +81,7 @@ async function read<P extends Page<unknown> | EventPage>(
 }
 
 function pageOf<P extends Page<unknown> | EventPage>(answer: Answer): P {
-  const { data, pagination } = decoded<Partial<P>>(answer);
-  if (!Array.isArray(data) || typeof pagination !== "object") throw unexpected(answer);
+  const { data, pagination } = decoded<Partial<P> | null>(answer) ?? {};
+  if (!Array.isArray(data) || typeof pagination !== "object" || pagination === null) throw unexpected(answer);
   return { data, pagination } as P;
 }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync, sign } from "node:crypto";
 import { test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import * as portico from "@portico/client";
 import { camel, KEY, PLACE, rejected, scripted, still, table } from "./scripted.js";
 
@@ -46,19 +47,23 @@ for (const { name, calls: names, options, steps, draws = [], waits = [], sent = 
   }
 }
 
-for (const { name, pages, read, given } of table("paging.json")) {
+for (const { name, pages, read, given, outcome = "done" } of table("paging.json")) {
   test(name, async () => {
     const pagination = { page: 1, limit: 2, total_items: 5, total_pages: 3 };
-    const steps = pages.map(({ ids, link }) => ({
+    const steps = pages.map(({ ids = [], link, text }) => ({
       status: 200,
       headers: link ? { link } : {},
       body: { data: ids.map((id) => ({ ...data.product, id })), pagination },
+      text,
     }));
     const { fetch, requests } = scripted(...steps);
     const client = new Client({ apiKey: KEY, baseUrl: PLACE, fetch });
-    const found = [];
-    for await (const { id } of client.products.list({ limit: 2 })) found.push(id);
-    assert.deepEqual(found, given);
+    const listed = async () => {
+      const found = [];
+      for await (const { id } of client.products.list({ limit: 2 })) found.push(id);
+      return found;
+    };
+    await keeps(listed(), outcome, (found) => isDeepStrictEqual(found, given));
     assert.deepEqual(
       requests.map(({ url }) => url.href),
       read.map((cursor) => `${PLACE}/products?limit=2${cursor ? `&cursor=${cursor}` : ""}`),
