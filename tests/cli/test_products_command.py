@@ -154,6 +154,24 @@ def test_rows_with_ids_change_products_and_the_faulty_ones_are_told(
     }
 
 
+def test_a_row_that_was_copied_from_a_faulty_one_changes_nothing(
+    on_each: Running, tmp_path: Path
+) -> None:
+    on_each.installation.told("products", "import", written(tmp_path, "f.ndjson", FULL))
+    product = on_each.get("/products?search=lampe%20ete").json["data"][0]
+    rows = [{"id": product["id"], "price": price} for price in (-1, 7)]
+
+    done = on_each.installation.run(
+        "products", "import", written(tmp_path, "a.ndjson", *rows), "--update"
+    )
+
+    assert done.stderr == (
+        "line 1: price must not be negative\n"
+        "line 2: id is that of an earlier row too: leave one of them out\n"
+    )
+    assert on_each.get(f"/products/{product['id']}").json["data"]["price"] == product["price"]
+
+
 def test_faulty_rows_are_told_by_line_and_the_rest_goes_in(
     installation: Installation, tmp_path: Path
 ) -> None:

@@ -276,6 +276,17 @@ async def test_a_row_that_was_copied_with_its_id_is_told_and_changes_nothing(api
     assert found[other.id].stock_quantity == 1
 
 
+async def test_a_row_that_was_copied_from_a_faulty_one_is_told_too(api: Api) -> None:
+    lamp = await api.product(name="Lamp")
+    _, editor = await signed_in(api, "editor")
+    own = {"id": lamp.id, "name": "Lamp"}
+    between = [{**GOOD, "name": f"Lamp {number}"} for number in range(SMALL.rows)]
+    rows = lines({**own, "price": -1}, *between, {**own, "name": "Lamp 2"})
+    _, page = await checked(editor, rows, update="yes")
+    assert heading(page) == f"{SMALL.rows} rows can go in, 2 rows cannot"
+    assert "is that of an earlier row too" in page
+
+
 async def test_viewers_and_other_people_import_nothing(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path, _ = await checked(editor, lines(GOOD))

@@ -54,17 +54,14 @@ class _Import:
         self.faulty = 0
         self.shown: list[dict[str, Any]] = []
 
-    def good_rows(self) -> Iterator[FileRow]:
-        """Every row that keeps the rules; tells of the others."""
+    def rows(self) -> Iterator[FileRow]:
+        """Every row, the faulty ones too."""
         status = os.fstat(self._source.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         with progress("Reading", size, "B") as bar:
             rows = read_products(self._source, self._form, update=self._update)
             while (row := self._next(rows)) is not None:
-                if row.faults:
-                    self._refuse(row)
-                else:
-                    yield row
+                yield row
                 bar.update(row.end - bar.n)
 
     def _next(self, rows: Iterator[FileRow]) -> FileRow | None:
@@ -100,7 +97,7 @@ class _Import:
         if strict:
             await self._all_or_nothing(env, directory)
             return
-        async with aclosing(store_in_batches(env, self.good_rows(), OPERATOR)) as batches:
+        async with aclosing(store_in_batches(env, self.rows(), OPERATOR)) as batches:
             async for outcome in batches:
                 self._count(outcome)
                 self.stored_to_line = outcome.line
@@ -113,8 +110,11 @@ class _Import:
 
     async def _all_or_nothing(self, env: Environment, directory: Path | None) -> None:
         with Spool(directory) as spool:
-            for row in self.good_rows():
-                spool.add(row)
+            for row in self.rows():
+                if row.faults:
+                    self._refuse(row)
+                else:
+                    spool.add(row)
             if self._update:
                 async for outcome in check_in_batches(env, spool):
                     self._check()

@@ -285,7 +285,7 @@ async def _weighed(
 
 
 async def _with_sizes(env: Environment, rows: list[FileRow]) -> list[tuple[FileRow, int]]:
-    sizes = await env.products.sizes({row.id for row in rows if row.id and not row.faults})
+    sizes = await env.products.sizes({row.id for row in rows if row.id})
     return [(row, sizes.get(row.id, 0)) for row in rows]
 
 
