@@ -11,7 +11,8 @@ PORT_SECONDS = 1.0
 ANOTHER_PORT = "stop it, or choose another port"
 _ELSEWHERE = "choose another host or port"
 _PRIVILEGED = (
-    "choose a port from 1024 on, or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE"
+    "choose a port from 1024 on, or name CAP_NET_BIND_SERVICE in the service's AmbientCapabilities"
+    " and CapabilityBoundingSet"
 )
 
 
