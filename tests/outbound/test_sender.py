@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -370,6 +370,50 @@ async def test_an_answer_of_100_mb_is_read_to_its_first_kib_and_dropped() -> Non
             assert (outcome.status, outcome.answer) == (200, "x" * 1024)
     assert there.connections == 2
     assert written < 20_000_000
+
+
+def test_who_answers_without_end_is_cut_off_without_a_farewell(trusted: Authority) -> None:
+    def flood(listener: socket.socket) -> None:
+        accepted, _ = listener.accept()
+        with trusted.receivers.wrap_socket(accepted, server_side=True) as writer:
+            writer.recv(65_536)
+            writer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n")
+            with suppress(OSError):
+                while True:  # whatever the other side says
+                    writer.sendall(b"x" * 100_000)
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            flooding = asyncio.create_task(asyncio.to_thread(flood, listener))
+            async with sending(LOOPBACK, tls=trusted.senders) as sender:
+                url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
+                assert (await sender.send(url, HEADERS, BODY)).status == 200
+                async with asyncio.timeout(15):  # a farewell would be waited for twice as long
+                    await flooding
+
+    uvloop.run(main())
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_nothing_more_goes_to_who_never_reads_once_the_time_is_over() -> None:
+    body = b"x" * 20_000_000  # more than the kernel takes
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with sending(LOOPBACK, seconds=0.5) as sender:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+            assert refused(await sender.send(url, HEADERS, body)) == "no answer came in time"
+            with listener.accept()[0] as accepted:
+                accepted.setblocking(False)  # noqa: FBT003 - the library's
+                assert await _read_to_its_end(accepted) < len(body)
+
+
+async def _read_to_its_end(connection: socket.socket) -> int:
+    """How many bytes come until the other side ends a connection."""
+    count = 0
+    with suppress(ConnectionError):
+        async with asyncio.timeout(15):
+            while part := await asyncio.get_running_loop().sock_recv(connection, 1 << 20):
+                count += len(part)
+    return count
 
 
 @pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 2", b"HTTP/1.1 200 OK\r\nA: b\r\n"])

@@ -200,6 +200,11 @@ class _Bounded(ResponseHandler):
         self._answers = 0
         super().set_response_params(**params)
 
+    def close(self) -> None:
+        """See `ResponseHandler`; without a farewell. Over TLS another one would be waited for, half
+        a minute, and read whatever comes meanwhile; and what a server never reads would be kept."""
+        self.abort()
+
     def data_received(self, data: bytes) -> None:
         """See `ResponseHandler`; empty where what was held back is to be read."""
         for begin in range(0, len(data) or 1, PIECE_BYTES):
