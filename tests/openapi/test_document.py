@@ -232,6 +232,22 @@ def test_credentials_and_scopes_are_named_where_they_are_needed(described: dict[
     assert paths["/token"]["post"]["security"] == [{"client": []}, {}]
 
 
+def test_any_caller_is_said_to_be_let_in_only_where_nothing_more_is_asked(
+    described: dict[str, Any],
+) -> None:
+    paths = described["paths"]
+    said = {
+        (method, path)
+        for path, method, operation in operations(described)
+        if "Any caller" in operation["description"]
+    }
+    assert said == {("GET", "/users/me")}
+    assert "at least one scope of the API" in paths["/users/me"]["get"]["description"]
+    assert "need `write:users` for it" in paths["/users/me"]["patch"]["description"]
+    assert "an API key that may POST" in paths["/api-keys/rotate"]["post"]["description"]
+    assert "the cookie" in paths["/sessions"]["delete"]["description"]
+
+
 def test_a_repeatable_route_takes_a_key_and_says_what_came_of_it(described: dict[str, Any]) -> None:
     for route in V1:
         operation = described["paths"][route.path][route.method.lower()]

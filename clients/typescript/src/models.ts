@@ -67,8 +67,8 @@ export type StreamFilters = Omit<EventFilters, "limit">;
 
 /** A receiver that is told of events.
  *
- * `types` are those of events, `product.*` for all of a noun, or `*` for all. `disabled_reason` is `gone` where the receiver
- * answered 410, and `failing` after five days without one success; null while it is enabled.
+ * `types` are those of events, `product.*` for all of a noun, or `*` for all. `disabled_reason` is `by hand` where somebody
+ * did it, `gone` where the receiver answered 410, and `failing` after five days without one success; null while it is enabled.
  */
 export type Webhook = Schemas["WebhookItem"];
 /** A webhook with a new secret, shown this once: store it now, for `verifyWebhook`. */

@@ -165,7 +165,8 @@ ROUTES = (
         permit=lambda caller, _: permit_rotation(caller),
         summary="Rotate the calling API key",
         description="The successor keeps name, type, owner, scopes, networks and expiry. The old"
-        " key works for 24 hours more, or until its own earlier expiry.",
+        " key works for 24 hours more, or until its own earlier expiry. Needs an API key that may"
+        " POST, whatever its scopes: one that begins with `sk_read_` may not.",
         status=201,
         answer=Created[RotatedKey],
         errors=(Conflict,),

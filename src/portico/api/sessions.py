@@ -64,7 +64,8 @@ ROUTES = (
         access=Access.ANY_CALLER,
         permit=_permit_session,
         summary="Sign out",
-        description="Ends the session of the cookie, and clears it.",
+        description="Ends the session of the cookie, and clears it. Needs the cookie: no other"
+        " credential has a session to end.",
         status=204,
         never_refused=True,
         sets_cookie=True,

@@ -124,7 +124,10 @@ ROUTES = (
         access=Access.ANY_CALLER,
         permit=lambda caller, _: users.permit(caller, caller.user_id),
         summary="Change the calling user",
-        description="Name, avatar, preferences, and the password together with `current_password`.",
+        description="Everyone may change their own name, avatar, preferences and, together with"
+        " `current_password`, password; a token of OAuth and a key of some scopes alone need"
+        " `write:users` for it. One's own e-mail needs `write:users` and `current_password`. Nobody"
+        " changes their own role.",
         body=ChangeUser,
         answer=Single[UserBody],
         errors=(Conflict, Duplicate, PreconditionFailed, Invalid),

@@ -39,8 +39,8 @@ class WebhookItem(msgspec.Struct, frozen=True, kw_only=True):
     disabled_reason: Annotated[
         Literal["by hand", "gone", "failing"] | None,
         Meta(
-            description="`gone`: the receiver answered 410. `failing`: five days without one"
-            " success. Null while enabled."
+            description="`by hand`: somebody disabled it. `gone`: the receiver answered 410."
+            " `failing`: five days without one success. Null while enabled."
         ),
     ]
     created_at: Timestamp

@@ -52,7 +52,7 @@ RESOURCES = (
     Resource(
         path="api-keys",
         title="API keys",
-        about="The credentials of programs. An admin makes them for their owners.",
+        about="The credentials of programs. Everyone makes their own, an admin others' too.",
     ),
     Resource(
         path="sessions",

@@ -289,8 +289,10 @@ def _description(route: AnyRoute) -> str:
             "Needs a credential that carries all scopes of its user; for what is another user's,"
             " `admin`."
         )
+    elif route.permit is not None:
+        needs = ""  # its description says who may
     else:
-        needs = "Any caller may do this."
+        needs = "Any caller may do this; a token of OAuth needs at least one scope of the API."
     return f"{route.description} {needs}".strip()
 
 

@@ -219,8 +219,8 @@ class Webhook:
     """A receiver that is told of events.
 
     `types` are those of events, `product.*` for all of a noun, or `*` for all. `disabled_reason` is
-    `gone` where the receiver answered 410, and `failing` after five days without one success; None
-    while it is enabled.
+    `by hand` where somebody did it, `gone` where the receiver answered 410, and `failing` after
+    five days without one success; None while it is enabled.
     """
 
     id: int

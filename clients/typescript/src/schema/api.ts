@@ -37,7 +37,7 @@ export interface paths {
         };
         /**
          * Read the calling user
-         * @description Any caller may do this.
+         * @description Any caller may do this; a token of OAuth needs at least one scope of the API.
          */
         get: operations["read_me"];
         put?: never;
@@ -47,7 +47,7 @@ export interface paths {
         head?: never;
         /**
          * Change the calling user
-         * @description Name, avatar, preferences, and the password together with `current_password`. Any caller may do this.
+         * @description Everyone may change their own name, avatar, preferences and, together with `current_password`, password; a token of OAuth and a key of some scopes alone need `write:users` for it. One's own e-mail needs `write:users` and `current_password`. Nobody changes their own role.
          */
         patch: operations["change_me"];
         trace?: never;
@@ -75,7 +75,7 @@ export interface paths {
         head?: never;
         /**
          * Change a user
-         * @description Everyone may change themselves as at `/users/me`; other users and other fields need `write:users`. Nobody changes their own role. Any caller may do this.
+         * @description Everyone may change themselves as at `/users/me`; other users and other fields need `write:users`. Nobody changes their own role.
          */
         patch: operations["change_user"];
         trace?: never;
@@ -191,7 +191,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the calling API key
-         * @description The successor keeps name, type, owner, scopes, networks and expiry. The old key works for 24 hours more, or until its own earlier expiry. Any caller may do this.
+         * @description The successor keeps name, type, owner, scopes, networks and expiry. The old key works for 24 hours more, or until its own earlier expiry. Needs an API key that may POST, whatever its scopes: one that begins with `sk_read_` may not.
          */
         post: operations["rotate_key"];
         delete?: never;
@@ -216,7 +216,7 @@ export interface paths {
         post: operations["create_session"];
         /**
          * Sign out
-         * @description Ends the session of the cookie, and clears it. Any caller may do this.
+         * @description Ends the session of the cookie, and clears it. Needs the cookie: no other credential has a session to end.
          */
         delete: operations["delete_session"];
         options?: never;
@@ -233,7 +233,7 @@ export interface paths {
         };
         /**
          * List events
-         * @description The oldest first. Whoever passes `last_id` as the next `after` misses no event and sees none twice. One sees what one's scopes cover: those of products with `read:products`, of users with `read:users`, the rest with `admin`. Any caller may do this.
+         * @description The oldest first. Whoever passes `last_id` as the next `after` misses no event and sees none twice. One sees what one's scopes cover: those of products with `read:products`, of users with `read:users`, the rest with `admin`.
          */
         get: operations["list_events"];
         put?: never;
@@ -253,7 +253,7 @@ export interface paths {
         };
         /**
          * Follow events
-         * @description Tells events as they happen, as Server-Sent Events, to those who would see them in the list. Whoever comes back with `Last-Event-ID` misses none and sees none twice. It counts as one request, ends with its credential, and an account has ten at most. Any caller may do this.
+         * @description Tells events as they happen, as Server-Sent Events, to those who would see them in the list. Whoever comes back with `Last-Event-ID` misses none and sees none twice. It counts as one request, ends with its credential, and an account has ten at most.
          */
         get: operations["stream_events"];
         put?: never;
@@ -1089,7 +1089,7 @@ export interface components {
             description: string;
             /** @enum {unknown} */
             status: "disabled" | "enabled";
-            /** @description `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled. */
+            /** @description `by hand`: somebody disabled it. `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled. */
             disabled_reason: ("by hand" | "failing" | "gone") | null;
             /**
              * Format: date-time
@@ -1485,7 +1485,7 @@ export interface components {
             description: string;
             /** @enum {unknown} */
             status: "disabled" | "enabled";
-            /** @description `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled. */
+            /** @description `by hand`: somebody disabled it. `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled. */
             disabled_reason: ("by hand" | "failing" | "gone") | null;
             /**
              * Format: date-time
