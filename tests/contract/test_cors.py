@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from busy_machine import within
 from driving import TINY, Api, settings_for
 from operating import eventually
 from portico.domain.audit import OPERATOR
@@ -24,7 +25,7 @@ AUTH = "https://localhost:8443/auth"
 DASHBOARD = "https://localhost:8443/dashboard"
 CLIENT_PATHS = ("/token", "/revoke", "/userinfo")
 A_SECOND = 2.5
-"""In which what is kept of a database is read again, on a machine with much else to do."""
+"""In which what is kept of a database is read again."""
 
 LAMP = {"name": "Lamp", "category": "light", "price": 1}
 
@@ -254,7 +255,8 @@ async def test_public_clients_pages_get_and_end_tokens(api: Api) -> None:
     async def is_refused() -> bool:
         return (await preflight(api, f"{AUTH}/token", SHOP)).status_code == 403
 
-    await eventually(is_refused, "the end of the client", A_SECOND)
+    with within(A_SECOND):
+        await eventually(is_refused, "the end of the client")
 
 
 @pytest.mark.parametrize(

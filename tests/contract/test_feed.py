@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from busy_machine import within
 from driving import Api
 from operating import eventually
 from portico.domain.published import Published
@@ -200,7 +201,7 @@ async def test_an_end_wakes_whoever_waits(api: Api) -> None:
         waiting = asyncio.create_task(follower.take(SOON))
         await asyncio.sleep(0)
         follower.end()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SOON / 2):
             assert await waiting == []
         await happen(api, MADE)
         assert await follower.take(NEVER) == []
@@ -214,6 +215,6 @@ async def test_what_happens_while_one_begins_to_follow_is_not_missed(api: Api) -
     await asyncio.sleep(NEVER)
     await happen(api, MADE)
     ids = await stored(api, 1)
-    async with asyncio.timeout(LOOK_SECONDS / 2):
+    with within(LOOK_SECONDS / 2):
         await feed.run()
         assert [event.id for event in await waiting] == ids
