@@ -117,7 +117,7 @@ def test_closing_ends_a_stream_in_every_loop(
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(following), 0.2)
             await stream.close()
-            return await asyncio.wait_for(following, 2)
+            return await asyncio.wait_for(following, PATIENCE_SECONDS)
 
     with asyncio.Runner(loop_factory=loop) as runner:
         assert runner.run(closed()) == []

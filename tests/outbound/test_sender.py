@@ -346,11 +346,11 @@ async def test_an_answer_that_trickles_for_ever_counts_when_its_status_is_there(
             await asyncio.sleep(0.05)
 
     started = time.monotonic()
-    outcome = await answered(trickle, seconds=0.5)
+    outcome = await answered(trickle, seconds=2)
     assert time.monotonic() - started < 20
     assert (outcome.status, outcome.error) == (200, None)
     assert 0 < len(outcome.answer) < 1000
-    assert outcome.milliseconds < 500
+    assert outcome.milliseconds < 2_000
 
 
 async def test_an_answer_of_100_mb_is_read_to_its_first_kib_and_dropped() -> None:
@@ -594,7 +594,7 @@ async def test_a_look_up_that_hangs_delays_no_other_and_is_not_begun_twice() -> 
 
     try:
         async with (
-            sending(LOOPBACK, names=names, seconds=0.5) as sender,
+            sending(LOOPBACK, names=names, seconds=2) as sender,
             receiving(Receiver()) as there,
         ):
             slow = [sent(there, sender, "slow.test", "http") for _ in range(50)]

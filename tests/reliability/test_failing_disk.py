@@ -145,7 +145,7 @@ async def test_whatever_write_fails_only_what_was_promised_is_there(
     promised: dict[int, int | None] = {}
     for plans, trouble in rounds:
         disk.fail(*trouble)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             results = await asyncio.gather(
                 *(write(database, plan) for plan in plans), return_exceptions=True
             )
@@ -163,7 +163,7 @@ async def test_whatever_write_fails_only_what_was_promised_is_there(
             if isinstance(result, UniqueViolation)
         }
         assert refused <= promised.keys(), "refused for a number that is not there"
-        async with asyncio.timeout(5):  # the disk is well again, and so is the database
+        async with asyncio.timeout(20):  # the disk is well again, and so is the database
             await write(database, Write(100 + len(promised), 0, large=True))
         promised[100 + len(promised)] = BLOB_BYTES
     await database.close()

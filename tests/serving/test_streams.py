@@ -42,12 +42,13 @@ def service(
 
 
 @contextlib.contextmanager
-def told(service: Service, *words: str, times: int = 1, seconds: float = 20) -> Iterator[None]:
-    """The server says these words so many times more, in what is done inside or soon after."""
+def told(service: Service, *words: str, times: int = 1) -> Iterator[None]:
+    """The server says these words so many times more, in what is done inside or soon after: long
+    before it would have lost patience."""
     before = [service.said.count(word) for word in words]
     yield
     after = [count + times for count in before]
-    until(lambda: [service.said.count(word) for word in words] == after, str(words), seconds)
+    until(lambda: [service.said.count(word) for word in words] == after, str(words), 20)
 
 
 def asked(
@@ -131,7 +132,7 @@ def test_a_stream_is_one_request_in_the_log_and_in_metrics(service: Service) -> 
 
 @pytest.mark.parametrize("how", ["close", "reset", "shut"])
 def test_a_stream_ends_when_its_client_goes_away(service: Service, how: str) -> None:
-    with told(service, "closed", "ended", seconds=3):
+    with told(service, "closed", "ended"):
         connection, response = opened(service, "/quiet")
         assert response.readline() == b":\n"
         if how == "reset":
