@@ -198,28 +198,6 @@ async def test_a_server_that_says_nothing_is_given_up() -> None:
     assert "in time" in refused.reason
 
 
-async def test_a_server_that_takes_its_time_at_every_step_is_given_up() -> None:
-    steps = 0
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal steps
-        writer.write(b"220 slow\r\n")
-        while await reader.readline():
-            steps += 1
-            await asyncio.sleep(0.15)
-            writer.write(b"250 OK\r\n")
-        writer.close()
-        ended.set()
-
-    ended = asyncio.Event()
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
-        port = listener.sockets[0].getsockname()[1]
-        refused = await refusal(f"smtp://127.0.0.1:{port}", seconds=0.2)
-        await ended.wait()
-    assert "in time" in refused.reason
-    assert steps == 2
-
-
 class Ahead(asyncio.SelectorEventLoop):
     """A loop whose time may be moved."""
 
@@ -229,6 +207,41 @@ class Ahead(asyncio.SelectorEventLoop):
         return super().time() + self.seconds
 
 
+async def passed(seconds: float) -> None:
+    """So much time: who has waited for long enough by then has ended."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, Ahead)
+    loop.seconds += seconds
+    await asyncio.sleep(0.01)
+
+
+def test_a_server_that_takes_its_time_at_every_step_is_given_up() -> None:
+    steps = 0
+
+    async def sent() -> None:
+        ended = asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal steps
+            writer.write(b"220 slow\r\n")
+            while await reader.readline():
+                steps += 1
+                await passed(SECONDS * 0.75)
+                writer.write(b"250 OK\r\n")
+            writer.close()
+            ended.set()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+            port = listener.sockets[0].getsockname()[1]
+            refused = await refusal(f"smtp://127.0.0.1:{port}", seconds=SECONDS)
+            await ended.wait()
+        assert "in time" in refused.reason
+
+    with asyncio.Runner(loop_factory=Ahead) as runner:
+        runner.run(sent())
+    assert steps == 2
+
+
 class Thorough(MailServer):
     """Looks a letter through for a while before it says that it has it."""
 
@@ -236,10 +249,7 @@ class Thorough(MailServer):
 
     async def handle_DATA(self, *about: Any) -> str:  # noqa: N802 - the library's name
         said = await super().handle_DATA(*about)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, Ahead)
-        loop.seconds += self.seconds
-        await asyncio.sleep(0.01)  # who has waited for long enough by now has ended
+        await passed(self.seconds)
         return said
 
 
