@@ -61,6 +61,12 @@ async def eventually(
         await asyncio.sleep(0.01)
 
 
+def early_in_a_minute() -> None:
+    """Waits for the next minute where this one ends soon: for tests of servers, whose clock is
+    nobody's to move, that are about what they count in one minute."""
+    until(lambda: time.time() % 60 < 50, "the next minute")
+
+
 class Turns:
     """How often whatever waits for the event loop has had its turn."""
 
