@@ -4,7 +4,6 @@ import fcntl
 import os
 import secrets
 import socket
-import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -15,8 +14,8 @@ _given: set[int] = set()
 
 def free_port(among: range, *also: int) -> int:
     """A port that nobody listens on, nor on those that are `also` as far above it. It is given to
-    nobody else while this process lives, by no other process either that has its temporary
-    directory."""
+    nobody else while this process lives, nor by another process of this user, whichever run of the
+    tests that belongs to."""
     while True:
         port = secrets.choice(among)
         if _is_reserved(port) and all(_is_free(port + above) for above in (0, *also)):
@@ -37,7 +36,8 @@ def _is_reserved(port: int) -> bool:
 @cache
 def _locks() -> int:
     """The file that all processes lock: never closed, for that would end all locks of this one."""
-    file = Path(tempfile.gettempdir(), "portico-test-ports")
+    # Not in TMPDIR, which each run has for itself: all of them share the ports.
+    file = Path("/tmp", f"portico-test-ports-{os.getuid()}")  # noqa: S108 - it holds nothing
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
