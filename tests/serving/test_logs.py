@@ -1,9 +1,8 @@
 """The log: JSON lines that tell each request and its caller, and never a secret."""
 
-import json
 from select import PIPE_BUF
 
-from operating import COMMAND, Installation, until
+from operating import COMMAND, Installation
 
 
 def test_every_request_has_a_line_with_its_id_and_caller(installation: Installation) -> None:
@@ -95,7 +94,7 @@ def test_every_line_is_json_with_time_level_and_event(installation: Installation
     away = installation.having(valkey_url="redis://127.0.0.1:1/0", log_level="debug")
     with away.serving() as service:
         answer = service.ask("/v1/users/me", key=installation.key)
-        until(lambda: answer.headers["x-request-id"] in service.text)
-        lines = [json.loads(line) for line in service.text.splitlines()]
+        service.line_of(answer)
+        lines = service.lines
         assert all({"time", "level", "event"} <= set(line) for line in lines)
         assert {"warning", "info"} <= {line["level"] for line in lines}
