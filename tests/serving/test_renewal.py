@@ -112,13 +112,16 @@ def test_a_certificate_is_served_once_its_time_has_come(installation: Installati
     given = installation.having(tls_cert=str(certificate), tls_key=str(key))
     with given.serving(program=IMPATIENT) as service:
         before = served(service)
-        made = pair(starts=datetime.now(UTC) + timedelta(seconds=5))
-        certificate.write_bytes(made[0])
-        key.write_bytes(made[1])
+        much_later, its_key = pair(starts_in=timedelta(hours=1))
+        certificate.write_bytes(much_later)
+        key.write_bytes(its_key)
         until(lambda: "is not valid before" in service.text, "the log's line")
         assert served(service) == before
-        address, renewed = ("127.0.0.1", given.port), made[0].decode()
-        until(lambda: ssl.get_server_certificate(address) == renewed, "its time")
+        soon, its_key = pair(starts_in=timedelta(seconds=5))
+        certificate.write_bytes(soon)
+        key.write_bytes(its_key)
+        address = ("127.0.0.1", given.port)
+        until(lambda: ssl.get_server_certificate(address) == soon.decode(), "its time")
 
 
 def pair(
@@ -126,7 +129,7 @@ def pair(
     critical: bool = False,
     exponent: int = 65_537,
     until_year: int = 2046,
-    starts: datetime = datetime(2025, 1, 1, tzinfo=UTC),
+    starts_in: timedelta = timedelta(days=-3_650),
 ) -> tuple[bytes, bytes]:
     """A certificate and its key; `critical` has an extension that nobody knows."""
     key = rsa.generate_private_key(exponent, 2048)
@@ -135,7 +138,7 @@ def pair(
     made = (
         x509.CertificateBuilder(name, name, key.public_key())
         .serial_number(5)
-        .not_valid_before(starts)
+        .not_valid_before(datetime.now(UTC) + starts_in)  # to make a key takes seconds at times
         .not_valid_after(datetime(until_year, 1, 1, tzinfo=UTC))
         .add_extension(unknown, critical=critical)
         .sign(key, hashes.SHA256())
