@@ -8,17 +8,20 @@ from pathlib import Path
 import pytest
 
 from documents import ROOT, Document, document, every_document
+from portico.cli.checks import CONNECTIONS
 from portico.cli.outcome import MISUSED, WELL, WRONG
 from portico.cli.parsers.top import parser
 from portico.domain.limits import DEFAULT_PLANS
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.http.problems import STATUS
 from portico.settings import CLIENTS_VARIABLES, CONFIG_VARIABLE, SETTINGS, load, markdown_table
+from portico.storage.postgres import POINT_CONNECTIONS, SLOW_CONNECTIONS, WRITE_CONNECTIONS
 
 OPERATIONS = document("docs/operations.md")
 API = document("docs/api.md")
 DOCUMENTS = every_document()
 INTERRUPTED = 130
+PAGES = {".html", ".js", ".py"}
 
 ALL = pytest.mark.parametrize("doc", DOCUMENTS, ids=lambda doc: doc.name)
 
@@ -53,6 +56,17 @@ def test_the_table_of_permissions_is_that_of_the_roles() -> None:
     ]
 
 
+def test_the_connections_that_a_process_keeps_are_those_that_it_may_have() -> None:
+    ((all_of_them, *groups),) = re.findall(
+        r"keeps up to (\d+) connections.+?(\d+) for point reads, (\d+) for writes, (\d+) for reads",
+        OPERATIONS.text,
+        re.DOTALL,
+    )
+    assert int(all_of_them) == CONNECTIONS
+    sizes = [POINT_CONNECTIONS, WRITE_CONNECTIONS, SLOW_CONNECTIONS]
+    assert [int(group) for group in groups] == sizes
+
+
 def test_the_table_of_exit_codes_is_complete() -> None:
     codes = [int(code) for code, _ in OPERATIONS.rows("exit codes")]
     assert codes == [WELL, WRONG, MISUSED, INTERRUPTED]
@@ -65,6 +79,15 @@ def test_the_table_of_decisions_has_each_with_its_title() -> None:
         rows.append(f"| [{number}](decisions/{path.name}) | {title} |")
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
     assert re.findall(r"\| \[\d{4}\].*", text) == rows
+
+
+@pytest.mark.parametrize("name", ["docs/catalogue.md", "docs/requests.md"])
+def test_every_word_in_bold_of_a_guide_to_the_dashboard_is_on_its_pages(name: str) -> None:
+    files = [path for path in (ROOT / "src/portico/pages").rglob("*") if path.suffix in PAGES]
+    text = "\n".join(path.read_text("utf-8") for path in files)
+    words = re.findall(r"\*\*(.+?)\*\*", document(name).prose, re.DOTALL)
+    assert {word for word in words if word.lower() not in text.lower()} == set()
+    assert words
 
 
 @ALL
