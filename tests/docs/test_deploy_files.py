@@ -64,6 +64,16 @@ def test_every_image_of_others_is_named_by_its_digest_and_alike_everywhere() -> 
     assert all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in images.values())
 
 
+def test_the_image_has_the_programs_that_copy_the_postgresql_beside_it() -> None:
+    servers: set[str] = set()
+    for path in DEPLOY.rglob("*"):
+        if path.name.endswith(("compose.yaml", "Dockerfile")):
+            servers |= set(re.findall(r"\bpostgres:(\d+)@", path.read_text("utf-8")))
+    (server,) = servers
+    served = (DEPLOY / "Dockerfile").read_text("utf-8").rpartition("\nFROM ")[2]
+    assert re.findall(r"\bpostgresql-client-(\d+)\b", served) == [server]
+
+
 def test_the_unit_of_systemd_goes_on_trying_but_for_misuse() -> None:
     unit = ConfigParser(strict=False, interpolation=None)
     unit.read_string((DEPLOY / "portico.service").read_text("utf-8"))
