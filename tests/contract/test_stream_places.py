@@ -47,6 +47,37 @@ async def test_places_of_a_killed_server_whose_clock_was_ahead_are_free(api: Api
         refused(await editor.get("/events/stream"), 429, "RATE_LIMITED")
 
 
+async def test_a_server_renews_its_own_places_alone(api: Api) -> None:
+    editor = await api.caller("editor")
+    until = api.clock() + LEASE_SECONDS * 1_000
+    async with api.live.db.transaction() as tx:
+        name = f"stream {editor.user.id} 0"
+        assert await api.live.leases.take(tx, name, "killed", now=api.clock(), until=until)
+
+    async def is_renewed() -> bool:
+        renewed = api.clock() + LEASE_SECONDS * 1_000
+        return await api.live.db.one(_PLACES) == (2, renewed)
+
+    async with streaming(editor):
+        api.clock.advance(seconds=LEASE_SECONDS - 1)
+        await eventually(is_renewed, "the renewal")
+        assert await api.live.db.one(f"{_PLACES} AND holder = 'killed'") == (1, until)
+
+
+async def test_a_place_that_another_server_has_got_meanwhile_is_not_given_back(api: Api) -> None:
+    editor = await api.caller("editor")
+    async with streaming(editor) as stream:
+        later = api.clock() + LEASE_SECONDS * 1_000
+        async with api.live.db.transaction() as tx:
+            name, until = f"stream {editor.user.id} 0", later + LEASE_SECONDS * 1_000
+            assert await api.live.leases.take(tx, name, "another", now=later, until=until)
+        api.clock.advance(seconds=LEASE_SECONDS)
+        await stream.end()
+    async with streaming(editor):  # before which places are given back
+        assert await api.live.db.one(f"{_PLACES} AND holder = 'another'") == (1, until)
+        assert (await api.live.db.one(_PLACES) or ())[0] == 2
+
+
 async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:

@@ -91,6 +91,11 @@ def test_no_key_carries_more_than_what_makes_it(
     assert "admin" in carried or scopes <= carried
 
 
+def test_a_key_that_only_reads_is_given_of_what_makes_it_what_reads() -> None:
+    within = bounds(carried=frozenset({"read:products", "write:products"}))
+    assert agreed(asked(type="read"), within).scopes == frozenset({"read:products"})
+
+
 def test_a_key_is_used_where_what_makes_it_is() -> None:
     within = bounds(networks=("10.0.0.0/9", "10.128.0.0/9", "2001:db8::/32"))
     assert agreed(asked(), within).networks == within.networks
@@ -147,6 +152,7 @@ def test_a_successor_ends_in_time_too() -> None:
         ("::/0", "::/0"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
         ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+        ("::ffff:0:0/96", "0.0.0.0/0"),
     ],
 )
 def test_a_network_has_one_spelling(text: str, spelled: str) -> None:
