@@ -7,10 +7,13 @@ import pytest
 
 from contract.test_webhooks import HOOK
 from driving import Api, at_rest, settings_for
+from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR
-from portico.domain.webhooks import BY_HAND, DROPPED
+from portico.domain.webhooks import BY_HAND, DROPPED, Webhook
+from portico.jobs.deliveries import Deliver
 from portico.services.webhooks import create_webhook, disable_webhook
 from portico.storage.deliveries import Attempt
+from portico.storage.expiry import BATCH
 
 
 @pytest.fixture
@@ -20,18 +23,35 @@ async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
         yield api
 
 
-async def test_no_attempt_that_was_under_way_brings_back_what_was_given_up(api: Api) -> None:
+async def disabled_with(api: Api, pending: int) -> tuple[Webhook, int]:
+    """A webhook that was disabled with so many deliveries pending; the id of the last of these."""
     env = api.live
     values = {"url": HOOK["url"], "types": ("*",), "description": ""}
     webhook = (await create_webhook(env, values, OPERATOR)).webhook
     async with env.db.transaction() as tx:
-        await env.deliveries.add(tx, api.clock(), [(webhook.id, 1, "product.created")])
+        await env.deliveries.add(tx, api.clock(), [(webhook.id, 1, "product.created")] * pending)
         last = await env.deliveries.last_of(tx, webhook.id)
     assert await disable_webhook(env, webhook, BY_HAND, OPERATOR)
     disabled = await env.webhooks.get(webhook.id)
     assert disabled is not None
+    return disabled, last
+
+
+async def test_all_that_was_given_up_is_noted_however_many_they_are(api: Api) -> None:
+    await disabled_with(api, 2 * BATCH + 1)
+    deliver = Deliver(api.live, api.portico.sender, delivered, "Portico", lambda: 0)
+    for _ in range(3):
+        api.live.db.bell.ring()
+        await deliver.run()
+    await deliver.close()
+    assert await api.live.db.one("SELECT 1 FROM deliveries WHERE status = 'pending'") is None
+
+
+async def test_no_attempt_that_was_under_way_brings_back_what_was_given_up(api: Api) -> None:
+    env = api.live
+    webhook, last = await disabled_with(api, 1)
     async with env.db.transaction() as tx:
-        await env.deliveries.drop(tx, disabled)
+        await env.deliveries.drop(tx, webhook)
     given_up = await env.deliveries.get(webhook.id, last)
     assert given_up is not None
     assert (given_up.status, given_up.last_error) == ("failed", DROPPED)

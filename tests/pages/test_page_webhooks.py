@@ -273,6 +273,24 @@ async def test_the_list_tells_when_something_was_delivered_last(api: Api) -> Non
     assert oldest.endswith("Enabled None recently")
 
 
+async def test_of_many_deliveries_the_list_tells_of_the_latest(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin)
+    webhook = await stored(api.live, path)
+    async with api.live.db.transaction() as tx:
+        await api.live.deliveries.add(tx, api.clock(), [(webhook.id, 7, "user.created")] * 300)
+        last = await api.live.deliveries.last_of(tx, webhook.id)
+        failed = [
+            Attempt(number, "failed", None, 503, "it answered 503", 31, "")
+            for number in range(last - 299, last + 1)
+        ]
+        await api.live.deliveries.done(tx, failed)
+    await attempted(api, path)
+    api.clock.advance(seconds=300)
+    (listed,) = rows(await admin.get("/webhooks"))
+    assert listed.endswith("5 minutes ago")
+
+
 async def test_deliveries_are_told_to_the_second(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin)
