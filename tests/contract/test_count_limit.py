@@ -9,6 +9,7 @@ import pytest
 
 from driving import NOON, Api, Caller, settings_for
 from portico.domain.products import Product
+from portico.storage.numbers import LEFT_OUT, lift
 
 BOUND = 100
 """The smallest that is allowed."""
@@ -90,6 +91,18 @@ async def test_of_more_than_are_counted_pages_tell_the_bound_and_links_lead_to_a
     for number in (5, 2**40):
         ids, pagination, link = await read(admin, f"/products?limit=30&page={number}&{filters}")
         assert (ids, pagination, link) == ([], told | {"page": number}, None)
+    assert (await read(admin, f"/products?limit=50&page=3&{filters}"))[0] == []
+
+
+async def test_a_page_is_full_however_far_apart_what_fits_is(api: Api) -> None:
+    admin = await api.caller("admin")
+    await add(api, 150)
+    await lift(api.live.db, NOON)  # what comes next has ids far above
+    await add(api, 5)
+    ids, _, link = await read(admin, "/products?limit=30&category=light")
+    assert len(ids) == 30
+    assert ids[5] < ids[4] - LEFT_OUT
+    assert link is not None
 
 
 @pytest.mark.parametrize("filters", FILTERS)

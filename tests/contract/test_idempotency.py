@@ -75,6 +75,16 @@ async def test_a_key_belongs_to_its_account_its_environment_and_its_route(api: A
     assert await total(sandbox) == 1
 
 
+async def test_a_key_that_was_used_for_one_resource_is_new_to_another(api: Api) -> None:
+    admin = await api.caller("admin")
+    webhook = {"url": "https://hooks.example.com/in", "types": ["*"]}
+    made = [(await admin.post("/webhooks", json=webhook)).json()["data"]["id"] for _ in range(2)]
+    for webhook_id in made:
+        rotated = await admin.post(f"/webhooks/{webhook_id}/rotate-secret", headers=keyed())
+        assert "idempotent-replayed" not in rotated.headers
+        assert rotated.json()["data"]["id"] == webhook_id
+
+
 async def test_any_credential_of_the_account_may_repeat_a_request(api: Api) -> None:
     first = await api.caller("editor")
     second = await api.caller("editor", user=first.user)
@@ -102,6 +112,14 @@ async def test_what_fails_validation_is_not_kept(api: Api) -> None:
     mended = await editor.post("/products", json=PRODUCT, headers=keyed())
     assert mended.status_code == 201
     assert "idempotent-replayed" not in mended.headers
+
+
+async def test_nor_is_what_is_only_found_wrong_as_it_is_carried_out(api: Api) -> None:
+    admin = await api.caller("admin")
+    past = {"name": "Shop", "type": "live", "expires_at": "2001-01-01T00:00:00Z"}
+    refused(await admin.post("/api-keys", json=past, headers=keyed()), 422, "VALIDATION_ERROR")
+    mended = past | {"expires_at": "2101-01-01T00:00:00Z"}
+    assert (await admin.post("/api-keys", json=mended, headers=keyed())).status_code == 201
 
 
 async def test_a_refusal_after_validation_is_kept(api: Api) -> None:

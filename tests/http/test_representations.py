@@ -103,9 +103,11 @@ async def test_what_is_larger_than_all_the_room_is_not_kept() -> None:
 async def test_the_bytes_of_both_codings_count() -> None:
     kept, one = Representations(1 << 20), endpoint(10_000)
     gzip = {"accept-encoding": "gzip"}
-    for _ in range(3):  # also where two have made the same
-        await kept.read(request(1), one, part)
+    await kept.read(request(1), one, part)
     plain = kept.size
+    for _ in range(2):  # one that has changed, or that two have made, is there once
+        await kept.read(request(1), one, part)
+    assert kept.size == plain
     for _ in range(3):
         reply = await kept.find(request(1, **gzip), one)
         assert reply is not None
