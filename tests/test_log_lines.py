@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,12 @@ from select import PIPE_BUF
 import pytest
 
 from portico import logs
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was lost yet."""
+    monkeypatch.setattr(logs._Output, "hurried_until", 0.0)  # noqa: SLF001 - of the process
 
 
 @pytest.mark.parametrize("blocks", [True, False])
@@ -59,6 +66,23 @@ def test_lines_that_nobody_reads_are_lost_and_hold_up_nobody(
         os.read(reading, len(lines))
         logging.warning("found")
         assert json.loads(os.read(reading, PIPE_BUF))["event"] == "found"
+
+
+def test_who_reads_the_log_slowly_holds_up_nobody_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = b"x" * (PIPE_BUF - 1) + b"\n"
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setattr(logs, "PATIENCE_SECONDS", 0.0)
+        with pytest.raises(BlockingIOError):
+            logs.write(100 * page)  # more than a pipe has room for
+        monkeypatch.setattr(logs, "PATIENCE_SECONDS", 60.0)
+        begun = time.monotonic()
+        for _ in range(3):
+            os.read(reading, PIPE_BUF)
+            with pytest.raises(BlockingIOError):
+                logs.write(2 * page)
+        assert time.monotonic() - begun < 60.0
 
 
 @pytest.mark.parametrize("pages", [0, 14])

@@ -8,6 +8,7 @@ import select
 import stat
 import sys
 import termios
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -20,14 +21,18 @@ from portico.storage.database import traceparent
 PATIENCE_SECONDS = 1.0
 """How long whoever reads the log may leave no room in its pipe: nothing is served meanwhile."""
 
+HURRIED_SECONDS = 60.0
+"""For how long nobody waits for room once there was none: who reads slowly would hold up the server
+again and again."""
+
 
 class _Output:
     """What is known of standard error."""
 
     torn = False
     """Whether a line that was cut stands at its end, since the disk was full."""
-    patience = PATIENCE_SECONDS
-    """How long is waited for room: not again, where there was none before."""
+    hurried_until = 0.0
+    """The system's time from which on is waited for room again."""
 
 
 def write(lines: bytes) -> None:
@@ -56,10 +61,11 @@ def _write_all(descriptor: int, piece: bytes) -> None:
     done = 0
     try:
         while done < len(piece):
-            if not select.select((), (descriptor,), (), _Output.patience)[1]:
-                _Output.patience = 0.0
+            is_hurried = time.monotonic() < _Output.hurried_until
+            patience = 0.0 if is_hurried else PATIENCE_SECONDS
+            if not select.select((), (descriptor,), (), patience)[1]:
+                _Output.hurried_until = time.monotonic() + HURRIED_SECONDS
                 raise BlockingIOError(errno.EAGAIN, "nobody reads the log")
-            _Output.patience = PATIENCE_SECONDS
             with suppress(BlockingIOError):  # another process was faster
                 rest = piece[done:]
                 done += os.write(descriptor, rest[: _room(descriptor, rest)])
