@@ -18,6 +18,8 @@ settings.load_profile("tests")
 # Whoever started this may ignore it, as a shell does for what it starts in the background, and what
 # tests start would inherit that: none of them could be stopped by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup, which they are to be told apart
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 LONGEST = (
     "tests/reliability/crash/",
