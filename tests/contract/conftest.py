@@ -7,15 +7,18 @@ import pytest
 import valkey
 
 from driving import Api, settings_for
+from operating import PATIENCE_SECONDS
 from servers import RedisServer
 from shared_database import SharedDatabase
 
 
 @pytest.fixture(params=["sqlite+memory", "postgres+redis"])
-def environ(request: pytest.FixtureRequest) -> dict[str, str]:
+def environ(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The variables that choose the stores."""
     if request.param == "sqlite+memory":
         return {}
+    for module in ("valkey", "valkey_client"):  # for a second, a busy machine keeps silent too
+        monkeypatch.setattr(f"portico.state.{module}.ANSWER_SECONDS", PATIENCE_SECONDS)
     redis: RedisServer = request.getfixturevalue("redis")
     with valkey.Valkey.from_url(redis.url) as client:
         client.flushdb()
