@@ -35,6 +35,20 @@ sys.exit(main(sys.argv[2:]))
 """
 """A command that is interrupted as it loads a module."""
 
+ENDED_AS_IT_BEGINS = """
+import pathlib, signal, sys
+from portico.cli.main import main
+
+def mkdir(path, *arguments, **named):
+    made(path, *arguments, **named)
+    if path.name == ".restoring":
+        signal.raise_signal(signal.SIGTERM)
+
+made, pathlib.Path.mkdir = pathlib.Path.mkdir, mkdir
+sys.exit(main(sys.argv[1:]))
+"""
+"""A restore that is ended as soon as there is its directory."""
+
 
 def started(installation: Installation, *words: str) -> "subprocess.Popen[bytes]":
     """A command that runs by itself."""
@@ -93,6 +107,18 @@ def test_a_restore_that_is_ended_leaves_nothing(
         said = command.communicate()
 
     assert (command.returncode, said) == (code, (b"", b""))
+    assert not data.exists()
+
+
+def test_a_restore_that_is_ended_as_it_begins_leaves_nothing(
+    installation: Installation, silent: str
+) -> None:
+    data = installation.directory / "new"
+    words = (COMMAND[0], "-c", ENDED_AS_IT_BEGINS, "restore", silent, "--data", str(data))
+    with started(installation, *words) as command:
+        said = command.communicate()
+
+    assert (command.returncode, said) == (143, (b"", b""))
     assert not data.exists()
 
 

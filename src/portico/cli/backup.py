@@ -131,8 +131,8 @@ def _new_directory(data: Path) -> Iterator[Path]:
         with alone(data):
             _require_empty(data)  # a start may have been sooner
             work = data / UNFINISHED
-            work.mkdir(mode=0o700)
             try:
+                work.mkdir(mode=0o700)
                 yield work
             finally:
                 shutil.rmtree(work, ignore_errors=True)
