@@ -237,6 +237,7 @@ async def test_a_stop_exports_what_has_gathered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=shop,deployment.environment=test")
+    monkeypatch.setattr("portico.telemetry.sdk.FLUSH_SECONDS", 60.0)
     with collecting() as collector:
         async with Api(settings_for(tmp_path, {})) as api:
             await trace(api, collector.url)
