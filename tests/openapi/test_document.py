@@ -74,6 +74,15 @@ def test_every_operation_has_a_name_of_its_own(described: dict[str, Any]) -> Non
     assert {"list_users", "read_me", "create_product", "rotate_key"} <= set(names)
 
 
+def test_the_guide_says_how_a_whole_list_is_read_and_what_carries_a_tag(
+    described: dict[str, Any],
+) -> None:
+    guide = described["info"]["description"]
+    lists, _, rest = guide.partition("## Lists")[2].partition("## Conditional requests")
+    assert 'the header `Link` with `rel="next"`' in lists
+    assert "a POST that makes one resource and to a PATCH" in rest
+
+
 def test_every_tag_is_described(described: dict[str, Any]) -> None:
     used = {tag for _, _, operation in operations(described) for tag in operation["tags"]}
     assert used == {tag["name"] for tag in described["tags"]} == set(TAGS)
