@@ -448,6 +448,18 @@ async def test_a_file_that_is_discarded_while_it_is_taken_up_troubles_nobody(
     assert files(api) == []
 
 
+async def test_a_file_that_is_not_whole_any_more_is_not_stored_as_if_it_were(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    content = lines(GOOD, GOOD)
+    path, _ = await checked(editor, content)
+    (file,) = files(api)
+    file.write_bytes(content[: len(content) // 2])  # as where the machine lost its power
+    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    upload = await ended(api)
+    assert (upload.state, upload.inserted) == ("failed", 0)
+    assert "not whole" in upload.problem
+
+
 async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
     path, _ = await checked(editor, lines(GOOD))

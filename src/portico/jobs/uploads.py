@@ -6,6 +6,7 @@ where a process is killed, another goes on after the last row that is stored.
 """
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ import msgspec
 
 from portico.contract.product_files import rows_of
 from portico.domain.audit import By
-from portico.domain.errors import PermissionDenied, PorticoError, Unavailable
+from portico.domain.errors import Conflict, PermissionDenied, PorticoError, Unavailable
 from portico.domain.imports import FileRow, Outcome
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.times import MINUTE, SECOND
@@ -114,9 +115,12 @@ class _Work:
         self._ahead = upload, told
 
     async def do(self, path: Path) -> None:
-        """Checks the file, or stores what is not stored yet."""
+        """Checks the file, or stores what is not stored yet. Raises `Conflict` where it is shorter
+        than it was: a machine that lost its power may have lost the end of it."""
         checking = self._upload.state == "checking"
         with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size != self._upload.size:
+                raise Conflict("The file is not whole here any more: send it again.")
             rows = rows_of(file, self._upload.name, update=self._upload.updates)
             await (self._check(rows) if checking else self._store(rows))
         await self.end("checked" if checking else "stored")
