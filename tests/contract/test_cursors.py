@@ -101,6 +101,17 @@ async def test_who_walks_while_others_write_sees_each_row_that_stays_once(
     assert there <= {*seen}
 
 
+async def test_the_last_page_leads_nowhere_also_where_it_is_full(api: Api) -> None:
+    admin = await api.caller("admin")
+    for _ in range(4):
+        await api.product(name="Oak", category="light")
+    for filters in ("", "&status=active", "&category=light", "&search=oak"):
+        for query in ("limit=4", "limit=2&page=2"):
+            answer = await admin.get(f"/products?{query}{filters}")
+            assert answer.json()["pagination"]["total_items"] == 4
+            assert next_of(answer) is None
+
+
 async def test_a_page_of_deliveries_leads_to_the_next(api: Api) -> None:
     admin = await api.caller("admin")
     hook = {"url": "https://hooks.example.com/in", "types": ["*"]}

@@ -100,8 +100,12 @@ async def test_a_key_is_forgotten_after_24_hours_exactly(api: Api) -> None:
     again = await editor.post("/products", json=PRODUCT, headers=keyed())
     assert again.headers["idempotent-replayed"] == "true"
     api.clock.advance(milliseconds=1)
-    anew = await editor.post("/products", json=PRODUCT, headers=keyed())
+    other = {**PRODUCT, "price": 13}
+    anew = await editor.post("/products", json=other, headers=keyed())
     assert "idempotent-replayed" not in anew.headers
+    again = await editor.post("/products", json=other, headers=keyed())
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.content == anew.content
     assert await total(editor) == 2
 
 
