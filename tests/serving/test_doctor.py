@@ -332,6 +332,20 @@ def test_a_file_of_settings_that_tells_others_a_secret_is_found(
     assert examined(installation) == {}
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="it gives a file away")
+def test_a_secret_of_another_account_is_not_to_be_closed_to_the_one_that_serves(
+    installation: Installation,
+) -> None:
+    file = installation.directory / "portico.toml"
+    file.write_text('valkey_url = "redis://:hush@127.0.0.1:1/0"\n')
+    file.chmod(0o644)
+    own = examined(installation)["secret files"]["advice"]
+    assert own == f"chmod 600 {file}"
+    os.chown(file, os.getuid() + 1, -1)
+    advice = examined(installation)["secret files"]["advice"]
+    assert advice == f"have the group of the account that serves own it, then chmod 640 {file}"
+
+
 def test_a_chain_that_begins_with_its_authority_is_found_with_advice_on_the_order(
     installation: Installation,
 ) -> None:

@@ -135,7 +135,10 @@ def secret_files(settings: Settings) -> Iterator[Finding]:
     keys += [(path, 0o007) for path in configured]
     exposed = [path for path, others in keys if path.stat().st_mode & others]
     for path in exposed:
-        yield wrong("secret files", f"{path} can be read by others", f"chmod 600 {path}")
+        is_own = path.stat().st_uid == os.geteuid()
+        shared = f"have the group of the account that serves own it, then chmod 640 {path}"
+        advice = f"chmod 600 {path}" if is_own else shared
+        yield wrong("secret files", f"{path} can be read by others", advice)
     if keys and not exposed:
         yield well("secret files", "private keys can be read by their owner alone")
 
