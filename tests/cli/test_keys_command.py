@@ -110,7 +110,7 @@ def test_a_list_tells_everything_but_the_keys(running: Running) -> None:
     entry = listed(running, told["id"])
 
     assert entry.keys() == {
-        *("id", "name", "type", "hint", "owner", "scopes", "networks"),
+        *("id", "name", "type", "hint", "owner", "owner_suspended", "scopes", "networks"),
         *("created_at", "last_used_at", "revoked_at", "expires_at"),
     }
     assert entry["owner"] == ADMIN
@@ -156,6 +156,9 @@ def test_a_list_says_whose_keys_open_nothing_for_now(installation: Installation)
     installation.told("users", "suspend", email)
     shown = installation.run("keys", "list", "--owner", email).stdout
     assert shown.count("owner suspended\n") == 2
+    told = installation.told("keys", "list")
+    assert {key["owner"] for key in told if key["owner_suspended"]} == {email}
+    assert not all(key["owner_suspended"] for key in told)
     installation.told("users", "resume", email)
     shown = installation.run("keys", "list", "--owner", email).stdout
     assert "owner suspended" not in shown

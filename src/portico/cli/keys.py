@@ -86,6 +86,7 @@ def _entry(owned: OwnedKey) -> dict[str, Any]:
         "type": key.type,
         "hint": key.hint,
         "owner": owned.email,
+        "owner_suspended": owned.suspended_at is not None,
         "scopes": in_order(key.scopes),
         "networks": key.networks,
         "created_at": _moment(key.created_at),
