@@ -419,6 +419,26 @@ async def test_a_long_address_takes_three_lines_of_a_list(
         assert len(await address.get_attribute("title") or "") > 200
 
 
+BROKEN = """(cells) => cells.map(cell => {
+    const range = document.createRange(), isBroken = (text) => {
+        range.selectNode(text);
+        return range.getClientRects().length > 1;
+    };
+    return [...cell.childNodes].filter(isBroken).map(text => text.data).join();
+}).filter(broken => broken)"""
+"""The parts of e-mails that are on more than one line."""
+
+
+@pytest.mark.parametrize("width", [768, 1030, 1280])
+async def test_a_list_breaks_an_email_nowhere_but_before_its_at(desk: Desk, width: int) -> None:
+    desk.person()
+    async with desk.looking(desk.admin, size=(width, 900)) as page:
+        for path, cells in (("users", "td.address"), ("keys/all", "td.address small")):
+            await page.goto(path)
+            assert await page.locator(cells).count() > 0
+            assert await page.locator(cells).evaluate_all(BROKEN) == [], path
+
+
 async def test_what_somebody_with_a_second_factor_sees_is_sound(
     desk: Desk, secured: Person, lived: dict[str, int | str]
 ) -> None:

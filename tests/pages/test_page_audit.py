@@ -33,7 +33,8 @@ def told(page: httpx.Response) -> list[str]:
 
 def links(page: httpx.Response) -> dict[str, str]:
     """Where the entries of a page lead, by what the links say."""
-    found = re.findall(r'<a href="([^"]*)">([^<]*)</a>', page.text.partition("<tbody>")[2])
+    table = page.text.partition("<tbody>")[2].replace("<wbr>", "")
+    found = re.findall(r'<a href="([^"]*)">([^<]*)</a>', table)
     return {unescape(text): unescape(link).removeprefix("/dashboard") for link, text in found}
 
 

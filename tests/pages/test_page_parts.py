@@ -19,6 +19,7 @@ from portico.pages.filters import (
     dated,
     day,
     duration,
+    email,
     facts,
     in_order,
     named,
@@ -34,6 +35,18 @@ from portico.storage.requests import DAYS, HOURS, Span
 FORM = "application/x-www-form-urlencoded"
 MOZILLA = "Mozilla/5.0"
 CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("ada@example.com", "ada<wbr>@example.com"),
+        ('"a@b"@example.com', "&#34;a@b&#34;<wbr>@example.com"),
+        ("<ada>@example.com", "&lt;ada&gt;<wbr>@example.com"),
+    ],
+)
+def test_an_email_breaks_before_its_last_at(address: str, shown: str) -> None:
+    assert email(address) == shown
 
 
 @pytest.mark.parametrize(

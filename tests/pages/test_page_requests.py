@@ -87,7 +87,7 @@ async def test_everybody_sees_their_own_requests_and_no_others(api: Api) -> None
         assert failures(page) == [ids[3], ids[2]]
         assert "RESOURCE_NOT_FOUND" in page
         assert "/nothing" not in page
-        assert other.email not in page
+        assert other.email not in page.replace("<wbr>", "")
         assert 'id="by-account"' not in page
 
 
@@ -105,7 +105,8 @@ async def test_admins_see_everybodys_with_the_accounts_and_choose_one(api: Api) 
         "No account": ("1", "1", "0"),
     }
     assert failures(page) == [second, first]
-    assert page.count(one.email) == page.count(other.email) == 2
+    told = page.replace("<wbr>", "")
+    assert told.count(one.email) == told.count(other.email) == 2
     for shown in (
         await link(admin, page, one.name),
         (await admin.get(f"/requests?account={one.email.upper()}")).text,
@@ -113,7 +114,7 @@ async def test_admins_see_everybodys_with_the_accounts_and_choose_one(api: Api) 
     ):
         assert table(shown, "by-route") == {"GET /v1/users/{id}": ("1", "1", "0")}
         assert failures(shown) == [first]
-        assert other.email not in shown
+        assert other.email not in shown.replace("<wbr>", "")
     nobody = await link(admin, page, "No account")
     assert table(nobody, "by-route") == {"GET /v1/users": ("1", "1", "0")}
     assert failures(nobody) == []

@@ -91,7 +91,7 @@ def said(answer: httpx.Response, role: str = "alert") -> str:
 
 def rows(answer: httpx.Response) -> list[str]:
     """The rows of a page's table, as text."""
-    body = answer.text.partition("<tbody>")[2].partition("</tbody>")[0]
+    body = answer.text.replace("<wbr>", "").partition("<tbody>")[2].partition("</tbody>")[0]
     return [
         " ".join(unescape(re.sub(r"<[^>]*>", " ", row)).split()) for row in body.split("</tr>")[:-1]
     ]

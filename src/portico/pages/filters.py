@@ -37,6 +37,12 @@ def named(name: str, row_id: int) -> str:
     return f"Without a visible name (ID {row_id})"
 
 
+def email(address: str) -> Markup:
+    """An e-mail, which breaks before its @ where a line has no room for all of it."""
+    name, sign, host = address.rpartition("@")
+    return Markup("{}<wbr>{}{}").format(name, sign, host)
+
+
 def prose(text: str) -> Markup:
     """Markdown, as far as the guide and the declarations use it: paragraphs and code."""
     parts = []

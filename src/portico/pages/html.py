@@ -39,6 +39,7 @@ def _environment() -> Environment:
             "dated",
             "day",
             "duration",
+            "email",
             "facts",
             "in_order",
             "inline",
