@@ -439,6 +439,19 @@ async def test_a_list_breaks_an_email_nowhere_but_before_its_at(desk: Desk, widt
             assert await page.locator(cells).evaluate_all(BROKEN) == [], path
 
 
+@pytest.mark.parametrize("path", ["audit", "requests", "requests?status=429"])
+async def test_no_button_of_filters_stands_on_a_line_of_its_own(desk: Desk, path: str) -> None:
+    async with desk.looking(desk.admin) as page:
+        await page.goto(path)
+        for width in (1280, 1120, 1030, 960, 840, 768, 720, 360):
+            await page.set_viewport_size({"width": width, "height": 900})
+            field = await page.locator(".filters .field input, .filters select").last.bounding_box()
+            button = await page.locator(".filters :is(button, .button)").last.bounding_box()
+            assert field is not None
+            assert button is not None
+            assert abs(field["y"] + field["height"] - button["y"] - button["height"]) < 2, width
+
+
 async def test_what_somebody_with_a_second_factor_sees_is_sound(
     desk: Desk, secured: Person, lived: dict[str, int | str]
 ) -> None:
