@@ -115,3 +115,36 @@ async def test_clients_come_in_pages_the_newest_first(api: Api) -> None:
     assert [row.partition(" client_")[0] for row in rows(second)] == ["Shop 1", "Shop 0"]
     assert 'rel="next"' not in second.text
     assert rows(await somebody.get("/clients")) == [], "the live ones are others"
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/users", "search=nobody"),
+        ("/keys/all", "search=nobody"),
+        ("/keys/all", "unused=90"),
+        ("/keys/all", "id=99"),
+        ("/audit", "user=nobody@example.com"),
+        ("/audit", "from=someday"),
+        ("/events", "type=sandbox.reset"),
+        ("/products", "search=nothing"),
+    ],
+)
+async def test_a_list_that_shows_nothing_of_what_there_is_leads_to_all(
+    api: Api, path: str, query: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.get(f"{path}?{query}")
+    assert rows(page) == []
+    assert f'<a class="button" href="/dashboard{path}">Show all</a>' in page.text
+    assert "Show all" not in (await admin.get(path)).text
+
+
+async def test_the_page_of_one_key_leads_to_all(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    for _ in range(2):
+        await api.caller(user=boss)
+    page = await admin.get("/keys/all?id=1")
+    assert len(rows(page)) == 1
+    assert '<a href="/dashboard/keys/all">Show all</a>' in page.text
+    assert "Show all" not in (await admin.get("/keys/all")).text
