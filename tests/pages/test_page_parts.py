@@ -90,6 +90,7 @@ def test_a_chart_has_a_bar_for_each_unit_and_loses_no_request(span: Span) -> Non
     )
     assert len(drawn.bars) == span.units
     assert drawn.bars[0].at == oldest * span.milliseconds
+    assert drawn.most == 10_000
     heights = [{part.kind: part.height for part in bar.parts} for bar in drawn.bars]
     assert heights[0] == {"refused": HEIGHT // 2}
     assert heights[-1] == {"answered": 2}, "one request leaves a trace beside ten thousand"

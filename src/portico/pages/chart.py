@@ -36,6 +36,8 @@ class Chart(NamedTuple):
 
     bars: list[Bar]
     total: Sums
+    most: int
+    """How many requests the tallest bar stands for."""
     width: int = WIDTH
     height: int = HEIGHT
 
@@ -69,7 +71,7 @@ def chart(use: Mapping[int, Sums], span: Span, now: int) -> Chart:
         )
         for place, (unit, sums) in enumerate(zip(units, shown, strict=True))
     ]
-    return Chart(bars, sum(shown, Sums()), step * span.units)
+    return Chart(bars, sum(shown, Sums()), most, step * span.units)
 
 
 def _parts(sums: Sums, most: int) -> list[Part]:
