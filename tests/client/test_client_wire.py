@@ -177,6 +177,21 @@ def test_a_refusal_that_is_nested_too_deeply_is_an_error_of_the_tree() -> None:
     assert error_of(Response(502, {}, b"[" * 9_000)).status == 502
 
 
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("0060", 60),
+        ("00", 0),
+        ("9" * 5_000, 999_999_999_999),
+        ("", None),
+        ("²", None),
+        ("-1", None),
+    ],
+)
+def test_how_long_an_answer_asks_to_wait(header: str, seconds: int | None) -> None:
+    assert error_of(Response(503, {"retry-after": header}, b"")).retry_after == seconds
+
+
 def test_a_redirect_is_not_followed() -> None:
     script = Scripted(answer(307, None, location="https://elsewhere.example/"))
     with (

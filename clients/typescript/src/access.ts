@@ -5,7 +5,7 @@ import { APIError } from "./errors.js";
 import { errorOf, unexpected } from "./reading.js";
 import type { Requests } from "./retries.js";
 import { atEnd } from "./signals.js";
-import { granted, tokenRequest, tokensOf } from "./tokens.js";
+import { granted, isSendable, tokenRequest, tokensOf } from "./tokens.js";
 import type { Answer, Request } from "./transport.js";
 
 const MARGIN_SECONDS = 10; // A token is renewed so long before its end, as a request takes a while to arrive.
@@ -22,7 +22,7 @@ interface Proof {
 }
 
 const NONE: Proof = { headers: {}, expiresAt: -Infinity };
-const SESSION = /__(?:Host|Secure)-session=[^;,\s]+/;
+const SESSION = /__(?:Host|Secure)-session=[!-+\--:<-~]+(?![^;,\s])/;
 
 /** Makes requests with a proof, renewed by one caller at a time. */
 export class Access {
@@ -209,6 +209,6 @@ function oauthProof(tokens: OAuthTokens): Proof {
 
 function bearer(token: string): Record<string, string> {
   // The token stays out of the message.
-  if (!/^[!-~]+$/.test(token)) throw new TypeError("an API key or token is visible ASCII characters");
+  if (!isSendable(token)) throw new TypeError("an API key or token is visible ASCII characters");
   return { authorization: `Bearer ${token}` };
 }

@@ -3,6 +3,8 @@ import { decoded, unexpected } from "./reading.js";
 import type { components } from "./schema/auth.js";
 import type { Answer, Request } from "./transport.js";
 
+const LONGEST_SECONDS = 2 ** 32; // That a token may hold: a time that can be reckoned with.
+
 type Found = components["schemas"]["LoginTokens"] & Partial<components["schemas"]["IssuedTokens"]>;
 
 /** A request to an endpoint of the authorization server, the client authenticated in the body (RFC 6749 §2.3.1). */
@@ -17,12 +19,19 @@ export function tokenRequest(
   return { method: "POST", url, headers, body: form.toString() };
 }
 
-/** The members of an answer with tokens, of the right types. Throws `UnexpectedAnswer`. */
+/** Whether a header can carry a token. */
+export function isSendable(token: string): boolean {
+  return /^[!-~]+$/.test(token);
+}
+
+/** The members of an answer with tokens, as they can be used. Throws `UnexpectedAnswer`. */
 export function tokensOf(answer: Answer): Found {
   const found = decoded<Partial<Found> | null>(answer);
   const known =
     typeof found?.access_token === "string" &&
+    isSendable(found.access_token) &&
     Number.isInteger(found.expires_in) &&
+    Math.abs(found.expires_in as number) < LONGEST_SECONDS &&
     ["string", "undefined"].includes(typeof found.refresh_token) &&
     String(found.token_type).toLowerCase() === "bearer";
   if (!known) throw unexpected(answer);

@@ -1,8 +1,8 @@
 // Why no answer came is told in the words of whoever found out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client, ConnectionFailed } from "@portico/client";
-import { KEY, rejected } from "./scripted.js";
+import { Client, ConnectionFailed, UnexpectedAnswer } from "@portico/client";
+import { KEY, rejected, scripted } from "./scripted.js";
 
 /** What a call is rejected with where `fetch` fails for this cause. */
 async function failure(cause) {
@@ -31,4 +31,10 @@ test("where a cause says nothing, what was thrown does", async () => {
     assert.match(error.message, /: fetch failed$/);
     assert.equal(error.sent, true);
   }
+});
+
+test("a list that is nothing cannot be understood", async () => {
+  const { fetch } = scripted({ status: 200, text: "null" });
+  const error = await rejected(new Client({ apiKey: KEY, fetch }).products.list().page(1));
+  assert.ok(error instanceof UnexpectedAnswer, String(error));
 });

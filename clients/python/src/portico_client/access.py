@@ -43,7 +43,10 @@ NONE = Proof({}, expires_at=-math.inf)
 Renew = Callable[[Proof], Flow[Proof]]
 """Gets a proof, given the one that no longer holds."""
 
-_SESSION = re.compile(r"__(?:Host|Secure)-session=[^;,\s]+")
+_SESSION = re.compile(r"__(?:Host|Secure)-session=[!-+\--:<-~]+(?![^;,\s])")
+
+LONGEST_SECONDS = 2**32
+"""What a token may hold: a time that can be reckoned with."""
 
 
 class Access:
@@ -222,7 +225,7 @@ class Access:
     def _login_proof(self, response: Response) -> Proof:
         tokens = tokens_of(response)
         ends = self._clock() + tokens["expires_in"]
-        return Proof(bearer(tokens["access_token"]), ends, tokens["refresh_token"])
+        return Proof(bearer(tokens["access_token"]), ends, tokens.get("refresh_token"))
 
     def _session(self, login: SessionLogin) -> Renew:
         def renew(_held: Proof) -> Flow[Proof]:
@@ -252,10 +255,14 @@ class Access:
 
 def bearer(token: str) -> dict[str, str]:
     """The header that carries a bearer credential."""
-    if not token.isascii() or not token.isprintable() or " " in token or not token:
+    if not _is_sendable(token):
         # The token stays out of the message.
         raise ValueError("an API key or token is visible ASCII characters")
     return {"authorization": f"Bearer {token}"}
+
+
+def _is_sendable(token: str) -> bool:
+    return token.isascii() and token.isprintable() and " " not in token and token != ""
 
 
 def _carrying(request: Request, proof: Proof) -> Request:
@@ -274,10 +281,12 @@ def token_request(
 
 
 def tokens_of(response: Response) -> Any:
-    """The members of an answer with tokens, of the right types. Raises `UnexpectedAnswer`."""
+    """The members of an answer with tokens, as they can be used. Raises `UnexpectedAnswer`."""
     try:
         found = decode(response.content)
-        known = isinstance(found["access_token"], str) and isinstance(found["expires_in"], int)
+        known = isinstance(found["access_token"], str) and _is_sendable(found["access_token"])
+        known = known and isinstance(found["expires_in"], int)
+        known = known and abs(found["expires_in"]) < LONGEST_SECONDS
         known = known and isinstance(found.get("refresh_token"), str | None)
         known = known and found["token_type"].lower() == "bearer"
     except (KeyError, TypeError, ValueError, AttributeError) as error:

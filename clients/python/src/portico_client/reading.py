@@ -24,6 +24,9 @@ from portico_client.flow import Response
 T = TypeVar("T")
 Read = Callable[[Any], Any]
 
+MOST_DIGITS = 12
+"""Of a time to wait: Python refuses to read thousands."""
+
 _BY_STATUS = {429: RateLimited, 503: ServiceUnavailable}
 
 
@@ -130,15 +133,17 @@ def error_of(response: Response) -> APIError:
             return kind(response.status, error, message, (), request_id, wait)
         faults = tuple(Fault(one["field"], one["message"]) for one in error["details"])
         code, message = error["code"], error["message"]
+        kind = BY_CODE.get(code, APIError)
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         kind = _BY_STATUS.get(response.status, APIError)
         message = "The answer is not one of Portico's."
         return kind(response.status, kind.CODE, message, (), request_id, wait)
-    kind = BY_CODE.get(code, APIError)
     return kind(response.status, code, message, faults, request_id, wait)
 
 
 def retry_after(response: Response) -> int | None:
-    """How many seconds the answer asks to wait."""
+    """How many seconds the answer asks to wait; of a number with very many digits, the first."""
     text = response.headers.get("retry-after", "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    if not text.isascii() or not text.isdigit():
+        return None
+    return int(text.lstrip("0")[:MOST_DIGITS] or 0)
