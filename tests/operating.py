@@ -265,10 +265,10 @@ class Service:
         ]
 
     def line_of(self, answer: Answer) -> dict[str, Any]:
-        """The log's line of the request that had this answer."""
-        wanted = answer.headers["x-request-id"]
+        """The log's line of the request that had this answer: what was wrong with it has others."""
+        wanted = ("request", answer.headers["x-request-id"])
         found = until(
-            lambda: [line for line in self.lines if line.get("request_id") == wanted],
+            lambda: [one for one in self.lines if (one["event"], one.get("request_id")) == wanted],
             "its log line",
         )
         assert len(found) == 1

@@ -5,12 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from operating import Installation, Service, until
+from operating import Answer, Installation, Service, until
 
 SLOW = """
 import signal, sys
 print("Portico serves", end="", flush=True)
 print("waiting for the database", file=sys.stderr, flush=True)
+signal.pause()
+"""
+
+
+WRONG = """
+import json, signal, sys
+for event in ("live.db is not whole", "request"):
+    print(json.dumps({"event": event, "request_id": "req_1"}), file=sys.stderr, flush=True)
+print("Portico serves", flush=True)
 signal.pause()
 """
 
@@ -23,3 +32,9 @@ def test_who_waits_in_vain_for_a_server_sees_what_it_said(tmp_path: Path) -> Non
             service.wait_until_ready(seconds=0)
     finally:
         service.end()
+
+
+def test_the_line_of_a_request_is_not_that_of_what_was_wrong_with_it(tmp_path: Path) -> None:
+    with Installation(tmp_path).serving(program=(sys.executable, "-c", WRONG)) as service:
+        line = service.line_of(Answer(503, {"x-request-id": "req_1"}, b""))
+    assert line["event"] == "request"
