@@ -67,6 +67,14 @@ def test_the_connections_that_a_process_keeps_are_those_that_it_may_have() -> No
     assert [int(group) for group in groups] == sizes
 
 
+def test_what_one_may_see_when_something_is_wrong_is_what_is_told() -> None:
+    table = OPERATIONS.text.partition("| What you see | What it is |")[2]
+    messages = re.findall(r'^\| \d{3} and "(.+?)"', table, re.MULTILINE)
+    source = "\n".join(path.read_text("utf-8") for path in (ROOT / "src/portico").rglob("*.py"))
+    assert {message for message in messages if message not in source} == set()
+    assert {"The database's disk is full", "The database's file is gone"} <= set(messages)
+
+
 def test_the_table_of_exit_codes_is_complete() -> None:
     codes = [int(code) for code, _ in OPERATIONS.rows("exit codes")]
     assert codes == [WELL, WRONG, MISUSED, INTERRUPTED]

@@ -196,6 +196,20 @@ def test_the_example_of_a_body_can_be_sent(shape: type[msgspec.Struct]) -> None:
     decode(shape, json.dumps(getattr(shape, "EXAMPLE")).encode())  # noqa: B009 - not of every Struct
 
 
+def test_what_was_made_is_shown_as_a_new_one_and_as_it_was_asked_for(
+    described: dict[str, Any],
+) -> None:
+    made = {}
+    for path in ("/webhooks", "/api-keys"):
+        operation = described["paths"][path]["post"]
+        bodies = operation["requestBody"], operation["responses"]["201"]
+        asked, answered = (body["content"]["application/json"]["example"] for body in bodies)
+        made[path] = answered["data"]
+        assert {name: made[path][name] for name in asked} == asked
+    assert made["/webhooks"]["status"] == "enabled"
+    assert made["/webhooks"]["disabled_reason"] is None
+
+
 def test_every_type_of_event_is_a_webhook_with_an_example(described: dict[str, Any]) -> None:
     assert described["webhooks"].keys() == {*EVENT_TYPES, PING}
     names = [item["post"]["operationId"] for item in described["webhooks"].values()]

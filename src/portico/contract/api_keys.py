@@ -50,7 +50,10 @@ class KeyItem(msgspec.Struct, frozen=True, kw_only=True):
     hint: Annotated[str, Meta(description=_HINT, examples=["sk_live_…x7Qd"])]
     scopes: Annotated[
         list[ScopeName] | None,
-        Meta(description="Null where it carries all that its owner has.", examples=[None]),
+        Meta(
+            description="Null where it carries all that its owner has.",
+            examples=[["read:products"]],
+        ),
     ]
     networks: Annotated[
         list[str] | None,

@@ -35,12 +35,13 @@ class WebhookItem(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ]
     description: Annotated[str, Meta(examples=["The shop's cache"])]
-    status: Literal["enabled", "disabled"]
+    status: Annotated[Literal["enabled", "disabled"], Meta(examples=["enabled"])]
     disabled_reason: Annotated[
         Literal["by hand", "gone", "failing"] | None,
         Meta(
             description="`by hand`: somebody disabled it. `gone`: the receiver answered 410."
-            " `failing`: five days without one success. Null while enabled."
+            " `failing`: five days without one success. Null while enabled.",
+            examples=[None],
         ),
     ]
     created_at: Timestamp

@@ -971,7 +971,9 @@ export interface components {
             hint: string;
             /**
              * @description Null where it carries all that its owner has.
-             * @example null
+             * @example [
+             *       "read:products"
+             *     ]
              */
             scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
             /**
@@ -1041,7 +1043,9 @@ export interface components {
             hint: string;
             /**
              * @description Null where it carries all that its owner has.
-             * @example null
+             * @example [
+             *       "read:products"
+             *     ]
              */
             scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
             /**
@@ -1087,9 +1091,15 @@ export interface components {
             types: string[];
             /** @example The shop's cache */
             description: string;
-            /** @enum {unknown} */
+            /**
+             * @example enabled
+             * @enum {unknown}
+             */
             status: "disabled" | "enabled";
-            /** @description `by hand`: somebody disabled it. `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled. */
+            /**
+             * @description `by hand`: somebody disabled it. `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled.
+             * @example null
+             */
             disabled_reason: ("by hand" | "failing" | "gone") | null;
             /**
              * Format: date-time
@@ -1378,7 +1388,9 @@ export interface components {
             hint: string;
             /**
              * @description Null where it carries all that its owner has.
-             * @example null
+             * @example [
+             *       "read:products"
+             *     ]
              */
             scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
             /**
@@ -1483,9 +1495,15 @@ export interface components {
             types: string[];
             /** @example The shop's cache */
             description: string;
-            /** @enum {unknown} */
+            /**
+             * @example enabled
+             * @enum {unknown}
+             */
             status: "disabled" | "enabled";
-            /** @description `by hand`: somebody disabled it. `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled. */
+            /**
+             * @description `by hand`: somebody disabled it. `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled.
+             * @example null
+             */
             disabled_reason: ("by hand" | "failing" | "gone") | null;
             /**
              * Format: date-time
@@ -2892,7 +2910,9 @@ export interface operations {
                      *           "name": "Storefront",
                      *           "type": "live",
                      *           "hint": "sk_live_…x7Qd",
-                     *           "scopes": null,
+                     *           "scopes": [
+                     *             "read:products"
+                     *           ],
                      *           "networks": [
                      *             "203.0.113.0/24"
                      *           ],
@@ -2991,7 +3011,9 @@ export interface operations {
                      *         "name": "Storefront",
                      *         "type": "live",
                      *         "hint": "sk_live_…x7Qd",
-                     *         "scopes": null,
+                     *         "scopes": [
+                     *           "read:products"
+                     *         ],
                      *         "networks": [
                      *           "203.0.113.0/24"
                      *         ],
@@ -3058,7 +3080,9 @@ export interface operations {
                      *         "name": "Storefront",
                      *         "type": "live",
                      *         "hint": "sk_live_…x7Qd",
-                     *         "scopes": null,
+                     *         "scopes": [
+                     *           "read:products"
+                     *         ],
                      *         "networks": [
                      *           "203.0.113.0/24"
                      *         ],
@@ -3475,8 +3499,8 @@ export interface operations {
                      *             "user.created"
                      *           ],
                      *           "description": "The shop's cache",
-                     *           "status": "disabled",
-                     *           "disabled_reason": "by hand",
+                     *           "status": "enabled",
+                     *           "disabled_reason": null,
                      *           "created_at": "2026-01-31T08:15:30.123Z",
                      *           "updated_at": "2026-01-31T08:15:30.123Z"
                      *         }
@@ -3570,8 +3594,8 @@ export interface operations {
                      *           "user.created"
                      *         ],
                      *         "description": "The shop's cache",
-                     *         "status": "disabled",
-                     *         "disabled_reason": "by hand",
+                     *         "status": "enabled",
+                     *         "disabled_reason": null,
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "updated_at": "2026-01-31T08:15:30.123Z",
                      *         "secret": "whsec_…"
@@ -3636,8 +3660,8 @@ export interface operations {
                      *           "user.created"
                      *         ],
                      *         "description": "The shop's cache",
-                     *         "status": "disabled",
-                     *         "disabled_reason": "by hand",
+                     *         "status": "enabled",
+                     *         "disabled_reason": null,
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "updated_at": "2026-01-31T08:15:30.123Z"
                      *       }
@@ -3760,8 +3784,8 @@ export interface operations {
                      *           "user.created"
                      *         ],
                      *         "description": "The shop's cache",
-                     *         "status": "disabled",
-                     *         "disabled_reason": "by hand",
+                     *         "status": "enabled",
+                     *         "disabled_reason": null,
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "updated_at": "2026-01-31T08:15:30.123Z"
                      *       }
@@ -3829,8 +3853,8 @@ export interface operations {
                      *           "user.created"
                      *         ],
                      *         "description": "The shop's cache",
-                     *         "status": "disabled",
-                     *         "disabled_reason": "by hand",
+                     *         "status": "enabled",
+                     *         "disabled_reason": null,
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "updated_at": "2026-01-31T08:15:30.123Z",
                      *         "secret": "whsec_…"
@@ -4819,7 +4843,9 @@ export interface operations {
                  *         "name": "Storefront",
                  *         "type": "live",
                  *         "hint": "sk_live_…x7Qd",
-                 *         "scopes": null,
+                 *         "scopes": [
+                 *           "read:products"
+                 *         ],
                  *         "networks": [
                  *           "203.0.113.0/24"
                  *         ],
@@ -4907,7 +4933,9 @@ export interface operations {
                  *         "name": "Storefront",
                  *         "type": "live",
                  *         "hint": "sk_live_…x7Qd",
-                 *         "scopes": null,
+                 *         "scopes": [
+                 *           "read:products"
+                 *         ],
                  *         "networks": [
                  *           "203.0.113.0/24"
                  *         ],
@@ -4999,7 +5027,9 @@ export interface operations {
                  *         "name": "Storefront",
                  *         "type": "live",
                  *         "hint": "sk_live_…x7Qd",
-                 *         "scopes": null,
+                 *         "scopes": [
+                 *           "read:products"
+                 *         ],
                  *         "networks": [
                  *           "203.0.113.0/24"
                  *         ],
