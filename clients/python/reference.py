@@ -43,7 +43,7 @@ CHAPTERS = {
     "What is answered": (
         "models",
         [
-            *("Product", "ProductItem", "Image", "User", "UserItem", "Preferences"),
+            *("Product", "ProductItem", "Image", "User", "UserItem", "CreatedUser", "Preferences"),
             *("ApiKey", "ApiKeyWithSecret"),
             *("RotatedKey", "PreviousKey", "Page", "Pagination"),
             *("Event", "EventPage", "EventPagination", "Webhook", "WebhookWithSecret", "Delivery"),

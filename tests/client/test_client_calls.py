@@ -170,6 +170,15 @@ def test_changes_follow_one_another_by_the_etag_that_each_leaves(client: Client)
     assert client.products.get(made.id).etag == second.etag
 
 
+def test_a_user_that_was_just_made_is_changed_by_the_etag_that_came_with_it(client: Client) -> None:
+    made = client.users.create(name="Ada", email=f"{word()}@example.com", password="Secret12")
+    assert made.etag is not None
+    client.users.update(made.id, name="Ada King", if_match=made.etag)
+    with pytest.raises(PreconditionFailed):
+        client.users.update(made.id, name="Ada Lovelace", if_match=made.etag)
+    assert client.users.get(made.id).name == "Ada King"
+
+
 def test_an_error_has_status_code_details_and_the_id_of_its_request(client: Client) -> None:
     with pytest.raises(ValidationError) as refused:
         client.products.create(name="", category=word(), price=-1)

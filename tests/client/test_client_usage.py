@@ -21,6 +21,7 @@ from portico_client import (
     Authorization,
     CallbackRejected,
     Client,
+    CreatedUser,
     Fault,
     Image,
     Listing,
@@ -34,7 +35,6 @@ from portico_client import (
     RateLimited,
     RotatedKey,
     User,
-    UserItem,
 )
 
 PAGE = {"page": 1, "limit": 25, "total_items": 1, "total_pages": 1}
@@ -74,7 +74,8 @@ def test_every_call_has_the_type_that_it_gives(client: Client) -> None:
     assert_type(client.products.list(search="lamp").page(1), Page[ProductItem])
     assert_type(client.me(), User)
     assert_type(client.users.get(1), User)
-    assert_type(client.users.create(name="Ada", email="a@b.example", password="Secret12"), UserItem)
+    user = client.users.create(name="Ada", email="a@b.example", password="Secret12")
+    assert_type(user, CreatedUser)
     assert_type(client.api_keys.rotate(), RotatedKey)
 
 

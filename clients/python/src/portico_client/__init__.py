@@ -83,6 +83,7 @@ from portico_client.inputs import (
 from portico_client.models import (
     ApiKey,
     ApiKeyWithSecret,
+    CreatedUser,
     Delivery,
     DeliveryStatus,
     DisabledReason,
@@ -143,6 +144,7 @@ __all__ = [
     "Client",
     "Conflict",
     "ConnectionFailed",
+    "CreatedUser",
     "Credential",
     "Delivery",
     "DeliveryFilters",

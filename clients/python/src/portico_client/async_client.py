@@ -28,6 +28,7 @@ from portico_client.key_calls import KEYS, create_key, get_key, revoke_key, rota
 from portico_client.models import (
     ApiKey,
     ApiKeyWithSecret,
+    CreatedUser,
     Delivery,
     Event,
     EventPage,
@@ -210,7 +211,7 @@ class AsyncUsers:
 
     async def create(
         self, *, idempotency_key: str | None = None, **user: Unpack[NewUser]
-    ) -> UserItem:
+    ) -> CreatedUser:
         """Makes a user; `idempotency_key` as in `Products.create`. Raises `Duplicate` where the
         e-mail is taken."""
         return await self._make(USERS.create(user, idempotency_key))

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from portico_client.flow import Response
 from portico_client.models import (
+    CreatedUser,
     Event,
     EventPage,
     EventPagination,
@@ -151,7 +152,7 @@ ME = "me"
 """In place of an id: the calling user."""
 
 PRODUCTS = Kind("/products", ProductItem, Product, Product)
-USERS = Kind("/users", UserItem, User, UserItem)
+USERS = Kind("/users", UserItem, User, CreatedUser)
 
 _pagination: Callable[[Any], Pagination] = reader(Pagination)
 

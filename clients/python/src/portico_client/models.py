@@ -100,7 +100,7 @@ class Product(ProductItem):
 
 @dataclass(frozen=True, slots=True)
 class UserItem:
-    """A user in a list, and as `create` gives it."""
+    """A user in a list."""
 
     id: int
     name: str
@@ -108,6 +108,13 @@ class UserItem:
     role: Role
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedUser(UserItem):
+    """A user as `create` gives it; `etag` as in `Product`."""
+
+    etag: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
