@@ -11,7 +11,7 @@ from driving import NOON, Api, settings_for
 from jobs.test_deliveries import FAULT, LAMP, all_tried, became, deliveries_after, hook
 from operating import eventually
 from portico.domain.times import DAY, HOUR
-from receiving import Receiver, receiving
+from receiving import OK, Receiver, receiving
 
 
 @pytest.fixture
@@ -86,15 +86,30 @@ async def test_a_test_that_fails_begins_no_five_days(api: Api, broken: Receiver)
     assert await failing_since(api) is None
 
 
+async def test_a_test_that_arrives_ends_the_days_without_a_success(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with receiving(Receiver(OK)) as receiver:
+        made = await hook(admin, receiver, "product.*")
+        async with api.live.db.transaction() as tx:
+            await api.live.webhooks.fails(tx, made["id"], NOON)
+        await admin.post(f"/webhooks/{made['id']}/test")
+        (delivery,) = await deliveries_after(admin, made, 1)
+        assert delivery["status"] == "delivered"
+        assert await failing_since(api) is None
+
+
 async def test_the_first_attempt_of_a_delivery_disables_nothing(api: Api, broken: Receiver) -> None:
     admin = await api.caller("admin")
     made = await hook(admin, broken, "product.*")
     async with api.live.db.transaction() as tx:
         await api.live.webhooks.fails(tx, made["id"], NOON)
     api.clock.advance(days=6)
-    await admin.post("/products", json=LAMP)
-    (delivery,) = await deliveries_after(admin, made, 1)
-    assert (delivery["status"], await failing_since(api)) == ("pending", NOON)
+    for count in (1, 2):  # what came of the first is judged before the second is noted
+        await admin.post("/products", json=LAMP | {"name": f"Lamp {count}"})
+        await all_tried(admin, made, count)
+    listed = await api.live.deliveries.latest(made["id"], None, 9)
+    assert [one.status for one in listed] == ["pending", "pending"]
+    assert await failing_since(api) == NOON
     api.clock.advance(seconds=6)
     api.live.db.bell.ring()
     assert (await became(admin, made, "disabled"))["disabled_reason"] == "failing"

@@ -42,7 +42,7 @@ class Webhook(msgspec.Struct, frozen=True):
     `secret` signs; so does `former_secret` until `former_until`; both are encrypted. Events up to
     `told_up_to` have become deliveries where they match; deliveries up to `dropped_up_to` that were
     pending are given up. `failing_since` is when the first attempt failed since the last success,
-    since it has this URL, and since something was tried in time; test deliveries do not count.
+    since it has this URL, and since something was tried in time; a test that fails does not count.
     """
 
     id: int
