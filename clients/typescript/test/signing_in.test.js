@@ -92,6 +92,21 @@ test("a login ends, and the next call signs in again", async () => {
   await assert.rejects(client("token").client.logout(), TypeError);
 });
 
+test("a login that has ended already is ended without a fault", async () => {
+  const { client: mine, paths } = client(ada(), bought("one"), ME, UNKNOWN, bought("two"), ME);
+  await mine.me();
+  await mine.logout();
+  await mine.me();
+  assert.deepEqual(paths(), ["/auth/login", "/v1/users/me", "/auth/logout", "/auth/login", "/v1/users/me"]);
+});
+
+test("a key that cannot be one is refused unseen", () => {
+  for (const key of [`${KEY}\n`, `${KEY} x`, `ü${KEY}`]) {
+    const refused = (error) => error instanceof TypeError && /visible ASCII/.test(error.message) && !error.message.includes(KEY);
+    assert.throws(() => new Client({ apiKey: key, baseUrl: PLACE }), refused);
+  }
+});
+
 test("OAuth tokens are renewed before they end, and the new ones told first", async () => {
   const told = [];
   const onChange = async (tokens) => void told.push([tokens, paths().length]);

@@ -58,6 +58,26 @@ test("a stream goes on after the last event that came whole, whatever ended its 
   assert.deepEqual(waits, [0.5, 0.5, 0.5]);
 });
 
+test("an event is one wherever its lines are cut, also between CR and LF", async () => {
+  const text = message(1).replaceAll("\n", "\r\n");
+  for (let cut = 1; cut < text.length; cut++) {
+    const { stream } = streamed({ after: 0 }, parts(text.slice(0, cut), text.slice(cut) + message(2), "wait"));
+    assert.deepEqual(await taken(stream, 2), [1, 2]);
+    const begun = parts(text.slice(0, cut), text.slice(cut, cut + 1), "break");
+    const { stream: broken, requests } = streamed({ after: 0 }, begun, parts(message(2), "wait"));
+    const whole = cut + 1 >= text.length - 1;
+    assert.deepEqual(await taken(broken, 1), [whole ? 1 : 2]);
+    assert.deepEqual(requests.map(asked), whole ? ["0"] : ["0", "0"]);
+  }
+});
+
+test("however long the service is away, it is asked at least every half minute", async () => {
+  const away = Array(40).fill({ fault: "unsent" }); // which every fourth time are those of one attempt
+  const { stream, waits } = streamed({ after: 0 }, parts(message(1)), ...away, parts(message(2), "wait"));
+  assert.deepEqual(await taken(stream, 2), [1, 2]);
+  assert.equal(Math.max(...waits), 15);
+});
+
 test("lines end in every way that they may, and parts anywhere", async () => {
   const text = `\uFEFF${message(1)}`.replaceAll("\n", "\r\n") + message(2).replaceAll("\n", "\r");
   const { stream } = streamed({}, parts(...text), parts("wait"));
