@@ -1,7 +1,7 @@
 """Each webhook's deliveries by themselves: what fails, hangs or is given up holds up no other."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.published import Published
 from portico.domain.webhooks import DROPPED, RECEIVER_GONE, RETRY_SECONDS, Webhook
-from portico.jobs.deliveries import AT_ONCE, Deliver
+from portico.jobs.deliveries import AT_ONCE, CLAIM_SECONDS, FRESH_SECONDS, Deliver
+from portico.outbound.sender import Outcome
 from portico.services.webhooks import create_webhook
 from portico.storage.expiry import BATCH
 from receiving import OK, Receiver, receiving
@@ -189,6 +190,54 @@ async def test_410_disables_the_webhook_in_the_transaction_that_notes_it(
     assert (delivery.status, delivery.last_status, delivery.attempts) == ("failed", 410, 1)
     assert found is not None
     assert found.disabled_reason == RECEIVER_GONE
+
+
+class Slow:
+    """A sender that is done with the first delivery at once, and with all others once told."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.told = asyncio.Event()
+
+    async def send(self, _url: str, headers: Mapping[str, str], _body: bytes) -> Outcome:
+        self.sent.append(headers["webhook-id"])
+        if len(self.sent) > 1:
+            await self.told.wait()
+        return Outcome(200, None, "", 0, None)
+
+
+async def test_what_waited_for_a_place_too_long_comes_again_when_its_claim_ends(quiet: Api) -> None:
+    env, slow = quiet.live, Slow()
+    made = await hooked(quiet, HOOK["url"])
+    deliver = Deliver(env, slow, delivered, "Portico", lambda: 0, at_once=1)
+
+    async def happen(count: int) -> None:
+        async with env.db.transaction() as tx:
+            for _ in range(count):
+                await env.events.add(tx, quiet.clock(), Published("product.created", "{}"))
+        env.db.bell.ring()
+        await deliver.run()
+
+    async def delivers(count: int) -> None:
+        async def are_there() -> bool:
+            found = await env.deliveries.latest(made.id, None, 9)
+            return [one.status for one in found].count("delivered") == count
+
+        await eventually(are_there, "the deliveries")
+
+    await happen(1)
+    await delivers(1)
+    await happen(2)
+    assert len(slow.sent) == 2
+    quiet.clock.advance(seconds=FRESH_SECONDS + 1)
+    slow.told.set()
+    await delivers(2)
+    assert len(slow.sent) == 2
+    quiet.clock.advance(seconds=CLAIM_SECONDS)
+    await happen(0)
+    await delivers(3)
+    assert len(set(slow.sent)) == len(slow.sent) == 3
+    await deliver.close()
 
 
 async def test_giving_up_very_many_holds_up_no_other(api: Api) -> None:
