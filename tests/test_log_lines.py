@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from select import PIPE_BUF
 
@@ -108,6 +108,48 @@ def test_a_line_longer_than_the_room_in_its_pipe_holds_up_nobody(
         os.read(reading, 16 * PIPE_BUF)
         logs.write(b"next\n")
         assert os.read(reading, PIPE_BUF) == b"\nnext\n"
+
+
+def test_room_that_another_process_takes_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = b"x" * (PIPE_BUF - 1) + b"\n"
+    reading, writing = os.pipe()
+    ends: list[int | None] = []
+    put = os.write
+
+    def put_after_another(descriptor: int, data: bytes) -> int:
+        if not ends:
+            ends.append(put(writing, page))
+        return put(descriptor, data)
+
+    def write() -> None:
+        try:
+            logs.write(page)
+        except OSError as error:
+            ends.append(error.errno)
+
+    with os.fdopen(writing, "w") as stream, os.fdopen(reading, "rb"):
+        monkeypatch.setattr(sys, "stderr", stream)
+        os.write(writing, 15 * page)  # room for one is left
+        monkeypatch.setattr(os, "write", put_after_another)
+        writer = threading.Thread(target=write)
+        writer.start()
+        writer.join(10 * logs.PATIENCE_SECONDS)
+        assert ends == [PIPE_BUF, errno.EAGAIN]
+        assert os.get_blocking(writing), "others have the same pipe"
+
+
+def test_lines_are_written_however_many_files_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4_096, hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        reading, writing = os.pipe()
+        stack.enter_context(os.fdopen(reading, "rb"))
+        monkeypatch.setattr(sys, "stderr", stack.enter_context(os.fdopen(writing, "w")))
+        for _ in range(1_024):
+            stack.callback(os.close, os.dup(reading))
+        logs.write(b"whole\n")
+        assert os.read(reading, PIPE_BUF) == b"whole\n"
 
 
 def test_a_line_that_no_pipe_keeps_together_is_written_all_the_same(

@@ -7,9 +7,9 @@ import os
 import select
 import stat
 import sys
-import termios
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -40,22 +40,40 @@ def write(lines: bytes) -> None:
     together, so that those of several processes are not torn into each other (pipe(7)). A line that
     is longer goes in one piece too, which a pipe keeps together that holds nothing else. Raises
     `OSError`."""
-    descriptor = sys.stderr.fileno()
     if _Output.torn:
         lines = b"\n" + lines
-    # Each piece lets other threads run, which takes longer than to write it.
-    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-    most = len(lines) if is_file else select.PIPE_BUF
-    begin = 0
-    while begin < len(lines):
-        end = begin + most
-        if end < len(lines):
-            end = lines.rfind(b"\n", begin, end) + 1 or lines.index(b"\n", end) + 1
-        _write_all(descriptor, lines[begin:end])
-        begin = end
+    with _unblocked(sys.stderr.fileno()) as descriptor:
+        # Each piece lets other threads run, which takes longer than to write it.
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        most = len(lines) if is_file else select.PIPE_BUF
+        room = select.poll()  # `select.select` knows the first 1,024 files alone
+        room.register(descriptor, select.POLLOUT)
+        begin = 0
+        while begin < len(lines):
+            end = begin + most
+            if end < len(lines):
+                end = lines.rfind(b"\n", begin, end) + 1 or lines.index(b"\n", end) + 1
+            _write_all(descriptor, room, lines[begin:end])
+            begin = end
 
 
-def _write_all(descriptor: int, piece: bytes) -> None:
+@contextmanager
+def _unblocked(descriptor: int) -> Iterator[int]:
+    """The same, or a pipe opened anew so that it blocks nobody: another process may take the room
+    that there was. What others have of the pipe stays as it is."""
+    own = None
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_NONBLOCK
+        with suppress(OSError):  # of another account, or without /proc
+            own = os.open(f"/proc/self/fd/{descriptor}", flags)
+    try:
+        yield descriptor if own is None else own
+    finally:
+        if own is not None:
+            os.close(own)
+
+
+def _write_all(descriptor: int, room: select.poll, piece: bytes) -> None:
     """Writes less at once only where the system does, and waits for a full pipe for a while,
     whether or not that blocks."""
     done = 0
@@ -63,24 +81,23 @@ def _write_all(descriptor: int, piece: bytes) -> None:
         while done < len(piece):
             is_hurried = time.monotonic() < _Output.hurried_until
             patience = 0.0 if is_hurried else PATIENCE_SECONDS
-            if not select.select((), (descriptor,), (), patience)[1]:
+            if not room.poll(patience * 1000):
                 _Output.hurried_until = time.monotonic() + HURRIED_SECONDS
                 raise BlockingIOError(errno.EAGAIN, "nobody reads the log")
             with suppress(BlockingIOError):  # another process was faster
                 rest = piece[done:]
-                done += os.write(descriptor, rest[: _room(descriptor, rest)])
+                done += os.write(descriptor, rest[: _most(descriptor, rest)])
     finally:
         if done:
             _Output.torn = piece[done - 1 : done] != b"\n"
 
 
-def _room(descriptor: int, rest: bytes) -> int:
-    """How many bytes certainly find room where there is some: a pipe that blocks, and nobody reads,
-    would hold up whoever writes more."""
+def _most(descriptor: int, rest: bytes) -> int:
+    """How many bytes to write at once where there is room: a pipe that blocks, and nobody reads,
+    would hold up whoever writes more than surely fits."""
     if len(rest) <= select.PIPE_BUF or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return len(rest)
-    held = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
-    return select.PIPE_BUF if any(held) else fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ)
+    return select.PIPE_BUF if os.get_blocking(descriptor) else len(rest)
 
 
 class JsonLines(logging.Formatter):
