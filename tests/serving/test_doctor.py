@@ -641,6 +641,8 @@ def test_a_collector_that_takes_nothing_is_told(installation: Installation) -> N
         assert [post.path for post in taking.posts] == ["/v1/traces"]
         taking.status = 401
         assert examined(given)["collector"]["message"].endswith("takes nothing: it answers 401")
+        taking.status = 302  # such as by a gate that wants somebody to sign in
+        assert examined(given)["collector"]["message"].endswith("takes nothing: it answers 302")
     away = installation.having(otlp_endpoint=f"http://127.0.0.1:{free_port()}")
     assert "does not answer" in examined(away)["collector"]["message"]
 

@@ -15,6 +15,7 @@ from collecting import Collector, collecting, exported, exporting, trace, values
 from driving import Api, InProcess, settings_for
 from operating import eventually, free_port
 from pages.visiting import signed_in
+from portico.domain.errors import Unavailable
 from portico.telemetry.sdk import Telemetry
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -214,6 +215,18 @@ async def test_a_collector_that_is_away_costs_two_lines_and_delays_no_stop(
     assert len([line for line in told if line.startswith("OpenTelemetry, which")]) == 1
     assert len([line for line in told if "the job telemetry fails" in line]) == 1
     assert "c4n4ry" not in caplog.text
+
+
+async def test_a_redirect_of_the_collector_is_no_success(
+    collector: Collector,
+) -> None:
+    telemetry = Telemetry(collector.url, "one")
+    collector.status = 307
+    with pytest.raises(Unavailable):
+        await telemetry.export([])
+    collector.status = 200
+    await telemetry.export([])
+    await telemetry.stop([])
 
 
 async def test_a_collector_that_says_nothing_delays_a_stop_by_seconds_at_most(

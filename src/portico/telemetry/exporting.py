@@ -33,7 +33,9 @@ class BriefSession(requests.Session):
         except Exception as error:
             self.outcome = f"it does not answer ({type(error).__name__})"
             raise
-        self.outcome = f"it answers {response.status_code}" if response.status_code >= 400 else ""
+        self.outcome = f"it answers {response.status_code}" if response.status_code >= 300 else ""
+        if 300 <= response.status_code < 400:  # which the SDK takes for a success
+            raise requests.TooManyRedirects(f"{self.outcome}, and redirects are not followed")
         return response
 
 
