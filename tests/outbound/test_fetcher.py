@@ -117,7 +117,10 @@ BROKEN = {
     "no status line": (f'{{"access_token": "{TOKEN}"}}\n', NO_HTTP),
     "a line that is no header": (f"{HEAD}_{TOKEN}\r\n\r\n", NO_HTTP),
     "a length that is none": (f"{HEAD}Content-Length: {TOKEN}\r\n\r\n", NO_HTTP),
-    "a chunk that is none": (f"{HEAD}Transfer-Encoding: chunked\r\n\r\n{TOKEN}\r\n", NO_HTTP),
+    "a chunk that is none": (
+        f"{HEAD}Transfer-Encoding: chunked\r\n\r\n{TOKEN}\r\n",
+        "its answer is not whole",
+    ),
     "a head without end": (
         f"{HEAD}Set-Cookie: {TOKEN}\r\n",
         "it ended the connection without an answer",

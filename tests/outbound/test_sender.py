@@ -554,6 +554,24 @@ async def test_what_is_no_http_is_a_failure(answer: bytes) -> None:
     assert refused(await answered(answer)) == "it answered with something else than HTTP"
 
 
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(b"200 OK\r\nContent-Length: 2\r\n\r\nok, and more", 200),
+     (b"204 No Content\r\nContent-Length: 2\r\n\r\nok", 204),
+     (b"204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 204),
+     (b"200 OK\r\nTransfer-Encoding: chunked\r\n\r\nok", 200),
+     (b"500 Oops\r\nContent-Length: 0\r\n\r\n<html>", 500)],
+    ids=["too long", "text after 204", "chunks after 204", "no chunks", "text after nothing"],
+)  # fmt: skip
+async def test_what_is_wrong_behind_its_head_takes_no_answer_along(
+    answer: bytes, status: int
+) -> None:
+    started = time.monotonic()
+    outcome = await answered(b"HTTP/1.1 " + answer, seconds=60)
+    assert (outcome.status, outcome.error) == (status, None)
+    assert time.monotonic() - started < 30
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", OK, OK.replace(b": 2", b": 9")]),

@@ -206,10 +206,17 @@ class _Bounded(ResponseHandler):
         self.abort()
 
     def data_received(self, data: bytes) -> None:
-        """See `ResponseHandler`; empty where what was held back is to be read."""
-        for begin in range(0, len(data) or 1, PIECE_BYTES):
-            if self.exception() is None:
-                super().data_received(data[begin : begin + PIECE_BYTES])
+        """See `ResponseHandler`; empty where what was held back is to be read. The head of an
+        answer goes by itself: aiohttp drops it with what is wrong behind it, where both came at
+        once, and tells nobody who reads the body of what is wrong there."""
+        head, blank, rest = data.partition(b"\r\n\r\n")
+        for part in (head + blank, rest) if rest else (data,):
+            for begin in range(0, len(part) or 1, PIECE_BYTES):
+                if self.exception() is None:
+                    super().data_received(part[begin : begin + PIECE_BYTES])
+        body = self._payload
+        if self.exception() is not None and body is not None and not body.is_eof():
+            body.set_exception(ClientPayloadError())
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         """See `DataQueue`: another answer."""
