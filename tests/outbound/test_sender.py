@@ -572,6 +572,20 @@ async def test_what_is_wrong_behind_its_head_takes_no_answer_along(
     assert time.monotonic() - started < 30
 
 
+async def test_what_is_left_of_an_answer_is_none_to_the_next_delivery() -> None:
+    async def split(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await delivered.wait()
+        writer.write(b"0\r\n\r\n")
+
+    async with sending(LOOPBACK) as sender, receiving(Receiver(split)) as there:
+        for connections in (1, 2):
+            delivered = asyncio.Event()
+            assert (await sent(there, sender, scheme="http")).status == 204
+            assert there.connections == connections
+            delivered.set()
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", OK, OK.replace(b": 2", b": 9")]),

@@ -125,9 +125,10 @@ class Client:
                 if attempt.refused and not attempt.opened:
                     raise Unsent(attempt.refused) from None
                 raise
-            except (ClientOSError, ServerDisconnectedError):
-                # A receiver may end a connection that was kept at any time (RFC 9112 §9.3.1); the
-                # delivery goes out again, over the next one or in the end over a new one.
+            except (ClientOSError, ClientResponseError, ServerDisconnectedError):
+                # A receiver may end a connection that was kept at any time (RFC 9112 §9.3.1), or
+                # leave something of its last answer there; the delivery goes out again, over the
+                # next one or in the end over a new one.
                 if attempt.opened:
                     raise
 

@@ -72,7 +72,7 @@ class Sender:
         """POST `body` to a URL that `Destinations.check_url` accepts.
 
         Each has a connection to itself, however many there are. One may reach its receiver twice,
-        where a kept connection ends while it is sent.
+        where a kept connection ends while it is sent, or brings what is no answer.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
