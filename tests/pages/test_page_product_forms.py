@@ -218,6 +218,40 @@ async def test_a_form_that_changes_nothing_changes_nothing(api: Api) -> None:
     assert "done=product-changed" in answer.headers["location"]
 
 
+async def test_line_ends_that_no_browser_sends_are_no_change(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    odd = {
+        "name": "Desk\rlamp",
+        "description": "Warm light.\r\nOn an arm.",
+        "images": '[{"url":"https://example.com/lamp.jpg","alt":"Lit\\r\\nup"}]',
+        "metadata": '{"a\\r\\nb":"c\\rd"}',
+    }
+    product = await api.product(**{**STORED, **odd})
+    page = await editor.get(f"/products/{product.id}/edit")
+    for field in ("name", "image_1_alt", "metadata_1_name", "metadata_1_value"):
+        assert re.search(rf'<textarea id="{field}"', page.text), "its lines are kept"
+    form = await edit_form(
+        editor,
+        product,
+        name="Desk\r\nlamp",
+        price=held(page, "price"),
+        image_1_alt="Lit\r\nup",
+        metadata_1_name="a\r\nb",
+        metadata_1_value="c\r\nd",
+        metadata_3_name="",
+    )
+    where = f"/products/{product.id}/edit"
+    async with api.unchanged():
+        answer = await editor.post(where, **form)
+    assert "done=nothing-changed" in answer.headers["location"]
+    answer = await editor.post(where, **{**form, "price": "20"})
+    assert "done=product-changed" in answer.headers["location"]
+    stored = await api.live.products.get(product.id)
+    assert stored is not None
+    assert {name: getattr(stored, name) for name in odd} == odd
+    assert stored.price == 200_000
+
+
 async def test_a_change_made_meanwhile_is_shown_beside_ones_own_and_saved_on_top(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     product = await api.product(**STORED)

@@ -193,6 +193,20 @@ async def test_an_admin_changes_name_e_mail_role_and_plan(api: Api) -> None:
     assert {name: getattr(stored, name) for name in fields} == fields
 
 
+async def test_a_name_of_several_lines_stays_as_it_is(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    own, visitor = await signed_in(api, name="Grace\nHopper")
+    for one, where in ((admin, f"/users/{own.id}"), (visitor, "/profile")):
+        page = await one.get(where)
+        assert '<textarea id="name" name="name"' in page.text
+        assert "Grace\nHopper</textarea>" in page.text
+    sent = {"name": "Grace\r\nHopper", "email": own.email, "role": "editor", "plan": own.plan}
+    assert (await admin.saved(f"/users/{own.id}", **sent)).status_code == 303
+    stored = await api.live.users.get(own.id)
+    assert stored is not None
+    assert (stored.name, stored.role) == (own.name, "editor")
+
+
 @pytest.mark.parametrize("changes", [{"plan": "enterprise"}, {"role": "viewer"}])
 async def test_no_admin_changes_their_own_role_or_plan(api: Api, changes: dict[str, str]) -> None:
     await api.account("admin")  # so that they are not the last one

@@ -158,6 +158,11 @@ class Form:
         """What a field shows."""
         return stored if self._sent is None else self._sent.get(name, ("",))[0]
 
+    def has_lines(self, name: str, stored: str) -> bool:
+        """Whether what a field shows is of several lines."""
+        shown = self.shown(name, stored)
+        return "\n" in shown or "\r" in shown
+
     def all_shown(self, name: str, stored: Collection[str]) -> Collection[str]:
         """What a field shows that may have several values."""
         return stored if self._sent is None else self._sent.get(name, ())

@@ -1,7 +1,7 @@
 """Forms that create and change products."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from portico.pages.lists import list_of
 from portico.pages.products import FILTERS, MAX_CATEGORIES, images_of, metadata_of, product_of
 from portico.pages.sent_once import fresh_key, sent_once
 from portico.pages.site import ONCE, PageRoute, Visit
-from portico.pages.versions import VERSION, differences
+from portico.pages.versions import VERSION, differences, with_line_ends
 from portico.services.products import change_product, create_product
 
 _IMAGE, _METADATA = "image", "metadata"
@@ -164,6 +164,8 @@ async def edit(visit: Visit) -> Reply:
         return await show_edit(visit)
     values = _values(form)
     form.check()
+    if known := await visit.env.products.get(product_id):
+        values = with_line_ends(values, _texts(known))
 
     def check(product: Product) -> None:
         require_match(form.text(VERSION), encode(Single(product_body(product))))
@@ -183,6 +185,14 @@ def _stored(product: Product, names: Iterable[str]) -> dict[str, str]:
     images = [{"url": one.url, "alt": one.alt} for one in images_of(product)]
     stored = {name: getattr(product, name) for name in names}
     return _told(stored | {"images": images, "metadata": metadata_of(product)})
+
+
+def _texts(product: Product) -> Iterator[str]:
+    """Every text of a product that may be of several lines."""
+    yield from (product.name, product.category, product.description)
+    yield from (image.alt for image in images_of(product))
+    for name, text in metadata_of(product).items():
+        yield from (name, text)
 
 
 def _told(values: dict[str, Any]) -> dict[str, str]:

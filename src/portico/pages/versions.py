@@ -4,7 +4,8 @@ changed meanwhile is shown, and not overwritten.
 A version is the entity tag of what a form shows, as people compare it, by the names of its fields.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,8 @@ from portico.pages.forms import Form
 
 VERSION = "version"
 """The field that holds it."""
+
+_LINE_END = re.compile("\r\n?")
 
 Told = Mapping[str, str]
 
@@ -50,3 +53,20 @@ def beside(form: Form, stored: Told, mine: Told | None) -> dict[str, Any]:
 def require_version(form: Form, told: Told) -> None:
     """Raises `PreconditionFailed` for a form that began with something else than what is stored."""
     require_match(form.text(VERSION), msgspec.json.encode(told))
+
+
+def with_line_ends(sent: dict[str, Any], stored: Iterable[str]) -> dict[str, Any]:
+    """The values of a form, in which each text is a stored one where it differs from that in its
+    line ends alone: browsers send all line ends alike, and a form that nobody changed changes
+    nothing."""
+    kept = {_LINE_END.sub("\n", text): text for text in stored if "\r" in text}
+    spelled: dict[str, Any] = _spelled(sent, kept) if kept else sent
+    return spelled
+
+
+def _spelled(value: Any, kept: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {_spelled(name, kept): _spelled(item, kept) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_spelled(item, kept) for item in value]
+    return kept.get(value, value) if isinstance(value, str) else value
