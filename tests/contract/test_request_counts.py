@@ -82,6 +82,14 @@ async def test_a_filter_leaves_its_own_field_to_choose_from(api: Api) -> None:
     assert [share.of.id for share in told.keys] == [one.record.id]
 
 
+async def test_routes_with_as_many_requests_have_one_order_on_both_databases(api: Api) -> None:
+    caller = await api.caller("viewer")
+    for path in ("/users/999999999", "/users/me", "/users"):
+        await caller.get(path)
+    told = await summary(api, caller.user.id)
+    assert [share.of for share in told.routes] == [USERS, ME, "GET /v1/users/{id}"]
+
+
 async def test_a_refusal_is_told_of_and_counted_apart_from_errors(api: Api) -> None:
     user = await api.account(plan=TINY)
     caller = await api.caller(user=user)

@@ -148,6 +148,13 @@ async def test_the_field_of_a_category_offers_those_that_there_are(api: Api) -> 
     assert await api.live.products.categories(2) == ['<b>"odd"', "clothes"]
 
 
+async def test_categories_have_one_order_on_both_databases_whatever_their_case(api: Api) -> None:
+    names = ["apple", "Apricot", "b-d", "b_c", "Zebra", "Äpfel", "éclair"]
+    for name in reversed(names):
+        await api.product(category=name)
+    assert await api.live.products.categories(99) == names
+
+
 async def test_a_product_shows_all_that_it_has(api: Api) -> None:
     product = await api.product(
         name="<i>Lamp</i>",

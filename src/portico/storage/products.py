@@ -14,6 +14,7 @@ from typing import get_type_hints
 import msgspec
 
 from portico.domain.products import STATUSES, Product
+from portico.domain.text import case_key
 from portico.storage.database import (
     AMONG,
     LOCKED,
@@ -239,8 +240,10 @@ class Products:
         return await self._search.beginning(words, chosen.status, further, params, limit)
 
     async def categories(self, most: int) -> list[str]:
-        """The categories that there are, in alphabetical order: the first ones, `most` at most."""
-        return [row[0] for row in await self._db.shown.all(_CATEGORIES, {"most": most})]
+        """The categories that there are, sorted as names of users are: of more than `most` those
+        that the engine has first."""
+        rows = await self._db.shown.all(_CATEGORIES, {"most": most})
+        return sorted((row[0] for row in rows), key=lambda name: (case_key(name), name))
 
     async def batches(
         self, chosen: ProductFilter = EVERY, words: Sequence[str] = ()

@@ -268,7 +268,9 @@ class _Sums:
 
     async def shares(self, by: str, wheres: Mapping[str, object]) -> list[Share[Any]]:
         rows = await self._all(self._sql(by, wheres), wheres)
-        return [Share(row[0], Sums(*row[1:])) for row in rows]
+        shares = [Share(row[0], Sums(*row[1:])) for row in rows]
+        # Of as many requests in one order, whatever the collation of PostgreSQL's database is.
+        return sorted(shares, key=lambda share: (-share.sums.requests, share.of))
 
     async def keys(self, wheres: Mapping[str, object]) -> list[Share[KeyName]]:
         sql = _KEYS.format(sums=self._of_each("key_id, user_id", wheres))
