@@ -20,6 +20,7 @@ from operating import Installation, free_port, until
 from portico.domain import webhooks
 from portico.domain.secrets import ROTATION_OVERLAP
 from portico.domain.times import HOUR
+from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
 from portico.settings import load
 from portico_client import Client, Event
 
@@ -114,6 +115,26 @@ def test_a_receiver_takes_what_portico_sends_and_nothing_else(
 
 def _states(client: Client, webhook_id: int) -> list[str]:
     return [str(one.status) for one in client.webhooks.deliveries(webhook_id)]
+
+
+def test_a_signature_is_checked_by_hand_as_the_guide_says(tmp_path: Path) -> None:
+    secret, body = mint_webhook_secret(os.urandom), '{"name": "Crème brûlée"}\n'.encode()
+    sent = signed_headers([secret], "evt_17", 1_769_847_330, body)
+    (tmp_path / "body").write_bytes(body)
+    variables = {
+        "WEBHOOK_SECRET": secret,
+        "webhook_id": sent["webhook-id"],
+        "webhook_timestamp": sent["webhook-timestamp"],
+    }
+    done = subprocess.run(
+        ["sh", "-euc", program("sh", "openssl")],
+        cwd=tmp_path,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"v1,{done.stdout.strip()}" == sent["webhook-signature"]
 
 
 def test_what_happens_is_forwarded_to_a_receiver_at_work(
