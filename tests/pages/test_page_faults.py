@@ -138,6 +138,7 @@ async def test_what_is_refused_keeps_the_menu_the_theme_and_a_way_back(api: Api)
         refused = await viewer.get(path)
         assert refused.status_code == status
         assert way in refused.text
+        assert "Try again" not in refused.text
         assert 'data-theme="dark"' in refused.text
         assert 'aria-label="Dashboard"' in refused.text
     stranger = await visitor(api)

@@ -353,7 +353,8 @@ async def test_looking_has_a_limit_of_its_own_that_says_when_to_come_back(api: A
     answer = await somebody.get("")
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "60"
-    assert "Come back in <strong>1 minute</strong>" in answer.text
+    assert "Too many requests; try again in 60 seconds." in answer.text
+    assert 'href="">Try again</a>' in answer.text
 
 
 async def test_a_page_says_so_when_a_store_does_not_answer(api: Api) -> None:
@@ -372,6 +373,8 @@ async def test_a_page_says_so_when_a_store_does_not_answer(api: Api) -> None:
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert "Please try again" in answer.text
+    assert "Come back in <strong>1 second</strong>" in answer.text
+    assert 'href="">Try again</a>' in answer.text
 
 
 async def test_a_fault_of_ours_is_a_page_that_tells_nothing_but_the_request(api: Api) -> None:
@@ -383,6 +386,7 @@ async def test_a_fault_of_ours_is_a_page_that_tells_nothing_but_the_request(api:
     assert "Something went wrong" in answer.text
     assert answer.headers["x-request-id"] in answer.text
     assert "request_hours" not in answer.text
+    assert 'href="">Try again</a>' in answer.text
 
 
 async def test_a_method_that_a_page_does_not_take_is_refused(api: Api) -> None:

@@ -66,6 +66,9 @@ TITLES = {
     503: "Please try again",
 }
 
+_PASSING = {408, 429, 500, 503}
+"""The statuses of what may be gone when the same page is asked for again."""
+
 _REFUSALS = (Invalid, Duplicate, Conflict, Gone, AuthenticationRequired, RateLimited, Unavailable)
 """What a form is shown again for."""
 
@@ -167,6 +170,7 @@ class PageResponder:
             code=shown.status,
             message=_told(error),
             retry_after=getattr(error, "retry_after", 0),
+            passing=request.method == "GET" and shown.status in _PASSING,
             section=section if section != path else "",
             # Whoever came by another address than the configured one cannot sign in there.
             dashboard=urljoin(self._site.origin, self._site.beginning or "/"),
