@@ -102,6 +102,24 @@ async def test_several_are_changed_at_once_each_told_by_itself(api: Api) -> None
     assert len(events) == 3
 
 
+@pytest.mark.parametrize(
+    ("do", "one", "several"),
+    [
+        ("publish", "It becomes active, and the API lists it.", "They become active,"),
+        ("archive", "The API lists it only when asked", "The API lists them only when asked"),
+        ("delete", "This also deletes its image addresses", "This also deletes their image"),
+    ],
+)
+async def test_the_question_is_about_as_many_products_as_are_chosen(
+    api: Api, do: str, one: str, several: str
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    ids = [(await api.product()).id for _ in range(2)]
+    assert one in (await editor.get(f"/products/several?do={do}&id={ids[0]}")).text
+    page = await editor.get(f"/products/several?do={do}&id={ids[0]}&id={ids[1]}")
+    assert several in page.text
+
+
 async def test_of_several_what_cannot_be_done_is_told_and_the_rest_is_done(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     draft = await api.product(name="New <lamp>", status="draft")

@@ -52,7 +52,7 @@ async def ask_delete(visit: Visit) -> Reply:
     product, back = await product_of(visit, visit.sent_id()), list_of(visit, FILTERS)
     return visit.asks(
         f"Delete {named(product.name, product.id)}?",
-        "This also deletes its image addresses and metadata, and cannot be undone.",
+        *_consequences(None, 1),
         words="Delete product",
         danger=True,
         action="/products/delete",
@@ -95,17 +95,23 @@ def _chosen(visit: Visit) -> _Chosen:
     return _Chosen(verb, words, done, ids, back_to_list(visit, FILTERS))
 
 
+def _consequences(verb: Verb | None, count: int) -> list[str]:
+    if verb is None:
+        whose = "its" if count == 1 else "their"
+        return [f"This also deletes {whose} image addresses and metadata, and cannot be undone."]
+    if count == 1:
+        return [verb.means]
+    return [verb.means_for_several, "Products that cannot change are left alone and listed."]
+
+
 async def ask_several(visit: Visit) -> Reply:
     """GET /products/several."""
     chosen = _chosen(visit)
     what = counted(len(chosen.ids), "product")
-    means = f"For each, {chosen.verb.means}" if chosen.verb else "They are deleted for good."
-    undone = "Products that cannot change are left alone and listed." if chosen.verb else ""
     query = urlencode(chosen.back)
     return visit.asks(
         f"{chosen.words} {what}?",
-        means,
-        undone or "It cannot be undone.",
+        *_consequences(chosen.verb, len(chosen.ids)),
         words=f"{chosen.words} {what}",
         danger=chosen.verb is None,
         action="/products/several",

@@ -8,21 +8,27 @@ from portico.domain.products import STATUSES, Product, next_statuses
 
 
 class Verb(NamedTuple):
-    """A change of status: what its button says, what has happened then, and what follows of it."""
+    """A change of status: what its button says, what has happened then, and what follows of it,
+    for one product and for several."""
 
     name: str
     words: str
     done: str
     status: str
     means: str
+    means_for_several: str
 
 
-_SHOWN = "it becomes active, and the API lists it."
-PUBLISH = Verb("publish", "Publish", "published", "active", _SHOWN)
-ACTIVATE = Verb("activate", "Activate", "activated", "active", _SHOWN)
+_SHOWN = (
+    "It becomes active, and the API lists it.",
+    "They become active, and the API lists them.",
+)
+PUBLISH = Verb("publish", "Publish", "published", "active", *_SHOWN)
+ACTIVATE = Verb("activate", "Activate", "activated", "active", *_SHOWN)
 ARCHIVE = Verb(
     "archive", "Archive", "archived", "archived",
-    "the API lists it only when asked for archived products. Nothing is deleted.",
+    "The API lists it only when asked for archived products. Nothing is deleted.",
+    "The API lists them only when asked for archived products. Nothing is deleted.",
 )  # fmt: skip
 VERBS = {verb.name: verb for verb in (PUBLISH, ACTIVATE, ARCHIVE)}
 
