@@ -29,6 +29,17 @@ def owner(desk: Desk) -> Person:
     return desk.person(name="Key Owner")
 
 
+async def test_a_newcomer_copies_the_line_of_the_first_request(desk: Desk) -> None:
+    async with desk.looking(desk.person()) as page:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.goto(".")
+        await page.get_by_role("button", name="Copy the line").click()
+        await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        line = await page.evaluate("navigator.clipboard.readText()")
+        assert line.startswith("curl ")
+        assert line.endswith('/v1/users/me -H "Authorization: Bearer YOUR_API_KEY"')
+
+
 async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -> None:
     async with desk.looking(owner) as page:
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
