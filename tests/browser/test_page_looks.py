@@ -419,6 +419,24 @@ async def test_a_long_address_takes_three_lines_of_a_list(
         assert len(await address.get_attribute("title") or "") > 200
 
 
+BEGINNINGS = """(names) => names.map(name => {
+    const range = document.createRange();
+    range.selectNodeContents(name);
+    return Math.round(range.getBoundingClientRect().left);
+})"""
+"""Where the words of names begin."""
+
+
+async def test_latest_events_stand_in_line_whichever_way_their_names_run(desk: Desk) -> None:
+    for name in ("Grace Hopper", "\u05e9\u05e8\u05d4 \u05db\u05d4\u05df"):
+        desk.person(name=name)
+    async with desk.looking(desk.admin) as page:
+        await page.goto(".")
+        names = page.locator(".lines span")
+        assert await names.count() > 1
+        assert len(set(await names.evaluate_all(BEGINNINGS))) == 1
+
+
 BROKEN = """(cells) => cells.map(cell => {
     const range = document.createRange(), isBroken = (text) => {
         range.selectNode(text);
