@@ -311,6 +311,41 @@ async def test_a_foreign_key_that_is_only_looked_at_is_a_refusal_too(
     await limiter.close()
 
 
+@pytest.mark.parametrize("kind", ["", "+cluster", "+sentinel"])
+@pytest.mark.parametrize(
+    "answer",
+    [b"+OK\r\n", b"$0\r\n\r\n", b"$1\r\n1\r\n", b":one\r\n", b"*0\r\n", b"$-1\r\n",
+     b"*1\r\n" * 2_000 + b":1\r\n", b"-MOVED \r\n", b"220 mail.example.com\r\n"],
+    ids=["OK", "nothing", "too little", "no number", "a list", "null", "a deep list",
+         "moved nowhere", "another protocol"],
+)  # fmt: skip
+async def test_what_is_no_such_server_does_not_answer(answer: bytes, kind: str) -> None:
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while request := await reader.read(65_536):
+            greetings = request.count(b"CLIENT")
+            writer.write(b"+OK\r\n" * greetings or answer)
+        writer.close()
+
+    guards = [((GUARDED_ADDRESS, "192.0.2.1"), Patience(1, DAY))]
+    async with await asyncio.start_server(say, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        path = "/primary" if kind == "+sentinel" else ""
+        limiter = ValkeyLimiter(f"valkey{kind}://127.0.0.1:{port}{path}", "live")
+        asks = [
+            lambda: limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT),
+            lambda: limiter.take_all([((ACCOUNT, 1), PLAN)], MIDNIGHT),
+            lambda: limiter.used((ACCOUNT, 1), MIDNIGHT),
+            lambda: limiter.enter(guards, MIDNIGHT),
+            lambda: limiter.leave(guards, MIDNIGHT, entered_ms=MIDNIGHT, has_failed=True),
+            limiter.probe,
+        ]
+        for ask in asks:
+            async with asyncio.timeout(20):
+                with pytest.raises(Unavailable):
+                    await ask()
+        await limiter.close()
+
+
 async def test_a_refusal_of_the_server_closes_no_connection(own_server: RedisServer) -> None:
     limiter = ValkeyLimiter(own_server.url, "live")
     guards = [((GUARDED_ADDRESS, "192.0.2.1"), Patience(1, DAY))]

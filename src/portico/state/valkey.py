@@ -25,7 +25,7 @@ from portico.domain.times import DAY, MINUTE
 from portico.state import valkey_guard
 from portico.state.callers import Caller, network_of, spelled
 from portico.state.protocol import Claims, Guards
-from portico.state.valkey_client import ANSWER_SECONDS, PASSING, answer_of, recover, store
+from portico.state.valkey_client import ANSWER_SECONDS, PASSING, answer_of, readable, recover, store
 
 SENT_AT_ONCE = 256
 """Bounds the time in which one exchange's answers are read and the event loop does nothing else."""
@@ -173,10 +173,11 @@ class ValkeyLimiter:
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """See `protocol.Limiter`."""
-        minute, day = await self._command("MGET", *self._keys(caller, now_ms))
+        counts = await self._command("MGET", *self._keys(caller, now_ms))
         try:
+            minute, day = counts
             return int(minute or 0), int(day or 0)
-        except ValueError as error:  # as for `take`
+        except (TypeError, ValueError) as error:  # as for `take`
             raise Unavailable(REFUSES, why=FAILING) from error
 
     async def enter(self, guards: Guards, now_ms: int) -> Entry:
@@ -241,7 +242,9 @@ class ValkeyLimiter:
         wants them; there are few attempts, so they are sent with the script's text."""
         slot = f"{self._prefix}:{{{self._environment}:guard}}"
         keys = [f"{slot}:{spelled(caller)}" for caller in callers]
-        answer: int = await self._command("EVAL", script, len(keys), *keys, *arguments)
+        answer = await self._command("EVAL", script, len(keys), *keys, *arguments)
+        if not isinstance(answer, int):
+            raise Unavailable(NO_ANSWER)
         return answer
 
     async def _command(self, *words: int | str) -> Any:
@@ -311,8 +314,13 @@ class ValkeyLimiter:
             if isinstance(answer, Exception):
                 answers.extend([answer] * len(call))
             else:
-                numbers = iter([*map(int, answer.split())])
-                answers.extend([*islice(numbers, 1 + len(one.keys))] for one in call)
+                with readable():
+                    numbers = [*map(int, answer.split())]
+                    lengths = [1 + len(one.keys) for one in call]
+                    if len(numbers) != sum(lengths):
+                        raise ValueError(numbers)
+                told = iter(numbers)
+                answers.extend([*islice(told, length)] for length in lengths)
         return answers
 
     async def _calls(

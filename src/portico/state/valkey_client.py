@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from valkey.asyncio import Connection, ConnectionPool, Sentinel, Valkey
 from valkey.asyncio.connection import SSLConnection, parse_url
 from valkey.crc import key_slot
-from valkey.exceptions import ReadOnlyError, ResponseError, ValkeyError
+from valkey.exceptions import InvalidResponse, ReadOnlyError, ResponseError, ValkeyError
 
 from portico.domain.store_urls import read_store_url
 
@@ -42,6 +42,15 @@ Place = tuple[str, int]
 Command = tuple[int | str, ...]
 
 
+@contextmanager
+def readable() -> Iterator[None]:
+    """Raises `InvalidResponse` for what an answer has led to that no such server gives."""
+    try:
+        yield
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidResponse("what answers is no such server") from error
+
+
 class OneServer:
     """One server by its address."""
 
@@ -69,16 +78,17 @@ class OneServer:
         """What is answered to commands for a key, and for others of its line: answers or errors.
         Raises `ValkeyError` or `OSError` where nothing is."""
         first, *others = commands
-        if not others:  # as nearly always, since one call counts for many: a third quicker
-            try:
-                return [await self.client.execute_command(*first)]
-            except ResponseError as error:
-                return [error]
-        pipeline = self.client.pipeline(transaction=False)
-        for command in (first, *others):
-            pipeline.execute_command(*command)
-        answers: list[Any] = await pipeline.execute(raise_on_error=False)
-        return answers
+        with readable():
+            if not others:  # as nearly always, since one call counts for many: a third quicker
+                try:
+                    return [await self.client.execute_command(*first)]
+                except ResponseError as error:
+                    return [error]
+            pipeline = self.client.pipeline(transaction=False)
+            for command in (first, *others):
+                pipeline.execute_command(*command)
+            answers: list[Any] = await pipeline.execute(raise_on_error=False)
+            return answers
 
     async def samples(self, keys: Iterable[str]) -> list[list[str]]:
         """Of keys in any slots so many, in steps, that whoever answers to all does to every key.
@@ -151,7 +161,8 @@ class InCluster:
             await self.recover()
             for i, answer in enumerate(answers):
                 if _has_moved(answer):
-                    node = self._of_slot(int(str(answer).split()[1]))
+                    with readable():
+                        node = self._of_slot(int(str(answer).split()[1]))
                     answers[i], *_ = await node.send(key, [commands[i]])
         return answers
 
@@ -180,12 +191,13 @@ class InCluster:
             if node is None:  # as another has learned who asked meanwhile
                 continue
             try:
-                async with asyncio.timeout(NODE_SECONDS):
-                    told = await node.client.execute_command("CLUSTER SLOTS")
+                with readable():
+                    async with asyncio.timeout(NODE_SECONDS):
+                        told = await node.client.execute_command("CLUSTER SLOTS")
+                    await self._follow(place, told)
             except (ValkeyError, OSError) as silent:  # TimeoutError is an OSError
                 error = silent
             else:
-                await self._follow(place, told)
                 return
         raise error
 
