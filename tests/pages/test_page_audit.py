@@ -95,6 +95,8 @@ async def test_an_e_mail_finds_every_account_that_ever_had_it(api: Api) -> None:
     [
         ("Groß@example.com", "gROß@example.com"),
         ("Änne@example.com", "ÄNNE@example.com"),
+        ("Änne@example.com", "änne@example.com"),
+        ("änne@example.com", "ÄNNE@example.com"),
         ("ada@straße.example", "Ada@STRAße.example"),
     ],
 )

@@ -11,6 +11,7 @@ from portico.domain.events.base import Event
 from portico.storage.database import Database, Engine, Transaction
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.live_credentials import HOLDS, held
+from portico.storage.sqlite_connection import CASE_KEY
 from portico.storage.table import Table
 from portico.storage.users import anywhere, pattern
 
@@ -41,11 +42,13 @@ _RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held i
 _OF_USER = ("user_id = {0:d}", "target = 'user' AND target_id = '{0:d}'")
 # By the index of actions: as many rows as accounts were made, changed and deleted. Roles, plans and
 # names of fields stand there too, but only an e-mail has an @. The engine's `lower` leaves letters
-# that a key folds, ß and on SQLite Ä, so an e-mail is also looked for by what it makes of those.
+# that a key folds, such as ß, so an e-mail is also looked for by what it makes of those. That of
+# SQLite knows ASCII alone.
 _ONCE_CALLED = """
 SELECT target_id FROM {audit}
 WHERE action IN ('user.created', 'user.changed', 'user.deleted')
-    AND (lower(details) LIKE :folded ESCAPE '!' OR lower(details) LIKE lower(:typed) ESCAPE '!')
+    AND ({lower}(details) LIKE :folded ESCAPE '!'
+        OR {lower}(details) LIKE {lower}(:typed) ESCAPE '!')
 GROUP BY target_id ORDER BY max(id) DESC LIMIT :most"""
 MOST_ACCOUNTS = 100
 """At most so many accounts that had one e-mail are looked for: each is two ways through the log."""
@@ -184,7 +187,11 @@ class Audit:
 
     async def once_called(self, email: str) -> frozenset[int]:
         """The accounts that the log says had this e-mail, of many the latest."""
-        sql = _ONCE_CALLED.format(audit=_by_index("audit_by_action", self._db.engine))
+        engine = self._db.engine
+        beyond = engine == "sqlite" and not email.isascii()
+        sql = _ONCE_CALLED.format(
+            audit=_by_index("audit_by_action", engine), lower=CASE_KEY if beyond else "lower"
+        )
         text = msgspec.json.encode(email).decode()
         values = {"folded": pattern(text), "typed": anywhere(text), "most": MOST_ACCOUNTS}
         rows = await self._db.shown.slow.all(sql, values)

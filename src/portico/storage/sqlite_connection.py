@@ -6,10 +6,12 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import apsw
 
 from portico.domain.errors import Unavailable, Unusable
+from portico.domain.text import case_key
 
 OLDEST_SAFE = (3, 51, 3)
 """Releases 3.7.0 to 3.51.2 can corrupt a WAL database that two connections write and checkpoint."""
@@ -23,6 +25,9 @@ LOG_BYTES = 4_000_000
 
 SHARED_BYTES = 32 * 1024
 """By how much the file grows at a time that connections share as memory."""
+
+CASE_KEY = "case_key"
+"""The function by which a statement folds text as `domain.text.case_key` does."""
 
 _PUT_BACK = "put the file back; where it is lost, restore a backup into a new directory."
 
@@ -44,6 +49,7 @@ def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.C
     connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
     # Else SQLite plans a statement with a join again for every new value: 20 µs instead of 2.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    connection.create_scalar_function(CASE_KEY, _case_key, 1, deterministic=True)
     connection.execute(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
         # Not FAST, which leaves what lies on whole pages that become free.
@@ -51,6 +57,10 @@ def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.C
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
     ).fetchall()  # apsw runs no further than the first row unless all are taken
     return connection
+
+
+def _case_key(*values: Any) -> str:
+    return case_key(values[0])
 
 
 def is_empty(path: Path) -> bool:
