@@ -1,4 +1,4 @@
-"""`script/setup` makes what is needed where an upgrade of the system has left nothing of it."""
+"""`script/setup` makes what is needed where what is there is of another Python or another place."""
 
 import os
 import shutil
@@ -14,29 +14,87 @@ from documents import ROOT
 KNOWN = ("requirements/server.txt", "pyproject.toml", "clients/python/pyproject.toml")
 
 
-@pytest.mark.parametrize("left", ["an empty environment", "no interpreter"])
-def test_an_environment_of_a_python_that_was_replaced_is_made_anew(
-    tmp_path: Path, left: str
-) -> None:
+def checkout(place: Path) -> None:
+    """What `script/setup` reads of a checkout."""
     for name in (*KNOWN, "script/setup"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    environment = tmp_path / ".venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
-    if left == "no interpreter":
-        (environment / "bin" / "python").unlink()
-        (environment / "bin" / "python").symlink_to(tmp_path / "nowhere")
-    known = b"".join((tmp_path / name).read_bytes() for name in KNOWN)
-    stamp = environment / "portico-server"
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, place / name)
+
+
+def environment(place: Path, *options: str) -> Path:
+    """An environment that is stamped as a current one; the file that says so."""
+    made = place / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", *options, made], check=True)
+    known = b"".join((place / name).read_bytes() for name in KNOWN)
+    stamp = made / "portico-server"
     stamp.write_text(sha256(known).hexdigest() + "\n")
-    done = subprocess.run(
-        [tmp_path / "script" / "setup", "server"],
-        env={**os.environ, "PYTHON": sys.executable, "PIP_NO_INDEX": "1"},  # so it gets no further
+    return stamp
+
+
+def setting_up(place: Path) -> subprocess.CompletedProcess[str]:
+    """`script/setup`, which gets no further than to what it would install."""
+    return subprocess.run(
+        [place / "script" / "setup", "server"],
+        env={**os.environ, "PYTHON": sys.executable, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def is_made_anew(place: Path) -> bool:
+    """Whether it is, with a pip that runs there and finds nothing."""
+    done = setting_up(place)
     assert "Installing what Portico needs" in done.stderr
     assert done.returncode != 0
-    assert not stamp.exists()
+    assert not (place / ".venv" / "portico-server").exists()
     assert "No matching distribution" in done.stderr, "pip is there"
+    return f"{place}/.venv/bin/python" in (place / ".venv" / "bin" / "pip").read_text("utf-8")
+
+
+@pytest.mark.parametrize("left", ["an empty environment", "no interpreter"])
+def test_an_environment_of_a_python_that_was_replaced_is_made_anew(
+    tmp_path: Path, left: str
+) -> None:
+    checkout(tmp_path)
+    stamp = environment(tmp_path, "--without-pip")
+    if left == "no interpreter":
+        python = stamp.parent / "bin" / "python"
+        python.unlink()
+        python.symlink_to(tmp_path / "nowhere")
+    assert is_made_anew(tmp_path)
+
+
+def test_an_environment_of_a_python_that_is_too_old_is_made_anew(tmp_path: Path) -> None:
+    checkout(tmp_path)
+    stamp = environment(tmp_path)
+    packages = next(stamp.parent.glob("lib/*/site-packages"))
+    older = packages / "sitecustomize.py"
+    older.write_text("import sys\nsys.version_info = (3, 10, 13)\n")
+    assert is_made_anew(tmp_path)
+    assert not older.exists()
+
+
+@pytest.mark.parametrize("how", ["moved", "copied"])
+def test_the_environment_of_a_checkout_that_came_from_elsewhere_is_made_anew(
+    tmp_path: Path, how: str
+) -> None:
+    before, place = tmp_path / "before", tmp_path / "a new place"
+    checkout(before)
+    stamp = environment(before)
+    assert setting_up(before).returncode == 0
+    if how == "moved":
+        before.rename(place)
+    else:
+        shutil.copytree(before, place, symlinks=True)
+    assert is_made_anew(place)
+    assert stamp.exists() is (how == "copied")
+
+
+def test_an_environment_in_another_place_that_is_linked_to_stays(tmp_path: Path) -> None:
+    checkout(tmp_path / "first")
+    stamp = environment(tmp_path / "first")
+    checkout(tmp_path / "second")
+    (tmp_path / "second" / ".venv").symlink_to(stamp.parent)
+    assert setting_up(tmp_path / "second").returncode == 0
+    assert stamp.exists()
