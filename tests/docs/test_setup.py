@@ -98,3 +98,18 @@ def test_an_environment_in_another_place_that_is_linked_to_stays(tmp_path: Path)
     (tmp_path / "second" / ".venv").symlink_to(stamp.parent)
     assert setting_up(tmp_path / "second").returncode == 0
     assert stamp.exists()
+
+
+def test_a_set_up_that_was_cut_off_is_made_up_for_by_the_release_before_too(
+    tmp_path: Path,
+) -> None:
+    checkout(tmp_path)
+    stamp = environment(tmp_path)
+    assert setting_up(tmp_path).returncode == 0
+    requirements = tmp_path / "requirements" / "server.txt"
+    before = requirements.read_bytes()
+    requirements.write_bytes(before + b"\n")
+    assert setting_up(tmp_path).returncode != 0
+    requirements.write_bytes(before)
+    assert "Installing what Portico needs" in setting_up(tmp_path).stderr
+    assert not stamp.exists()
