@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import valkey
 
+from busy_machine import leave_time
 from driving import Api, settings_for
-from operating import PATIENCE_SECONDS
 from servers import RedisServer
 from shared_database import SharedDatabase
 
@@ -17,8 +17,7 @@ def environ(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """The variables that choose the stores."""
     if request.param == "sqlite+memory":
         return {}
-    for module in ("valkey", "valkey_client"):  # for a second, a busy machine keeps silent too
-        monkeypatch.setattr(f"portico.state.{module}.ANSWER_SECONDS", PATIENCE_SECONDS)
+    leave_time(monkeypatch)
     redis: RedisServer = request.getfixturevalue("redis")
     with valkey.Valkey.from_url(redis.url) as client:
         client.flushdb()

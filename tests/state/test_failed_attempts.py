@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from valkey.asyncio import Valkey
 
+from busy_machine import leave_time
 from portico.domain.guard import ACCOUNT, ADDRESS, Entry, Patience
 from portico.state.callers import GUARDED_ACCOUNT, GUARDED_ADDRESS, Caller
 from portico.state.memory import MemoryLimiter
@@ -26,7 +27,10 @@ BUSY = Entry(admitted=False, wait=0)
 
 
 @pytest_asyncio.fixture(params=["memory", "valkey"])
-async def limiter(request: pytest.FixtureRequest) -> AsyncIterator[Limiter]:
+async def limiter(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Limiter]:
+    leave_time(monkeypatch)
     if request.param == "memory":
         yield MemoryLimiter()
         return

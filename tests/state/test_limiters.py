@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 
+from busy_machine import leave_time
 from portico.domain.limits import Plan, Verdict
 from portico.state.callers import ACCOUNT, ADDRESS, NETWORK, Caller
 from portico.state.memory import MemoryLimiter
@@ -23,7 +24,10 @@ Open = Callable[[str], Limiter]
 
 
 @pytest_asyncio.fixture(params=["memory", "valkey"])
-async def open_limiter(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
+async def open_limiter(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Open]:
+    leave_time(monkeypatch)
     opened: list[Limiter] = []
     unused = uuid.uuid4().hex  # what an earlier test counted is not found under this name
 

@@ -15,7 +15,7 @@ from valkey import Valkey
 from valkey.crc import key_slot
 from valkey.exceptions import ValkeyError
 
-from busy_machine import added
+from busy_machine import added, leave_time
 from operating import PATIENCE_SECONDS, until
 from portico.domain.errors import Unavailable
 from portico.domain.guard import Patience
@@ -82,6 +82,12 @@ def cluster() -> Iterator[list[RedisServer]]:
         until(lambda: has_replica(servers[0]), "the replica")
         until(lambda: clustered(servers), "the cluster")
         yield servers
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node that is well is too slow."""
+    leave_time(monkeypatch)
 
 
 def limiter_of(cluster: list[RedisServer], environment: str) -> ValkeyLimiter:
@@ -151,6 +157,7 @@ async def test_where_a_primary_dies_its_successor_is_found_by_a_sentinel(tmp_pat
             sentinel.stop()
 
 
+@pytest.mark.usefixtures("patient")
 async def test_every_node_of_a_cluster_counts_and_each_step_stays_within_one(
     cluster: list[RedisServer],
 ) -> None:
@@ -174,6 +181,7 @@ async def test_every_node_of_a_cluster_counts_and_each_step_stays_within_one(
         assert asked(node, "KEYS", f"*{environment}:probe:*")
 
 
+@pytest.mark.usefixtures("patient")
 async def test_whose_slot_moves_is_counted_where_it_is(cluster: list[RedisServer]) -> None:
     environment = uuid.uuid4().hex
     limiter = limiter_of(cluster, environment)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from valkey.asyncio import Valkey
 from valkey.crc import key_slot
 
-from busy_machine import within
+from busy_machine import leave_time, within
 from portico.domain.errors import Unavailable
 from portico.domain.guard import Patience
 from portico.domain.limits import Plan
@@ -34,7 +34,10 @@ VISITORS = 64  # concurrent requests
 
 
 @pytest_asyncio.fixture
-async def limiter(redis: RedisServer) -> AsyncIterator[ValkeyLimiter]:
+async def limiter(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[ValkeyLimiter]:
+    leave_time(monkeypatch)
     opened = ValkeyLimiter(redis.url, uuid.uuid4().hex)
     yield opened
     await opened.close()
@@ -67,7 +70,9 @@ def requests_of_one_process(url: str, environment: str) -> Counter[tuple[str, in
         await asyncio.gather(*(visitor(limiter) for _ in range(VISITORS)))
         await limiter.close()
 
-    uvloop.run(visit())
+    with pytest.MonkeyPatch.context() as patch:
+        leave_time(patch)
+        uvloop.run(visit())
     return admitted
 
 
