@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx
 import pytest
@@ -400,6 +401,19 @@ class Storing:
 
 
 ENDED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_refresh_token_that_gets_no_successor_goes_on() -> None:
+    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED)
+    bought = {"access_token": "new", "token_type": "Bearer", "expires_in": HOUR}
+    refused = answer(401, {"error": {"code": "AUTHENTICATION_REQUIRED"}})
+    steps = answer(200, bought), ME, refused, tokens("newer"), ME
+    client, script = scripted(*steps, credential=held)
+    for _ in range(2):
+        client.me()
+    bodies = [dict(parse_qsl(request.content.decode())) for request in script.requests]
+    sent = [body.get("refresh_token") for body in bodies]
+    assert sent == ["refresh", None, None, "refresh", None]
 
 
 def test_a_listener_that_fails_is_told_again_before_the_next_use() -> None:

@@ -180,6 +180,12 @@ def test_a_stream_without_a_beginning_goes_on_from_where_the_service_says() -> N
     assert ids_asked(stage.script) == [None, "41"]
 
 
+def test_a_connection_that_tells_nothing_leaves_the_stream_where_it_was() -> None:
+    stage = Stage(stream(told(1), BROKEN), stream(COMMENT, BROKEN), stream(told(2)))
+    assert stage.ids(2) == [1, 2]
+    assert ids_asked(stage.script) == [None, "1", "1"]
+
+
 def test_what_was_cut_off_is_asked_for_again() -> None:
     stage = Stage(stream(told(1) + told(2)[:-1], BROKEN), stream(told(2)))
     assert stage.ids(2) == [1, 2]

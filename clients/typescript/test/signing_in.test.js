@@ -100,6 +100,15 @@ test("a login that has ended already is ended without a fault", async () => {
   assert.deepEqual(paths(), ["/auth/login", "/v1/users/me", "/auth/logout", "/auth/login", "/v1/users/me"]);
 });
 
+test("a refresh token that gets no successor goes on", async () => {
+  const { refresh_token: _, ...body } = bought("one").body;
+  const { client: mine, requests } = client(held({ expiresAt: new Date(0) }), { status: 200, body }, ME, UNKNOWN, bought("two"), ME);
+  await mine.me();
+  await mine.me();
+  const sent = requests.map((request) => new URLSearchParams(request.body ?? "").get("refresh_token"));
+  assert.deepEqual(sent, ["r", null, null, "r", null]);
+});
+
 test("a key that cannot be one is refused unseen", () => {
   for (const key of [`${KEY}\n`, `${KEY} x`, `ü${KEY}`]) {
     const refused = (error) => error instanceof TypeError && /visible ASCII/.test(error.message) && !error.message.includes(KEY);

@@ -71,6 +71,13 @@ test("an event is one wherever its lines are cut, also between CR and LF", async
   }
 });
 
+test("a connection that tells nothing leaves the stream where it was", async () => {
+  const steps = [parts(message(1), "break"), parts(":\n\n", "break"), parts(message(2), "wait")];
+  const { stream, requests } = streamed({}, ...steps);
+  assert.deepEqual(await taken(stream, 2), [1, 2]);
+  assert.deepEqual(requests.map(asked), [undefined, "1", "1"]);
+});
+
 test("however long the service is away, it is asked at least every half minute", async () => {
   const away = Array(40).fill({ fault: "unsent" }); // which every fourth time are those of one attempt
   const { stream, waits } = streamed({ after: 0 }, parts(message(1)), ...away, parts(message(2), "wait"));
