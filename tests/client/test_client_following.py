@@ -14,6 +14,7 @@ import uvloop
 from client.conftest import ROOMY
 from oauth.authority import Authority
 from operating import PATIENCE_SECONDS, Installation, until
+from portico.api.events import COMMENT_SECONDS
 from portico_client import (
     AsyncClient,
     AuthenticationRequired,
@@ -51,7 +52,7 @@ def gathering(stream: EventStream) -> Iterator[list[Event]]:
         thread = threading.Thread(target=gather)
         thread.start()
         yield told
-    thread.join(PATIENCE_SECONDS)
+    thread.join(COMMENT_SECONDS - 5)  # before anything else would wake it
     assert not thread.is_alive(), "whoever waits finds the end"
 
 

@@ -201,6 +201,17 @@ async def test_a_flood_of_failures_leaves_the_latest_of_each_account(api: Api) -
     assert await stored(env, 71) == 6 * MOST_FAILED
 
 
+async def test_failures_are_stored_however_few_kinds_of_requests_they_are_of(api: Api) -> None:
+    env = environment(api, api.live.db)
+    for user_id in (81, 82):
+        for _ in range(MOST_FAILED):
+            make(env, user_id, 429)
+    await StoreRequests(env, "another process").run()
+    for user_id in (81, 82):
+        failed = await env.requests.latest_failed(RequestFilter(user_id), NOON)
+        assert len(failed) == MOST_FAILED
+
+
 def test_failures_that_nobody_stores_stay_within_bounds() -> None:
     counts = RequestCounts()
     for user_id in range(MOST_ACCOUNTS + 10):

@@ -200,6 +200,13 @@ def test_an_odd_manifest_is_refused_and_nothing_is_made(
     restoring.refuses(packed(archive, listing(archive, **changes).items()))
 
 
+@pytest.mark.parametrize("name", ["../evil.pem", "live.db-evil", "tls/evil.pem.sh"])
+def test_a_file_that_no_backup_has_is_refused_though_it_is_listed(
+    restoring: Restoring, archive: Path, name: str
+) -> None:
+    assert name in restoring.refuses(packed(archive, holding(archive, name, b"x").items()))
+
+
 @pytest.mark.parametrize("manifest", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000])
 def test_a_manifest_that_is_none_is_refused_and_nothing_is_made(
     restoring: Restoring, archive: Path, manifest: bytes
