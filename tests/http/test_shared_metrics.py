@@ -10,7 +10,7 @@ import pytest
 from driving import FakeClock
 from jobs.conftest import Waiting
 from portico.domain.errors import Unavailable
-from portico.http.shared_metrics import SharedMetrics, Snapshot
+from portico.http.shared_metrics import Kept, SharedMetrics, Snapshot
 from portico.jobs.runner import Job, Runner
 
 
@@ -57,3 +57,30 @@ def test_a_worker_whose_counts_find_no_room_is_not_told_as_silent(tmp_path: Path
         one.keep(msgspec.structs.replace(serving, refusals={"live": 2}))
 
     assert other.others() == [serving]
+
+
+def test_a_worker_that_tells_nothing_any_more_keeps_its_counts_and_hears_of_nothing(
+    tmp_path: Path,
+) -> None:
+    one, other = SharedMetrics(tmp_path, 1), SharedMetrics(tmp_path, 2)
+    serving = {"serving": 1, "silent": 0}
+    told = Snapshot([], {"live": 1}, {}, {"live": True}, {}, 3, [], {"live": 2}, workers=serving)
+    one.keep(told)
+    os.utime(tmp_path / "worker-1.json", (0, 0))
+
+    (found,) = other.others()
+
+    assert (found.refusals, found.listening) == ({"live": 1}, {"live": False})
+    assert (found.hashing, found.mails) == (0, {})
+    assert found.workers == {"serving": 0, "silent": 1}
+
+
+def test_a_worker_in_the_place_of_another_goes_on_with_its_counts_alone(tmp_path: Path) -> None:
+    serving, kept = {"serving": 1, "silent": 0}, Kept(hits=5, misses=2, size=4_000)
+    told = Snapshot([], {"live": 1}, {}, {}, {}, 3, [], {"live": 2}, kept, workers=serving)
+    SharedMetrics(tmp_path, 1).keep(told)
+
+    found = SharedMetrics(tmp_path, 1).earlier()
+
+    assert (found.refusals, found.kept) == ({"live": 1}, Kept(hits=5, misses=2))
+    assert (found.hashing, found.mails, found.workers) == (0, {}, {})
