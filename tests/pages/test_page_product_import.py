@@ -27,7 +27,7 @@ from portico.domain.times import SECOND
 from portico.domain.uploads import KEPT, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
 from portico.jobs.tidy import Tidy
 from portico.jobs.uploads import TakeUploads
-from portico.services.imports import SMALL, check_in_batches, store_in_batches
+from portico.services.imports import SMALL, Most, check_in_batches, store_in_batches
 from portico.services.suspension import suspend
 from portico.services.uploads import begin_storing, discard, path_of, take_in
 from portico.storage.audit import AuditFilter
@@ -285,6 +285,22 @@ async def test_a_row_that_was_copied_from_a_faulty_one_is_told_too(api: Api) -> 
     _, page = await checked(editor, rows, update="yes")
     assert heading(page) == f"{SMALL.rows} rows can go in, 2 rows cannot"
     assert "is that of an earlier row too" in page
+
+
+async def test_of_two_rows_for_a_product_that_the_file_has_just_made_the_later_is_faulty(
+    api: Api,
+) -> None:
+    """The first row is a batch by itself, and the others were read before it was stored."""
+    text = lines({**GOOD, "description": "x" * 1_000}, {"id": 1, "price": 2}, {"id": 1, "price": 3})
+    rows = read_products(io.BytesIO(text), "ndjson", update=True)
+    outcomes = [one async for one in store_in_batches(api.live, rows, OPERATOR, Most(9, 1_000))]
+    assert [(one.inserted, one.updated) for one in outcomes] == [(1, 0), (0, 1)]
+    (refused,) = outcomes[1].refused
+    assert refused.line == 3
+    assert refused.faults[0].message.startswith("is that of an earlier row too")
+    product = await api.live.products.get(1)
+    assert product is not None
+    assert product.price == 20_000
 
 
 async def test_viewers_and_other_people_import_nothing(api: Api) -> None:

@@ -62,6 +62,8 @@ IDLE_PERIOD = 10.0
 
 _EVER = 2**63 - 1
 
+_COPIED = Fault("id", "is that of an earlier row too: leave one of them out")
+
 
 Keep = Callable[[Change, Outcome], Awaitable[None]]
 """Stores in the transaction of a batch what came of it."""
@@ -160,8 +162,11 @@ def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
     """What the rows with ids make of the products that they name."""
     applied = _Changed([], 0, [])
     unchanged = 0
+    named = Named()  # the file may have made a product after its rows were weighed
     for row in batch.changes:
         after = changed(known.get(row.id), row)
+        if not isinstance(after, Fault) and not named.add(row.id):
+            after = _COPIED
         if isinstance(after, Fault):
             applied.refused.append(FileRow(row.line, row.end, {}, [after], row.id))
         elif after == (before := known[row.id]):
@@ -299,7 +304,7 @@ async def _batches(
     products = 0
     async for row, size in _weighed(env, rows):
         if size and not named.add(row.id):  # what names no product is none of many, nor remembered
-            row.faults.append(Fault("id", "is that of an earlier row too: leave one of them out"))
+            row.faults.append(_COPIED)
         if row.line <= after:
             batch.start = row.end
             continue
