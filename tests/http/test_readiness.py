@@ -9,6 +9,7 @@ import apsw
 import httpx
 import pytest
 
+from busy_machine import within
 from driving import Api, InProcess, settings_for
 from portico.app import Portico, Server
 from portico.domain.errors import Unavailable
@@ -64,7 +65,7 @@ async def test_a_store_that_hangs_is_silent_and_not_asked_again_until_it_answers
     waiting = asyncio.ensure_future(probe.state())
     await asyncio.sleep(0)
     store.now += 10 * PROBE_SECONDS
-    async with asyncio.timeout(PROBE_SECONDS / 2):
+    with within(PROBE_SECONDS / 2):
         assert [await probe.state() for _ in range(3)] == ["silent"] * 3
     assert store.asked == 1
     store.thawed.set()

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -490,8 +491,18 @@ def test_what_its_certificate_lacks_is_found_beside_the_end_of_an_authority(
     assert problems["certificate"]["advice"] == "start the server, which renews it"
 
 
+LOOKS_SELDOM = """
+import sys
+from portico.cli import connections
+from portico.cli.main import main
+connections.PATIENCE = connections.PATIENCE._replace(renewal=3600.0)
+sys.exit(main(sys.argv[1:]))
+"""
+"""Portico, which takes a new certificate up much later than doctor comes."""
+
+
 def test_a_server_that_serves_an_older_certificate_is_found(installation: Installation) -> None:
-    with installation.serving():
+    with installation.serving(program=(sys.executable, "-c", LOOKS_SELDOM, "serve")):
         (installation.data / "tls" / "server.pem").unlink()
         ensure(installation.data / "tls", ["localhost"], int(time.time() * 1000))
         problems = examined(installation)
