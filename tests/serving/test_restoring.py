@@ -30,6 +30,25 @@ sys.exit(main(sys.argv[2:]))
 """
 """A restore that waits, as it comes to the secret, for the end of a file."""
 
+FAILING = """
+import sys
+from pathlib import Path
+from portico.cli.main import main
+
+put = []
+
+def fail(event, about):
+    if event == "os.rename" and Path(about[0]).parent.name == ".restoring":
+        put.append(Path(about[1]).name)
+        if put[-1] == "live.db":
+            print(*put)
+            raise OSError(5, "Input/output error")
+
+sys.addaudithook(fail)
+sys.exit(main(sys.argv[1:]))
+"""
+"""A restore that puts everything into its place but the live database, and tells what."""
+
 LINGERING = """#!/bin/sh
 "{program}" "$@" || exit
 case "$*" in *--single-transaction*) exec cat "{silent}"; esac
@@ -142,6 +161,23 @@ def test_nothing_starts_where_a_restore_was_killed(restored: Installation, archi
         assert restore.command.wait() == -signal.SIGKILL
     require_refused(restored)
     assert not (restored.data / "live.db").exists()
+
+
+def test_the_live_database_comes_last_and_without_it_nothing_stays(
+    restored: Installation, archive: Path
+) -> None:
+    failed = subprocess.run(
+        [COMMAND[0], "-c", FAILING, "restore", str(archive)],
+        cwd=restored.directory,
+        env=restored.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert failed.returncode == 1
+    *before, last = failed.stdout.split()
+    assert (set(before), last) == ({"sandbox.db", "secret.key", "tls"}, "live.db")
+    assert not restored.data.exists()
+    restored.told("restore", str(archive))
 
 
 def test_what_came_into_the_directory_meanwhile_is_not_restored_over(
