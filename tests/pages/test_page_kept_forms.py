@@ -16,7 +16,7 @@ from portico.domain.errors import Conflict
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.pages.kept_forms import MAX_BYTES
-from portico.services.shown_once import FORM_WAITS, MAX_FORMS, keep_form
+from portico.services.shown_once import FORM_WAITS, MAX_FORMS, keep_form, take_form
 from portico.services.sign_out import sign_out_everywhere
 from signing_in import AUTH, CALLBACK, CHALLENGE, client_of
 
@@ -152,6 +152,25 @@ async def test_it_waits_for_an_hour(api: Api) -> None:
     early = await filled(api, editor, user, "/products/new", **PRODUCT)
     api.clock.advance(milliseconds=FORM_WAITS - SECOND)
     assert "Lamp" in (await sign_in(editor, user, early)).text
+
+
+async def test_what_is_kept_holds_no_password(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
+    fields = {"name": "Grace", "email": "grace@example.com", "role": "viewer"}
+    target = await filled(api, admin, user, "/users/new", **fields, password="Secret-18431")
+    (token,) = parse_qs(urlsplit(target).query)["kept"]
+    kept = await take_form(api.live, user.id, token, OPERATOR)
+    assert kept is not None
+    assert b"grace@example.com" in kept
+    assert b"Secret-18431" not in kept
+
+
+async def test_a_form_comes_back_to_its_own_page_alone(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    target = await filled(api, editor, user, "/products/new", **PRODUCT)
+    page = await sign_in(editor, user, target.replace("/products/new", "/keys"))
+    assert GONE in said(page, "status")
+    assert "Lamp" not in page.text
 
 
 async def test_passwords_are_not_kept_and_are_asked_for_at_their_field(api: Api) -> None:

@@ -94,7 +94,7 @@ def test_a_restore_that_was_cut_off_is_told_as_a_start_tells_it(
 
 
 def test_files_that_others_can_read_are_named(installation: Installation) -> None:
-    installation.data.chmod(0o755)
+    installation.data.chmod(0o750)
     key = installation.data / "tls" / "ca.key"
     key.chmod(0o640)
     problems = examined(installation)
