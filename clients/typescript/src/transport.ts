@@ -2,7 +2,7 @@ import { ConnectionFailed, UntrustedCertificate } from "./errors.js";
 import { atEnd } from "./signals.js";
 
 const SILENCE_SECONDS = 45; // The service sends a comment each 15 seconds on a stream.
-const LONGEST_SECONDS = 2_000_000; // A timer that is set to 2^31 ms or more ends at once.
+export const LONGEST_SECONDS = 2_000_000; // A timer that is set to 2^31 ms or more ends at once.
 
 /** Sends a request and gives the answer, as the global `fetch` does, and undici's. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchAnswer>;

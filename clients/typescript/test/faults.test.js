@@ -1,6 +1,6 @@
 // Why no answer came is told in the words of whoever found out.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { Client, ConnectionFailed, UnexpectedAnswer } from "@portico/client";
 import { KEY, rejected, scripted } from "./scripted.js";
 
@@ -37,4 +37,17 @@ test("a list that is nothing cannot be understood", async () => {
   const { fetch } = scripted({ status: 200, text: "null" });
   const error = await rejected(new Client({ apiKey: KEY, fetch }).products.list().page(1));
   assert.ok(error instanceof UnexpectedAnswer, String(error));
+});
+
+test("who is boundlessly patient waits for weeks where a server asks for more than a timer holds", async () => {
+  const { fetch } = scripted({ status: 429, code: "RATE_LIMITED", headers: { "retry-after": "9".repeat(400) } }, { data: {} });
+  const client = new Client({ apiKey: KEY, fetch, patience: Infinity });
+  const waits = mock.method(globalThis, "setTimeout", (done) => queueMicrotask(done));
+  try {
+    await client.me();
+  } finally {
+    waits.mock.restore();
+  }
+  const longest = Math.max(...waits.mock.calls.map(({ arguments: [, milliseconds] }) => milliseconds));
+  assert.ok(1e9 < longest && longest < 2 ** 31, String(longest));
 });

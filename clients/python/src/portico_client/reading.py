@@ -24,8 +24,9 @@ from portico_client.flow import Response
 T = TypeVar("T")
 Read = Callable[[Any], Any]
 
-MOST_DIGITS = 12
-"""Of a time to wait: Python refuses to read thousands."""
+MOST_DIGITS = 9
+"""Of a time to wait: thirty years. Python waits for no more than some centuries, and refuses to
+read thousands of digits."""
 
 _BY_STATUS = {429: RateLimited, 503: ServiceUnavailable}
 
