@@ -96,7 +96,7 @@ def test_a_renewed_certificate_is_served_and_nobody_notices(installation: Instal
         (tls / "server.pem").write_bytes(marked)
         (tls / "server.key").write_bytes(key)
         until(lambda: NOT_TAKEN in service.text, "the log's line")
-        old, key = pair(until_year=2026)
+        old, key = pair(ends_in=timedelta(days=-30))
         (tls / "server.key").write_bytes(key)
         (tls / "server.pem").write_bytes(old)
         until(lambda: "has expired" in service.text, "the log's line")
@@ -124,12 +124,53 @@ def test_a_certificate_is_served_once_its_time_has_come(installation: Installati
         until(lambda: ssl.get_server_certificate(address) == soon.decode(), "its time")
 
 
+@pytest.mark.parametrize(
+    ("starts", "ends", "said"),
+    [
+        (timedelta(days=-60), timedelta(days=-3), "has expired"),
+        (timedelta(days=-80), timedelta(days=9, hours=1), "expires in 9 days"),
+        (timedelta(days=3), timedelta(days=90), "is not valid yet"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_log_tells_that_the_certificate_is_out_of_time_or_soon_will_be(
+    installation: Installation, starts: timedelta, ends: timedelta, said: str
+) -> None:
+    told = f"The certificate that is served {said}"
+    certificate, key = installation.directory / "own.pem", installation.directory / "own.key"
+
+    def write(made: tuple[bytes, bytes]) -> None:
+        certificate.write_bytes(made[0])
+        key.write_bytes(made[1])
+
+    write(pair(starts_in=starts, ends_in=ends))
+    given = installation.having(tls_cert=str(certificate), tls_key=str(key))
+    with given.serving(program=IMPATIENT) as service:
+        until(lambda: told in service.text, "the log's line")
+        made = pair()
+        write(made)
+        address, renewed = ("127.0.0.1", given.port), made[0].decode()
+        until(lambda: ssl.get_server_certificate(address) == renewed, "the renewed certificate")
+        assert service.stop()[0] == 0
+        assert service.text.count("The certificate that is served") == 1
+
+
+def test_the_log_tells_of_a_local_certificate_of_a_time_to_come(installation: Installation) -> None:
+    tls = installation.data / "tls"
+    for file in tls.iterdir():
+        file.unlink()
+    ensure(tls, (), int(datetime.now(UTC).timestamp() * 1000) + 400 * DAY)
+    with installation.serving(program=IMPATIENT) as service:
+        told = "The certificate that is served is not valid yet"
+        until(lambda: told in service.text, "the log's line")
+
+
 def pair(
     *,
     critical: bool = False,
     exponent: int = 65_537,
-    until_year: int = 2046,
     starts_in: timedelta = timedelta(days=-3_650),
+    ends_in: timedelta = timedelta(days=3_650),
 ) -> tuple[bytes, bytes]:
     """A certificate and its key; `critical` has an extension that nobody knows."""
     key = rsa.generate_private_key(exponent, 2048)
@@ -139,7 +180,7 @@ def pair(
         x509.CertificateBuilder(name, name, key.public_key())
         .serial_number(5)
         .not_valid_before(datetime.now(UTC) + starts_in)  # to make a key takes seconds at times
-        .not_valid_after(datetime(until_year, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime.now(UTC) + ends_in)
         .add_extension(unknown, critical=critical)
         .sign(key, hashes.SHA256())
     )

@@ -72,7 +72,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         yield wrong("authority", f"{tls / 'ca.pem'} is not valid yet", made_anew)
     # One that ends with its authority cannot be renewed before.
     last = authority is not None and found.expires_at >= authority.expires_at
-    what = _out_of_time(found, now, last=last)
+    what = out_of_time(found, now, last=last)
     if what:
         clock = made_anew if early else renew if local else "set this machine's clock"
         advice = clock if found.starts_at > now else renew
@@ -84,7 +84,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         yield well("certificate", f"names {', '.join(names)}; expires in {counted(days, 'day')}")
 
 
-def _out_of_time(found: Inspection, now: int, *, last: bool) -> str:
+def out_of_time(found: Inspection, now: int, *, last: bool) -> str:
     """What is wrong with a certificate's times; empty where nothing is. The `last` of an authority
     is not renewed before it ends."""
     left = found.expires_at - now

@@ -7,14 +7,15 @@ none any more, and then ends as at a stop: it finishes what is under way, and st
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
+from portico.app import system_clock
 from portico.certificates import CertificateError, inspect
+from portico.cli.certificate_checks import out_of_time
 from portico.cli.connections import Listener
 from portico.cli.trial import require_taken
 from portico.domain.times import SECOND
@@ -69,22 +70,27 @@ class Renewal:
         follow: Callable[[Pair, Listener, Callable[[], None]], Listener],
         serving: Serving,
         listener: Listener,
+        *,
+        local: bool,
     ) -> None:
         """`pair` checks the files and raises `CertificateError` or `OSError`. `follow` makes the
         listener that takes the place of another, and calls back once it has begun. `listener`
-        serves what the files hold now."""
+        serves what the files hold now, which is a `local` authority's or the operator's own."""
         self._pair = pair
         self._follow = follow
         self._serving = serving
         self._listener = listener
-        self._known = _content(pair())
+        self._local = local
+        files = pair()
+        self._known, self._served = _content(files), inspect(files[0])
         self._refused = b""
         """What was tried and not taken: it need not be tried again."""
-        self._told = ""
+        self._told, self._told_of_time = "", ""
 
     async def run(self, period: float) -> None:
         """Looks every `period` seconds, until it is cancelled."""
         while True:
+            self._tell_of_time()
             await asyncio.sleep(period)
             await self.look()
 
@@ -96,15 +102,24 @@ class Renewal:
             if content == self._refused:
                 return
             if content != self._known:
+                following = inspect(pair[0])
                 await self._try(pair, content)
                 await self._exchange(pair)
-                self._known = content
+                self._known, self._served = content, following
                 log.info("%s has changed and is served to new connections", pair[0])
             self._told, self._refused = "", b""
         except (CertificateError, OSError) as error:
             if str(error) != self._told:
                 self._told = str(error)
                 log.error("the certificate served before stays, since %s", error)  # noqa: TRY400 - its line tells all
+
+    def _tell_of_time(self) -> None:
+        """Tells that no client takes what is served, or soon none will, once for each number of
+        days. A local authority's is renewed before, and that it cannot be is told by itself."""
+        said = out_of_time(self._served, system_clock(), last=self._local)
+        if said and said != self._told_of_time:
+            log.warning("The certificate that is served %s: portico doctor says what to do.", said)
+        self._told_of_time = said
 
     async def _try(self, pair: Pair, content: bytes) -> None:
         _require_in_time(pair[0])  # by a clock that may be set, so it is asked again
@@ -130,7 +145,7 @@ class Renewal:
 
 
 def _require_in_time(certificate: Path) -> None:
-    inspection, now = inspect(certificate), time.time() * SECOND
+    inspection, now = inspect(certificate), system_clock()
     if inspection.expires_at <= now:
         raise CertificateError(f"{certificate} has expired")
     if inspection.starts_at > now:

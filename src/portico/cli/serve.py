@@ -186,7 +186,8 @@ async def _renew(
     """Serves what is new in the files of the certificate, where there are any."""
     if settings.tls:
         follow = partial(_https, settings, server, files, patience)
-        renewal = Renewal(partial(_pair, settings), follow, serving, listener)
+        local = settings.tls_cert is None
+        renewal = Renewal(partial(_pair, settings), follow, serving, listener, local=local)
         await renewal.run(patience.renewal)
 
 
