@@ -120,6 +120,17 @@ async def test_the_question_is_about_as_many_products_as_are_chosen(
     assert several in page.text
 
 
+async def test_the_question_names_the_first_of_the_products_that_are_chosen(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    ids = [(await api.product(name=f"Lamp <{number}>")).id for number in range(6)]
+    few = "&".join(f"id={one}" for one in (ids[2], ids[0], 999))
+    page = await editor.get(f"/products/several?do=delete&{few}")
+    assert "<p>Lamp &lt;2&gt;, Lamp &lt;0&gt;, Product 999</p>" in page.text
+    many = "&".join(f"id={one}" for one in (*ids, 999))
+    page = await editor.get(f"/products/several?do=delete&{many}")
+    assert "Lamp &lt;4&gt;, and 2 more</p>" in page.text
+
+
 async def test_of_several_what_cannot_be_done_is_told_and_the_rest_is_done(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     draft = await api.product(name="New <lamp>", status="draft")
@@ -127,7 +138,7 @@ async def test_of_several_what_cannot_be_done_is_told_and_the_rest_is_done(api: 
     ids = f"{draft.id},{archived.id},999"
     answer = await editor.post("/products/several", do="publish", ids=ids)
     assert answer.status_code == 200
-    assert "1 of 3 products were published" in answer.text
+    assert "1 of 3 products was published" in answer.text
     assert "New &lt;lamp&gt;" in answer.text
     assert "It is archived. Use Activate instead." in answer.text
     assert "It was deleted in the meantime" in answer.text

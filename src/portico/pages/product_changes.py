@@ -24,6 +24,9 @@ from portico.services.products import change_product, delete_product
 
 DELETE = "delete"
 
+MOST_NAMED = 5
+"""Of several products so many are named where somebody is asked whether they mean them."""
+
 
 async def _carry_out(visit: Visit, product_id: int, verb: Verb | None) -> None:
     """Changes the status of a product, or deletes it where no verb is given."""
@@ -104,6 +107,18 @@ def _consequences(verb: Verb | None, count: int) -> list[str]:
     return [verb.means_for_several, "Products that cannot change are left alone and listed."]
 
 
+async def _names(visit: Visit, ids: list[int]) -> str:
+    """The first of these products by their names, and how many more there are."""
+    first = ids[:MOST_NAMED]
+    found = await visit.env.products.several(first)
+    names = [
+        named(product.name, row_id) if (product := found.get(row_id)) else f"Product {row_id}"
+        for row_id in first
+    ]
+    more = len(ids) - len(first)
+    return ", ".join(names) + (f", and {more} more" if more else "")
+
+
 async def ask_several(visit: Visit) -> Reply:
     """GET /products/several."""
     chosen = _chosen(visit)
@@ -111,6 +126,7 @@ async def ask_several(visit: Visit) -> Reply:
     query = urlencode(chosen.back)
     return visit.asks(
         f"{chosen.words} {what}?",
+        await _names(visit, chosen.ids),
         *_consequences(chosen.verb, len(chosen.ids)),
         words=f"{chosen.words} {what}",
         danger=chosen.verb is None,
@@ -154,10 +170,10 @@ async def change_several(visit: Visit) -> Reply:
     done = sum(not one.why for one in outcomes)
     if done == len(outcomes):
         return visit.go("/products", **chosen.back, done=f"products-{chosen.done}", count=str(done))
+    were = "was" if 1 in {done, len(outcomes)} else "were"
     return visit.page(
         "products_told.html",
-        f"{done} of {counted(len(outcomes), 'product')} {'was' if len(outcomes) == 1 else 'were'} "
-        f"{chosen.done}",
+        f"{done} of {counted(len(outcomes), 'product')} {were} {chosen.done}",
         outcomes=outcomes,
         done_words=chosen.done.capitalize(),
         back=urlencode(chosen.back),
