@@ -557,11 +557,14 @@ async def test_what_is_no_http_is_a_failure(answer: bytes) -> None:
 @pytest.mark.parametrize(
     ("answer", "status"),
     [(b"200 OK\r\nContent-Length: 2\r\n\r\nok, and more", 200),
+     (b"103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok, and more", 200),
+     (b"200 OK\nContent-Length: 2\n\nok, and more", 200),
      (b"204 No Content\r\nContent-Length: 2\r\n\r\nok", 204),
      (b"204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 204),
      (b"200 OK\r\nTransfer-Encoding: chunked\r\n\r\nok", 200),
      (b"500 Oops\r\nContent-Length: 0\r\n\r\n<html>", 500)],
-    ids=["too long", "text after 204", "chunks after 204", "no chunks", "text after nothing"],
+    ids=["too long", "behind early hints", "lines of LF", "text after 204", "chunks after 204",
+         "no chunks", "text after nothing"],
 )  # fmt: skip
 async def test_what_is_wrong_behind_its_head_takes_no_answer_along(
     answer: bytes, status: int
@@ -570,6 +573,15 @@ async def test_what_is_wrong_behind_its_head_takes_no_answer_along(
     outcome = await answered(b"HTTP/1.1 " + answer, seconds=60)
     assert (outcome.status, outcome.error) == (status, None)
     assert time.monotonic() - started < 30
+
+
+async def test_the_end_of_a_head_that_comes_with_what_is_wrong_behind_it_ends_the_head() -> None:
+    async def split(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n")
+        await asyncio.sleep(0.1)  # so that it comes by itself
+        writer.write(b"\r\nok, and more")
+
+    assert (await answered(split)).status == 200
 
 
 async def test_what_is_left_of_an_answer_is_none_to_the_next_delivery() -> None:

@@ -3,6 +3,7 @@ it connects to it."""
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from functools import partial
 from ipaddress import ip_address
+from itertools import islice, pairwise
 from threading import Thread
 from typing import Any
 
@@ -53,6 +55,9 @@ MOST_PER_HOST = 100
 
 PIECE_BYTES = 4096
 """How much is looked through at once: a few hundred provisional answers."""
+
+_BLANK_LINE = re.compile(rb"(?:\A|\n)\r?\n")
+"""The end of a head, of which the line before may have come earlier."""
 
 
 class _Attempt:
@@ -210,11 +215,11 @@ class _Bounded(ResponseHandler):
         """See `ResponseHandler`; empty where what was held back is to be read. The head of an
         answer goes by itself: aiohttp drops it with what is wrong behind it, where both came at
         once, and tells nobody who reads the body of what is wrong there."""
-        head, blank, rest = data.partition(b"\r\n\r\n")
-        for part in (head + blank, rest) if rest else (data,):
-            for begin in range(0, len(part) or 1, PIECE_BYTES):
+        ends = [blank.end() for blank in islice(_BLANK_LINE.finditer(data), MOST_ANSWERS)]
+        for first, end in pairwise((0, *ends, len(data))):
+            for begin in range(first, end or 1, PIECE_BYTES):
                 if self.exception() is None:
-                    super().data_received(part[begin : begin + PIECE_BYTES])
+                    super().data_received(data[begin : min(begin + PIECE_BYTES, end)])
         body = self._payload
         if self.exception() is not None and body is not None and not body.is_eof():
             body.set_exception(ClientPayloadError())
