@@ -447,7 +447,7 @@ class Crowded:
 
 @pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)  # SQLite needs no numbering
 async def test_numbering_ends_while_others_go_on_writing(api: Api) -> None:
-    async with asyncio.timeout(10), api.live.db.transaction() as tx:
+    async with asyncio.timeout(20), api.live.db.transaction() as tx:
         crowded: Any = Crowded(api, tx)
         await api.live.events.settled_in(crowded)
 

@@ -54,7 +54,7 @@ async def over_the_wire(application: Application, requests: list[tuple[str, str]
     fields = "".join(f"{name}: {value}\r\n" for name, value in HEADERS)
     answers = []
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for method, target in requests:
                 reader, writer = await connected(port)
                 head = f"{method} {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}"

@@ -30,7 +30,7 @@ class Waiting:
 
     async def next(self) -> tuple[float, asyncio.Future[None]]:
         """Whoever waits next: for how many seconds, and what to resolve."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             return await self._waiters.get()
 
     async def pass_by(self) -> float:

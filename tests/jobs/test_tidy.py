@@ -325,7 +325,7 @@ async def test_where_nothing_is_old_nobody_asks_for_the_lease(api: Api) -> None:
     await fill(api, Aging.SESSIONS, await owners(api), [NOON + MINUTE])
     async with api.live.db.transaction() as tx:  # which holds the writer of SQLite
         await tx.run("INSERT INTO leases VALUES ('tidy', 'another', 0)")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await Tidy(api.live, "this", at_once).run()
     assert [tuple(row) for row in await api.live.db.all("SELECT holder FROM leases")] == [
         ("another",)

@@ -474,11 +474,11 @@ async def test_whoever_stops_waiting_stops_the_delivery() -> None:
     async with listener, sending(LOOPBACK) as sender:
         url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/"
         delivery = asyncio.create_task(sender.send(url, HEADERS, BODY))
-        await asyncio.wait_for(arrived.wait(), 10)
+        await asyncio.wait_for(arrived.wait(), 20)
         delivery.cancel()
         with pytest.raises(asyncio.CancelledError):
             await delivery
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 20)
 
 
 # Receivers that break off, or answer nonsense

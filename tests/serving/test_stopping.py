@@ -5,7 +5,15 @@ import ssl
 
 import pytest
 
-from operating import COMMAND, Installation, Service, early_in_a_minute, read_answer, until
+from operating import (
+    COMMAND,
+    PATIENCE_SECONDS,
+    Installation,
+    Service,
+    early_in_a_minute,
+    read_answer,
+    until,
+)
 
 BODY = b'{"name":"Lamp","category":"light","price":12.5}'
 
@@ -44,7 +52,7 @@ def test_a_request_under_way_is_finished_and_new_connections_are_refused(
             assert service.process.poll() is None, "the server waits for the slow one"
             slow.sendall(BODY[10:])
             assert read_answer(slow).status == 201
-        assert service.process.wait(10) == 0
+        assert service.process.wait(PATIENCE_SECONDS) == 0
     with installation.serving() as again:
         listed = again.ask("/v1/products?status=draft", key=installation.key)
         assert [product["name"] for product in listed.json["data"]] == ["Lamp"]

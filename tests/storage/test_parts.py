@@ -156,7 +156,7 @@ async def _until_seen(sqlite: SqliteDatabase, path: Path) -> None:
     """Waits until others see a number; until then no version moves."""
     before = await versions(sqlite)
     beside = connect(path)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not beside.execute("SELECT count(*) FROM numbers").get:
             assert await versions(sqlite) == before
             await asyncio.sleep(0)
@@ -245,7 +245,7 @@ async def test_what_is_read_as_a_commit_is_made_is_not_older_than_the_version_it
             if moment == "begins" or turn >= 2:
                 told.append((await sqlite.version_of(ONE), await sqlite.one(COUNT)))
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await asyncio.gather(before(), add(sqlite, 2, ONE), behind())
     await asyncio.sleep(0)
     now = await sqlite.version_of(ONE)
