@@ -15,6 +15,9 @@ from servers import PostgresServer
 
 METRIC = re.compile(r"\b(portico_\w+|up)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
+SUCCESS = re.compile(r'last_success_timestamp_seconds\{environment="live",job="(\w+)"')
+JOBS = {"flush", "tidy"}
+"""Those whose last success the rules ask for."""
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
 SHOWN = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
 
@@ -40,11 +43,10 @@ def told_by(installation: Installation) -> dict[str, set[tuple[str, str]]]:
 
         def text() -> str:
             shown = service.ask("/metrics").text
-            tidied = 'last_success_timestamp_seconds{environment="live",job="tidy"}'
-            return shown if tidied in shown else ""
+            return shown if {*SUCCESS.findall(shown)} >= JOBS else ""
 
         told: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        for family in text_string_to_metric_families(until(text, "the first tidying")):
+        for family in text_string_to_metric_families(until(text, "the first runs")):
             for sample in family.samples:
                 told[sample.name] |= set(sample.labels.items())
     return told
