@@ -14,6 +14,7 @@ from driving import Api, Caller, refused
 from operating import eventually
 from portico.app import Portico, Server
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Unavailable
 from portico.services.api_keys import revoke_key
 from portico.services.subscriptions import LEASE_SECONDS, MOST
 from portico.services.suspension import suspend
@@ -328,6 +329,27 @@ async def test_events_of_another_process_are_told_here(api: Api) -> None:
 
 
 # Until when
+
+
+async def test_a_stream_ends_also_where_the_first_look_at_its_key_is_in_vain(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = await api.caller("viewer")
+    credentials, standing = api.live.live_credentials, api.live.live_credentials.standing
+    lost: list[object] = []
+
+    async def lost_once(holders: Any) -> Any:
+        found = await standing(holders)
+        if len(found) < len(holders) and not lost:
+            lost.append(holders)
+            raise Unavailable("The database went away meanwhile.")
+        return found
+
+    monkeypatch.setattr(credentials, "standing", lost_once)
+    async with streaming(caller) as stream:
+        await revoke_key(api.live, caller.record.id, OPERATOR)
+        await stream.end()
+    assert len(lost) == 1
 
 
 async def test_a_stream_ends_within_a_second_of_its_key(api: Api) -> None:
