@@ -79,7 +79,8 @@ def test_an_environment_of_a_python_that_is_too_old_is_made_anew(tmp_path: Path)
 def test_the_environment_of_a_checkout_that_came_from_elsewhere_is_made_anew(
     tmp_path: Path, how: str
 ) -> None:
-    before, place = tmp_path / "before", tmp_path / "a new place"
+    place = tmp_path / "a new place"
+    before = Path(f"{tmp_path}/before{place}")  # which ends like the new one
     checkout(before)
     stamp = environment(before)
     assert setting_up(before).returncode == 0
