@@ -16,7 +16,15 @@ from typing import Any
 import pytest
 
 from beside import Running
-from operating import COMMAND, Installation, in_database, lateness, until, with_input
+from operating import (
+    COMMAND,
+    PATIENCE_SECONDS,
+    Installation,
+    in_database,
+    lateness,
+    until,
+    with_input,
+)
 
 MIB = 2**20
 GOOD = {"name": "Lamp", "category": "light", "price": 1}
@@ -462,8 +470,10 @@ def test_a_strict_import_that_is_ended_has_stored_nothing(
         env=installation.environment,
         stdout=subprocess.DEVNULL,
     ) as importing:
-        # The transaction outgrows the cache and flows into the log before it is committed.
-        until(lambda: log.exists() and log.stat().st_size > 4 * MIB, "the transaction")
+        # The transaction outgrows the cache and flows into the log before it is committed. All
+        # rows are read before it begins, which takes a busy machine a minute.
+        flows = 3 * PATIENCE_SECONDS
+        until(lambda: log.exists() and log.stat().st_size > 4 * MIB, "the transaction", flows)
         importing.send_signal(how)
 
     assert importing.returncode == code
