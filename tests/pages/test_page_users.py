@@ -193,18 +193,24 @@ async def test_an_admin_changes_name_e_mail_role_and_plan(api: Api) -> None:
     assert {name: getattr(stored, name) for name in fields} == fields
 
 
-async def test_a_name_of_several_lines_stays_as_it_is(api: Api) -> None:
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+async def test_a_name_of_several_lines_stays_as_it_is(api: Api, end: str) -> None:
     _, admin = await signed_in(api, "admin")
-    own, visitor = await signed_in(api, name="Grace\nHopper")
-    for one, where in ((admin, f"/users/{own.id}"), (visitor, "/profile")):
+    own, visitor = await signed_in(api, name=f"Grace{end}Hopper")
+    sent = {"name": "Grace\r\nHopper"}
+    account = {"email": own.email, "role": "editor", "plan": own.plan}
+    preferences = {"language": "de", "theme": "dark"}
+    for one, where, more in (
+        (admin, f"/users/{own.id}", account),
+        (visitor, "/profile", preferences),
+    ):
         page = await one.get(where)
         assert '<textarea id="name" name="name"' in page.text
-        assert "Grace\nHopper</textarea>" in page.text
-    sent = {"name": "Grace\r\nHopper", "email": own.email, "role": "editor", "plan": own.plan}
-    assert (await admin.saved(f"/users/{own.id}", **sent)).status_code == 303
+        assert f"Grace{end}Hopper</textarea>" in page.text
+        assert (await one.saved(where, **sent, **more)).status_code == 303
     stored = await api.live.users.get(own.id)
     assert stored is not None
-    assert (stored.name, stored.role) == (own.name, "editor")
+    assert (stored.name, stored.role, stored.language) == (own.name, "editor", "de")
 
 
 @pytest.mark.parametrize("changes", [{"plan": "enterprise"}, {"role": "viewer"}])

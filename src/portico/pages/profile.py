@@ -8,7 +8,7 @@ from portico.domain.errors import PreconditionFailed
 from portico.domain.users import User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
-from portico.pages.versions import Told, beside, require_version
+from portico.pages.versions import Told, beside, require_version, with_line_ends
 from portico.services.chosen_passwords import chosen
 from portico.services.users import Check, change_user, read_user
 
@@ -80,6 +80,7 @@ async def change(visit: Visit) -> Reply:
         },
     }
     form.check()
+    values = with_line_ends(values, [visit.user.name])
 
     def check(user: User) -> None:
         require_version(form, _stored(user))
