@@ -347,6 +347,17 @@ def test_a_secret_of_another_account_is_not_to_be_closed_to_the_one_that_serves(
     assert advice == f"have the group of the account that serves own it, then chmod 640 {file}"
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="it gives a file away")
+def test_a_secret_that_portico_has_made_is_to_be_of_the_account_that_serves_alone(
+    installation: Installation,
+) -> None:
+    key = installation.data / "tls" / "ca.key"
+    key.chmod(0o640)
+    os.chown(key, os.getuid() + 1, -1)
+    advice = examined(installation)["secret files"]["advice"]
+    assert advice == f"have the account that serves own it, then chmod 600 {key}"
+
+
 def test_a_chain_that_begins_with_its_authority_is_found_with_advice_on_the_order(
     installation: Installation,
 ) -> None:

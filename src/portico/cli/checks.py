@@ -133,10 +133,11 @@ def secret_files(settings: Settings) -> Iterator[Finding]:
     keys = [(path, 0o077) for path in own]
     configured = filter(None, (settings.tls_key, settings.secret_key_file, settings.secrets_file))
     keys += [(path, 0o007) for path in configured]
-    exposed = [path for path, others in keys if path.stat().st_mode & others]
-    for path in exposed:
+    exposed = [(path, others) for path, others in keys if path.stat().st_mode & others]
+    for path, others in exposed:
         is_own = path.stat().st_uid == os.geteuid()
-        shared = f"have the group of the account that serves own it, then chmod 640 {path}"
+        whose, mode = ("", 600) if others & 0o070 else ("group of the ", 640)
+        shared = f"have the {whose}account that serves own it, then chmod {mode} {path}"
         advice = f"chmod 600 {path}" if is_own else shared
         yield wrong("secret files", f"{path} can be read by others", advice)
     if keys and not exposed:
