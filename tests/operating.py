@@ -96,8 +96,8 @@ class Lateness:
 
 @contextmanager
 def lateness() -> Iterator[Lateness]:
-    """Adds up what a busy machine adds to what happens meanwhile, for tests of what is promised in
-    seconds."""
+    """Adds up what a busy machine adds to what happens meanwhile, where that keeps the machine busy
+    itself: `busy_machine.added` would forgive it all that it waits for its own work."""
     late, over = Lateness(), threading.Event()
 
     def watch() -> None:
