@@ -598,6 +598,25 @@ async def test_what_is_left_of_an_answer_is_none_to_the_next_delivery() -> None:
             delivered.set()
 
 
+async def test_who_answers_with_no_http_gets_a_delivery_no_more_than_twice() -> None:
+    turns = iter([OK] * 3)
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        text = next(turns, b"no HTTP\r\n\r\n")
+        await all_there.wait()  # so that each needs a connection of its own
+        writer.write(text)
+
+    all_there = asyncio.Event()
+    async with sending(LOOPBACK) as sender, receiving(Receiver(answer)) as there:
+        first = [asyncio.create_task(sent(there, sender, scheme="http")) for _ in range(3)]
+        await there.got(3)
+        all_there.set()
+        assert [(await one).status for one in first] == [200] * 3
+        last = await sent(there, sender, scheme="http")
+        assert refused(last) == "it answered with something else than HTTP"
+        assert len(there.requests) == 3 + 2
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", OK, OK.replace(b": 2", b": 9")]),

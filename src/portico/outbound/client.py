@@ -119,6 +119,7 @@ class Client:
 
     async def _answered(self, url: URL, headers: Mapping[str, str], body: bytes) -> ClientResponse:
         """The answer, when its head is there."""
+        was_no_answer = False
         while True:
             attempt = _Attempt(encrypted=url.scheme == "https")
             _attempt.set(attempt)
@@ -130,12 +131,15 @@ class Client:
                 if attempt.refused and not attempt.opened:
                     raise Unsent(attempt.refused) from None
                 raise
-            except (ClientOSError, ClientResponseError, ServerDisconnectedError):
+            except (ClientOSError, ClientResponseError, ServerDisconnectedError) as error:
                 # A receiver may end a connection that was kept at any time (RFC 9112 §9.3.1), or
                 # leave something of its last answer there; the delivery goes out again, over the
-                # next one or in the end over a new one.
-                if attempt.opened:
+                # next one or in the end over a new one. But what is no answer may be meant as one
+                # to this delivery, so that it goes out for that once more only.
+                is_no_answer = isinstance(error, ClientResponseError)
+                if attempt.opened or (is_no_answer and was_no_answer):
                     raise
+                was_no_answer = was_no_answer or is_no_answer
 
     def _socket(self, address_info: AddrInfoType) -> socket.socket:
         """Makes the socket for one address of a host: for the very one that is connected to next,
