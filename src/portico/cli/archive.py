@@ -61,8 +61,6 @@ def pack(manifest: Manifest, directory: Path, archive: Path) -> None:
         ) as tar:
             for name in (MANIFEST, *manifest.files):
                 tar.add(directory / name, arcname=name)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def unpack(archive: Path, directory: Path) -> Manifest:

@@ -22,6 +22,7 @@ from portico.cli.prepared import unprepared
 from portico.cli.progress import progress
 from portico.contract.envelope import timestamp
 from portico.domain.errors import PorticoError
+from portico.durable import put_in_place
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.lost import is_prepared, require_files
 from portico.secret_file import NAME as SECRET
@@ -74,7 +75,7 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
             # Packed under another name, so that FILE is whole as soon as it is there.
             unfinished = work / archive.name
             pack(manifest, work, unfinished)
-            unfinished.rename(archive)
+            put_in_place(unfinished, archive)
     except FileError as error:
         raise CommandError(f"{error}.") from error
     size = archive.stat().st_size

@@ -20,6 +20,7 @@ from pathlib import Path
 from portico.domain.audit import Entry
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY, date
+from portico.durable import put_in_place
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
@@ -205,13 +206,7 @@ class _File:
         """Gives the file its name, in the place of one that has it."""
         self._packed.close()
         self._file.flush()
-        os.fsync(self._file.fileno())
-        self._part.rename(self._directory / name)
-        directory = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        put_in_place(self._part, self._directory / name)
 
     def close(self) -> None:
         """Leaves no file that was not kept, also where the disk is full."""
