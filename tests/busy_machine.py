@@ -50,6 +50,7 @@ class Added:
     def _look(self) -> None:
         with self._looking:
             self._waits = self._waits | _waits()  # threads that have ended stay
+            self._waits.pop(self._thread.native_id or 0, None)  # but not the one that looks
 
 
 def _waits() -> dict[int, int]:
