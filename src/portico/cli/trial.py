@@ -5,6 +5,7 @@ serves at a socket in a directory for itself, and asks there once.
 """
 
 import asyncio
+import os
 import re
 import ssl
 import subprocess
@@ -32,13 +33,14 @@ def require_taken(certificate: Path, key: Path) -> None:
     `TimeoutError`."""
     files = (str(path.absolute()) for path in (certificate, key))
     try:
-        done = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-m", __name__, *files],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        )
+        with TemporaryDirectory() as directory:
+            done = subprocess.run(  # noqa: S603 - our own program
+                [sys.executable, "-m", __name__, *files, str(Path(directory, "socket"))],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"{certificate} could not be tried in {_SECONDS:.0f} s") from None
     if done.returncode:
@@ -56,35 +58,30 @@ class _Nothing:
         """See RSGI."""
 
 
-async def _try(certificate: Path, key: Path) -> None:
+async def _try(certificate: Path, key: Path, place: Path) -> None:
+    """Ends the process."""
     trusting = ssl.create_default_context()
     trusting.check_hostname = False
     trusting.verify_mode = ssl.CERT_NONE
-    with TemporaryDirectory() as directory:
-        place = Path(directory, "socket")
-        server = Server(
-            _Nothing(),
-            uds=place,
-            interface=Interfaces.RSGI,
-            ssl_cert=certificate,
-            ssl_key=key,
-            log_enabled=False,
-        )
-        serving = asyncio.ensure_future(server.serve())
-        while True:
-            try:
-                _, writer = await asyncio.open_unix_connection(
-                    place, ssl=trusting, server_hostname="localhost"
-                )
-                break
-            except (FileNotFoundError, ConnectionRefusedError):  # it is there before it listens
-                if serving.done():
-                    raise
-                await asyncio.sleep(_PAUSE_SECONDS)
-        writer.close()
-        server.stop()  # type: ignore[no-untyped-call]
-        await serving
+    server = Server(
+        _Nothing(),
+        uds=place,
+        interface=Interfaces.RSGI,
+        ssl_cert=certificate,
+        ssl_key=key,
+        log_enabled=False,
+    )
+    serving = asyncio.ensure_future(server.serve())
+    while True:
+        try:
+            await asyncio.open_unix_connection(place, ssl=trusting, server_hostname="localhost")
+            break
+        except (FileNotFoundError, ConnectionRefusedError):  # it is there before it listens
+            if serving.done():
+                raise
+            await asyncio.sleep(_PAUSE_SECONDS)
+    os._exit(0)  # how the server's threads end says nothing of the certificate
 
 
 if __name__ == "__main__":
-    asyncio.run(_try(Path(sys.argv[1]), Path(sys.argv[2])))
+    asyncio.run(_try(*map(Path, sys.argv[1:])))
