@@ -335,6 +335,10 @@ class Server:
     async def _export(self, telemetry: "Telemetry") -> None:
         await telemetry.export(self._operations.of_process())
 
+    def serves_certificate_until(self, expires_at: int) -> None:
+        """Notes for the metrics when the certificate ends that is served, in milliseconds."""
+        self._operations.certificate_expires_at = expires_at
+
     def leave(self) -> None:
         """Tells balancers to send nothing more, and clients to connect anew."""
         self._operations.readiness.leaving = self.pipeline.leaving = True

@@ -10,7 +10,7 @@ import pytest
 from driving import FakeClock
 from jobs.conftest import Waiting
 from portico.domain.errors import Unavailable
-from portico.http.shared_metrics import Kept, SharedMetrics, Snapshot
+from portico.http.shared_metrics import Kept, SharedMetrics, Snapshot, total
 from portico.jobs.runner import Job, Runner
 
 
@@ -57,6 +57,12 @@ def test_a_worker_whose_counts_find_no_room_is_not_told_as_silent(tmp_path: Path
         one.keep(msgspec.structs.replace(serving, refusals={"live": 2}))
 
     assert other.others() == [serving]
+
+
+@pytest.mark.parametrize(("ends", "first"), [((0, 0), 0), ((0, 7), 7), ((9, 7), 7), ((7, 9), 7)])
+def test_the_certificate_that_ends_first_counts(ends: tuple[int, int], first: int) -> None:
+    told = [Snapshot([], {}, {}, {}, {}, 0, [], {}, certificate_expires_at=one) for one in ends]
+    assert total(told).certificate_expires_at == first
 
 
 def test_a_worker_that_tells_nothing_any_more_keeps_its_counts_and_hears_of_nothing(

@@ -1,5 +1,6 @@
 """A renewed certificate is served to new connections, without a restart and without a gap."""
 
+import re
 import ssl
 import sys
 import threading
@@ -153,6 +154,29 @@ def test_the_log_tells_that_the_certificate_is_out_of_time_or_soon_will_be(
         until(lambda: ssl.get_server_certificate(address) == renewed, "the renewed certificate")
         assert service.stop()[0] == 0
         assert service.text.count("The certificate that is served") == 1
+
+
+def test_the_metrics_tell_when_the_certificate_ends_that_is_served(
+    installation: Installation,
+) -> None:
+    tls = installation.data / "tls"
+    given = installation.having(tls_cert=str(tls / "server.pem"), tls_key=str(tls / "server.key"))
+
+    def end() -> float:
+        certificate = x509.load_pem_x509_certificate((tls / "server.pem").read_bytes())
+        return certificate.not_valid_after_utc.timestamp()
+
+    def is_told() -> bool:
+        found = re.search(r"(?m)^portico_certificate_\S+ (\S+)$", service.ask("/metrics").text)
+        return found is not None and float(found[1]) == end()
+
+    with given.serving(program=IMPATIENT) as service:
+        until(is_told, "the first one's end")
+        first = end()
+        (tls / "server.pem").unlink()
+        ensure(tls, ["localhost"], NOW + DAY)
+        assert end() != first
+        until(is_told, "the second one's end")
 
 
 def test_the_log_tells_of_a_local_certificate_of_a_time_to_come(installation: Installation) -> None:

@@ -72,15 +72,18 @@ class Renewal:
         listener: Listener,
         *,
         local: bool,
+        note: Callable[[int], None],
     ) -> None:
         """`pair` checks the files and raises `CertificateError` or `OSError`. `follow` makes the
         listener that takes the place of another, and calls back once it has begun. `listener`
-        serves what the files hold now, which is a `local` authority's or the operator's own."""
+        serves what the files hold now, which is a `local` authority's or the operator's own. `note`
+        is told when what is served ends, in milliseconds."""
         self._pair = pair
         self._follow = follow
         self._serving = serving
         self._listener = listener
         self._local = local
+        self._note = note
         files = pair()
         self._known, self._served = _content(files), inspect(files[0])
         self._refused = b""
@@ -90,6 +93,7 @@ class Renewal:
     async def run(self, period: float) -> None:
         """Looks every `period` seconds, until it is cancelled."""
         while True:
+            self._note(self._served.expires_at)
             self._tell_of_time()
             await asyncio.sleep(period)
             await self.look()

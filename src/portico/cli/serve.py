@@ -187,7 +187,9 @@ async def _renew(
     if settings.tls:
         follow = partial(_https, settings, server, files, patience)
         local = settings.tls_cert is None
-        renewal = Renewal(partial(_pair, settings), follow, serving, listener, local=local)
+        note = server.serves_certificate_until
+        pair = partial(_pair, settings)
+        renewal = Renewal(pair, follow, serving, listener, local=local, note=note)
         await renewal.run(patience.renewal)
 
 

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from portico.contract.envelope import encode
 from portico.domain.health import OK
+from portico.domain.times import SECOND
 from portico.http.measure import BUCKETS, Measure
 from portico.http.messages import JSON, Handler, Reply, Request
 from portico.http.readiness import Readiness
@@ -54,6 +55,8 @@ class Operations(Collector):
         self._shared = shared
         self._runs = runs
         self.readiness = Readiness(environments, process)
+        self.certificate_expires_at = 0
+        """When the certificate ends that is served, in milliseconds; 0 where none is."""
         self._earlier = None if shared is None else shared.earlier()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -99,6 +102,7 @@ class Operations(Collector):
             self._credentials,
             self._passwords,
             self._runs,
+            self.certificate_expires_at,
         )
 
 
@@ -131,6 +135,12 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
     for state, count in everyone.workers.items():
         workers.add_metric((state,), count)
     yield workers
+    if everyone.certificate_expires_at:
+        yield GaugeMetricFamily(
+            "portico_certificate_expiry_timestamp_seconds",
+            "When the certificate ends that is served, in Unix time.",
+            everyone.certificate_expires_at / SECOND,
+        )
     build = GaugeMetricFamily(
         "portico_build_info", "The version that runs; always 1.", labels=("version",)
     )

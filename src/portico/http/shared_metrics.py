@@ -92,6 +92,8 @@ class Snapshot(msgspec.Struct):
     """By environment."""
     workers: dict[str, int] = {}
     """How many are `serving`, and how many `silent`."""
+    certificate_expires_at: int = 0
+    """When the first certificate ends that is served, in milliseconds; 0 where none is."""
 
 
 def snapshot(
@@ -101,6 +103,7 @@ def snapshot(
     credentials: Mapping[str, Credentials],
     passwords: Passwords,
     jobs: Sequence[Runs],
+    certificate_expires_at: int,
 ) -> Snapshot:
     """This process's snapshot."""
     requests = []
@@ -123,6 +126,7 @@ def snapshot(
         Kept(kept.hits, kept.misses, kept.size),
         {name: Known(one.hits, one.misses) for name, one in credentials.items()},
         {"serving": 1, "silent": 0},
+        certificate_expires_at,
     )
 
 
@@ -156,6 +160,8 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
             result.credentials[name] = result.credentials.get(name, Known()).beside(known_ones)
         for word, count in one.workers.items():
             result.workers[word] = result.workers.get(word, 0) + count
+        ends = [result.certificate_expires_at, one.certificate_expires_at]
+        result.certificate_expires_at = min(filter(None, ends), default=0)
         result.hashing = max(result.hashing, one.hashing)
         result.kept = result.kept.beside(one.kept)
     result.requests = list(requests.values())
@@ -178,6 +184,7 @@ def _counted(found: Snapshot) -> Snapshot:
         mails={},
         kept=msgspec.structs.replace(found.kept, size=0),
         workers={},
+        certificate_expires_at=0,
     )
 
 
