@@ -1,5 +1,6 @@
 """What is told as written is there for good."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -24,4 +25,20 @@ def test_a_file_is_on_disk_before_its_name_and_its_name_before_anybody_is_told(
     monkeypatch.setattr(os, "fsync", seen)
     put_in_place(tmp_path / "draft", tmp_path / "file")
     assert stored == [(False, ["draft", "file"]), (True, ["file"])]
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def test_a_file_is_there_also_where_the_system_stores_no_directory_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "draft").write_text("new")
+    store = os.fsync
+
+    def only_files(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        store(descriptor)
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    put_in_place(tmp_path / "draft", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "new"

@@ -115,8 +115,8 @@ class _Work:
         self._ahead = upload, told
 
     async def do(self, path: Path) -> None:
-        """Checks the file, or stores what is not stored yet. Raises `Conflict` where it is shorter
-        than it was: a machine that lost its power may have lost the end of it."""
+        """Checks the file, or stores what is not stored yet. Raises `Conflict` where it has
+        not the size that it had: a machine that lost its power may have lost the end of it."""
         checking = self._upload.state == "checking"
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size != self._upload.size:
