@@ -73,8 +73,7 @@ class EventBody(msgspec.Struct, frozen=True):
 
 
 class ProductsImportedBody(msgspec.Struct, frozen=True):
-    """How many products came in from a file: new ones and changed ones, and the lowest and the
-    highest of their ids."""
+    """How many products a file brought, new and changed ones, and their lowest and highest ids."""
 
     inserted: Annotated[int, Meta(ge=0, examples=[250])]
     updated: Annotated[int, Meta(ge=0, examples=[0])]

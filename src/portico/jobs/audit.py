@@ -15,6 +15,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from portico.domain.audit import Entry
@@ -211,4 +212,6 @@ class _File:
     def close(self) -> None:
         """Leaves no file that was not kept, also where the disk is full."""
         self._part.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._packed.close()
         self._file.close()

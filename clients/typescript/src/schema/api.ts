@@ -1273,10 +1273,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /**
-         * @description How many products came in from a file: new ones and changed ones, and the lowest and the
-         *         highest of their ids.
-         */
+        /** @description How many products a file brought, new and changed ones, and their lowest and highest ids. */
         ProductsImportedBody: {
             /** @example 250 */
             inserted: number;
