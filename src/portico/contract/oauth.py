@@ -98,8 +98,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class TokenFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is to be known of a token (RFC 7662 §2.2); of one that is not the client's own, or that
-    does not hold, `active` alone."""
+    """Facts of a token (RFC 7662 §2.2); `active` alone, unless it holds and is the client's own."""
 
     active: bool
     scope: Annotated[str, Meta(examples=["openid read:products"])] | UnsetType = UNSET

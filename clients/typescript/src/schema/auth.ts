@@ -357,10 +357,7 @@ export interface components {
             /** @description The code that the authenticator app shows, or a recovery code: for accounts that have a second factor. */
             otp?: string;
         };
-        /**
-         * @description What is to be known of a token (RFC 7662 §2.2); of one that is not the client's own, or that
-         *         does not hold, `active` alone.
-         */
+        /** @description Facts of a token (RFC 7662 §2.2); `active` alone, unless it holds and is the client's own. */
         TokenFacts: {
             active: boolean;
             /** @example openid read:products */
