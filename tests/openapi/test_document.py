@@ -23,6 +23,7 @@ from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
 from portico.domain.webhooks import PING
 from portico.http.openapi import TAGS, Part, document
 from portico.http.openapi_responses import EXAMPLES, possible_errors
+from portico.http.openapi_schemas import shown
 from portico.http.problems import STATUS
 from portico.http.routing import Access, Route
 from portico.http.versions import superseded
@@ -353,3 +354,12 @@ async def test_the_document_can_be_read_and_not_be_written(api: Api) -> None:
 async def test_the_document_is_refused_over_plain_http(api: Api) -> None:
     refusal = await api.stranger().get("http://localhost:8443/v1/openapi.json")
     assert refusal.status_code == STATUS[errors.PermissionDenied]
+
+
+def test_a_shape_is_described_alike_on_every_python() -> None:
+    class Described(msgspec.Struct):
+        """What is described
+        in two lines."""
+
+    _, schemas = shown((), (Described,))
+    assert schemas["Described"]["description"] == "What is described\nin two lines."

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -27,6 +28,8 @@ def shown(
     )
     for schema in found.values():
         schema.pop("title", None)
+        if "description" in schema:  # a docstring, which Python 3.13 dedents by itself
+            schema["description"] = cleandoc(schema["description"])
     for route in routes:
         if route.body is not None:
             found[route.body.__name__] = {
