@@ -449,5 +449,10 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def bytes_in(directory: Path) -> bytes:
-    """All that a directory's files hold, whatever they are."""
-    return b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file())
+    """All that a directory's files hold, whatever they are, but for those that a service which
+    runs takes away meanwhile."""
+    found = []
+    for file in directory.rglob("*"):
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            found.append(file.read_bytes())
+    return b"".join(found)

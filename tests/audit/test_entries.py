@@ -445,4 +445,5 @@ async def test_no_entry_holds_a_secret(api: Api, tmp_path: Path) -> None:
         assert key[8:] not in told
     for secret in ("Analytical1", "Analytical2", "Cobol1959", "argon2"):
         assert secret not in told
+    await api.mailed()
     assert not re.search(rb"Analytical[12]|Cobol1959", bytes_in(tmp_path))
