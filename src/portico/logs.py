@@ -1,15 +1,15 @@
-"""The process's own log: one JSON object a line on standard error, secrets redacted."""
+"""The process's own log: one JSON object a line on standard error, secrets redacted.
 
-import errno
-import fcntl
+A thread writes it, so that whoever reads it slowly, or not at all, holds up nobody else.
+"""
+
 import logging
 import os
 import select
 import stat
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import threading
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -18,86 +18,104 @@ from portico.contract.envelope import timestamp
 from portico.http.redact import redact
 from portico.storage.database import traceparent
 
-PATIENCE_SECONDS = 1.0
-"""How long whoever reads the log may leave no room in its pipe: nothing is served meanwhile."""
+MOST_WAITING = 8 * 1024 * 1024
+"""How many bytes of lines wait for whoever reads the log. What finds no room is lost."""
 
-HURRIED_SECONDS = 60.0
-"""For how long nobody waits for room once there was none: who reads slowly would hold up the server
-again and again."""
-
-
-class _Output:
-    """What is known of standard error."""
-
-    torn = False
-    """Whether a line that was cut stands at its end, since the disk was full."""
-    hurried_until = 0.0
-    """The system's time from which on is waited for room again."""
+LAST_SECONDS = 1.0
+"""How long the end of the process waits for lines that are not written yet."""
 
 
-def write(lines: bytes) -> None:
-    """Writes whole lines to standard error: to a file at once, else in pieces that a pipe keeps
-    together, so that those of several processes are not torn into each other (pipe(7)). A line that
-    is longer goes in one piece too, which a pipe keeps together that holds nothing else. Raises
-    `OSError`."""
-    if _Output.torn:
-        lines = b"\n" + lines
-    with _unblocked(sys.stderr.fileno()) as descriptor:
+class Writer:
+    """Writes lines to standard error in a thread of its own, and tells there how many were
+    lost."""
+
+    def __init__(self, most: int = MOST_WAITING) -> None:
+        """At most so many bytes wait."""
+        self._most = most
+        self._size = 0
+        self._waiting: deque[bytes | int] = deque()  # lines, or how many were lost in their place
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._lost = 0
+        self._is_torn = False  # a line that was cut stands at the end, since the disk was full
+
+    def write(self, lines: bytes) -> None:
+        """Has whole lines written. Waits for nobody, and raises nothing."""
+        with self._changed:
+            if self._size + len(lines) <= self._most:
+                self._waiting.append(lines)
+                self._size += len(lines)
+            elif len(self._waiting) > 1 and isinstance(self._waiting[-1], int):
+                self._waiting[-1] += lines.count(b"\n")
+            else:
+                self._waiting.append(lines.count(b"\n"))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, seconds: float) -> None:
+        """Waits until no line waits, for so long at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting, seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                first = self._waiting[0]
+            self._write_out(first)
+            with self._changed:
+                self._waiting.popleft()
+                self._size -= 0 if isinstance(first, int) else len(first)
+                self._changed.notify_all()
+
+    def _write_out(self, lines: bytes | int) -> None:
+        """Writes lines, and before them how many were lost."""
+        try:
+            if isinstance(lines, int):
+                self._lost += lines
+            if self._lost:
+                self._put(_told(self._lost))
+                self._lost = 0
+            if isinstance(lines, bytes):
+                self._put(lines)
+        except (OSError, ValueError):  # ValueError where standard error is closed
+            if isinstance(lines, bytes):
+                self._lost += lines.count(b"\n")
+
+    def _put(self, lines: bytes) -> None:
+        """Writes to a file at once, else in pieces that a pipe keeps together, so that those of
+        several processes are not torn into each other (pipe(7)). A line that is longer goes in one
+        piece too. Raises `OSError`."""
+        if self._is_torn:
+            lines = b"\n" + lines
+        descriptor = sys.stderr.fileno()
         # Each piece lets other threads run, which takes longer than to write it.
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
         most = len(lines) if is_file else select.PIPE_BUF
-        room = select.poll()  # `select.select` knows the first 1,024 files alone
-        room.register(descriptor, select.POLLOUT)
         begin = 0
         while begin < len(lines):
             end = begin + most
             if end < len(lines):
                 end = lines.rfind(b"\n", begin, end) + 1 or lines.index(b"\n", end) + 1
-            _write_all(descriptor, room, lines[begin:end])
+            self._put_all(descriptor, lines[begin:end])
             begin = end
 
-
-@contextmanager
-def _unblocked(descriptor: int) -> Iterator[int]:
-    """The same, or a pipe opened anew so that it blocks nobody: another process may take the room
-    that there was. What others have of the pipe stays as it is."""
-    own = None
-    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_NONBLOCK
-        with suppress(OSError):  # of another account, or without /proc
-            own = os.open(f"/proc/self/fd/{descriptor}", flags)
-    try:
-        yield descriptor if own is None else own
-    finally:
-        if own is not None:
-            os.close(own)
-
-
-def _write_all(descriptor: int, room: select.poll, piece: bytes) -> None:
-    """Writes less at once only where the system does, and waits for a full pipe for a while,
-    whether or not that blocks."""
-    done = 0
-    try:
-        while done < len(piece):
-            is_hurried = time.monotonic() < _Output.hurried_until
-            patience = 0.0 if is_hurried else PATIENCE_SECONDS
-            if not room.poll(patience * 1000):
-                _Output.hurried_until = time.monotonic() + HURRIED_SECONDS
-                raise BlockingIOError(errno.EAGAIN, "nobody reads the log")
-            with suppress(BlockingIOError):  # another process was faster
-                rest = piece[done:]
-                done += os.write(descriptor, rest[: _most(descriptor, rest)])
-    finally:
-        if done:
-            _Output.torn = piece[done - 1 : done] != b"\n"
-
-
-def _most(descriptor: int, rest: bytes) -> int:
-    """How many bytes to write at once where there is room: a pipe that blocks, and nobody reads,
-    would hold up whoever writes more than surely fits."""
-    if len(rest) <= select.PIPE_BUF or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-        return len(rest)
-    return select.PIPE_BUF if os.get_blocking(descriptor) else len(rest)
+    def _put_all(self, descriptor: int, piece: bytes) -> None:
+        """Writes less at once only where the system does, and waits where there is no room."""
+        done = 0
+        try:
+            while done < len(piece):
+                try:
+                    done += os.write(descriptor, piece[done:])
+                except BlockingIOError:  # whoever started this does not want to be blocked
+                    room = select.poll()  # `select.select` knows the first 1,024 files alone
+                    room.register(descriptor, select.POLLOUT)
+                    room.poll()
+        finally:
+            if done:
+                self._is_torn = piece[done - 1 : done] != b"\n"
 
 
 class JsonLines(logging.Formatter):
@@ -120,17 +138,31 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
+def _told(lost: int) -> bytes:
+    """The line that tells of those that were lost."""
+    event = f"lines of the log were lost: {lost}"
+    said = {"name": __name__, "levelname": "WARNING", "msg": event}
+    return JsonLines().format(logging.makeLogRecord(said)).encode() + b"\n"
+
+
+_writer = Writer()
+
+write = _writer.write
+
+
 class _Lines(logging.Handler):
     """Writes each record by itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler.emit`. What finds no room is lost, as lines of requests are."""
+        """See `logging.Handler.emit`."""
         try:
             write(self.format(record).encode() + b"\n")
-        except OSError:
-            pass
         except Exception:  # noqa: BLE001 - as the handlers of `logging` do
             self.handleError(record)
+
+    def flush(self) -> None:
+        """What `logging` calls as the process ends."""
+        _writer.flush(LAST_SECONDS)
 
 
 def configure(level: str) -> None:

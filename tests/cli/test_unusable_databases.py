@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from beside import prepared
-from operating import Installation, in_database
+from operating import Installation, in_database, until
 from servers import PostgresServer
 
 PAGE = 4096
@@ -62,7 +62,10 @@ def test_a_server_goes_on_beside_what_is_damaged_and_names_the_file_in_its_log(
         assert str(file) not in answer.text
         told = f"{file} is not whole: no such table: webhooks."
         wanted = answer.headers["x-request-id"]
-        assert told in [line["event"] for line in service.lines if line.get("request_id") == wanted]
+        until(
+            lambda: told in [e["event"] for e in service.lines if e.get("request_id") == wanted],
+            "the log's line",
+        )
         assert service.ask("/v1/products", key=installation.key).status == 200
 
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from collecting import collecting
-from operating import Installation, contents, copy_of, damage, free_port, in_database
+from operating import Installation, contents, copy_of, damage, free_port, in_database, until
 from portico.certificates import ensure
 from portico.cli.checks import data_directory
 from portico.secret_file import read_secret
@@ -128,8 +128,12 @@ def test_a_lost_secret_is_a_problem_until_what_it_opens_is_opened_or_gone(
     assert "is gone" in problems["live signing keys"]["message"]
     assert "put the old file back" in problems["live signing keys"]["advice"]
     with installation.serving() as service:
-        told = [line["event"] for line in service.lines if line["level"] == "error"]
-        assert sum("put the old file back" in event for event in told) == 2
+
+        def told() -> int:
+            errors = [line["event"] for line in service.lines if line["level"] == "error"]
+            return sum("put the old file back" in event for event in errors)
+
+        until(lambda: told() == 2, "the log's lines")
         problems = examined(installation)
         assert set(problems) == {"live secrets"}
         assert problems["live secrets"]["message"].endswith(": webhooks, authenticator apps")

@@ -150,7 +150,10 @@ def test_a_stream_that_fails_ends_and_is_told_in_the_log(service: Service) -> No
         connection, response = opened(service, "/broken")
         with connection:
             assert response.read() == b":\nid: 0\n\n"
-    failed = [line for line in service.lines if line["event"] == "a stream broke off"]
+    failed = until(
+        lambda: [line for line in service.lines if line["event"] == "a stream broke off"],
+        "the log's line",
+    )
     assert [line["request_id"] for line in failed] == [response.getheader("x-request-id")]
 
 

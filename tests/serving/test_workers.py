@@ -109,7 +109,10 @@ def test_a_worker_that_dies_is_replaced_and_no_counter_goes_back(shared: Install
         os.kill(killed, signal.SIGKILL)
         until(lambda: killed not in service.workers() and len(service.workers()) == WORKERS)
         assert requests_counted(service) == {10}
-        assert any("worker" in line["event"] for line in service.lines if line["level"] == "error")
+        until(
+            lambda: any("worker" in e["event"] for e in service.lines if e["level"] == "error"),
+            "the log's line",
+        )
         assert service.stop()[0] == 0
 
 

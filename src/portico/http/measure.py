@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -95,7 +94,7 @@ class RequestLog:
     """One JSON line a request, gathered and written in batches."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
-        """`write` takes whole lines. It may raise `OSError`."""
+        """`write` takes whole lines, and holds up nobody."""
         self._write = write
         self._entries: list[_Entry] = []
 
@@ -119,15 +118,14 @@ class RequestLog:
             self._write_out()
 
     async def run(self) -> None:
-        """Writes what was gathered; loses it where the disk is full, and goes on."""
+        """Writes what was gathered."""
         if self._entries:
             self._write_out()
 
     def _write_out(self) -> None:
         # A batch in one go, not each between two requests.
         entries, self._entries = self._entries, []
-        with suppress(OSError, ValueError):  # ValueError where standard error is closed
-            self._write(_encode_lines([_line(*entry) for entry in entries]))
+        self._write(_encode_lines([_line(*entry) for entry in entries]))
 
 
 class Spans(Protocol):
