@@ -337,6 +337,22 @@ class Service:
         address = ("127.0.0.1", port or self.installation.port)
         return socket.create_connection(address, timeout=PATIENCE_SECONDS)
 
+    @contextmanager
+    def connected(self, workers: int, each: int) -> Iterator[list[ssl.SSLSocket]]:
+        """So many connections to each of its workers, to which the system deals them out by
+        chance: of ten, now and then, all to one."""
+        dealt: dict[str, list[ssl.SSLSocket]] = {}
+        with contextlib.ExitStack() as stack:
+
+            def are_enough() -> bool:
+                connection = stack.enter_context(self.connect())
+                worker = self.ask("/healthz", connection=connection).worker
+                dealt.setdefault(worker, []).append(connection)
+                return len(dealt) == workers and min(map(len, dealt.values())) >= each
+
+            until(are_enough, "connections to every worker")
+            yield [connection for some in dealt.values() for connection in some[:each]]
+
     def ask(
         self,
         path: str,

@@ -2,6 +2,7 @@
 
 import itertools
 import multiprocessing
+import ssl
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -46,24 +47,24 @@ class Client(Service):
         self.installation = installation
 
 
-def requests_of_one_process(installation: Installation) -> list[list[Told]]:
+def requests_of_one_process(installation: Installation, workers: int) -> list[list[Told]]:
     """What each connection of a process was told, in the order of its requests."""
     service = Client(installation)
 
-    def ask(_: int) -> list[Told]:
+    def ask(connection: ssl.SSLSocket) -> list[Told]:
         told = []
-        with service.connect() as connection:
-            for number in range(REQUESTS):
-                path, status = ASKED[number % len(ASKED)]
-                answer = service.ask(path, key=installation.key, connection=connection)
-                assert answer.status in (status, 429), answer
-                assert answer.headers["x-ratelimit-limit"] == str(PER_MINUTE)
-                reset = int(answer.headers["x-ratelimit-reset"])
-                remaining = int(answer.headers["x-ratelimit-remaining"])
-                told.append(Told(answer.status != 429, reset, remaining, answer.worker))
+        for number in range(REQUESTS):
+            path, status = ASKED[number % len(ASKED)]
+            answer = service.ask(path, key=installation.key, connection=connection)
+            assert answer.status in (status, 429), answer
+            assert answer.headers["x-ratelimit-limit"] == str(PER_MINUTE)
+            reset = int(answer.headers["x-ratelimit-reset"])
+            remaining = int(answer.headers["x-ratelimit-remaining"])
+            told.append(Told(answer.status != 429, reset, remaining, answer.worker))
         return told
 
-    return at_once(ask, CONNECTIONS)
+    with service.connected(workers, CONNECTIONS // workers) as connections:
+        return at_once(lambda number: ask(connections[number]), CONNECTIONS)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -82,7 +83,10 @@ def test_each_place_in_a_window_is_given_to_one_request(
     with installation.serving("--workers", str(workers)) as service:
         fresh = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(PROCESSES, fresh) as pool:
-            runs = [pool.submit(requests_of_one_process, installation) for _ in range(PROCESSES)]
+            runs = [
+                pool.submit(requests_of_one_process, installation, workers)
+                for _ in range(PROCESSES)
+            ]
             connections = [told for run in runs for told in run.result()]
         assert len({one.worker for told in connections for one in told}) == workers
 

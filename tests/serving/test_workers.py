@@ -7,7 +7,6 @@ import pickle
 import re
 import resource
 import signal
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -177,46 +176,35 @@ def test_what_the_command_line_changes_reaches_every_worker_within_a_second(
         )
         fresh.directory.mkdir()
         shared = Installation(fresh.directory, fresh.variables, fresh.told("init"), fresh.port)
-    with several(shared) as service, contextlib.ExitStack() as stack:
+    with several(shared) as service, service.connected(WORKERS, 1) as connections:
         made = shared.told(
             *("keys", "create", "--owner", "admin@example.com", "--type", "live", "--name", "N")
         )
-        connections: dict[str, ssl.SSLSocket] = {}
 
-        def each_is_reached() -> bool:
-            connection = stack.enter_context(service.connect())
-            answer = service.ask("/v1/users/me", key=made["key"], connection=connection)
-            assert answer.status == 200
-            connections.setdefault(answer.worker, connection)
-            return len(connections) == WORKERS
+        def statuses() -> set[int]:
+            return {
+                service.ask("/v1/users/me", key=made["key"], connection=connection).status
+                for connection in connections
+            }
 
-        until(each_is_reached, "a connection to every worker")
+        assert statuses() == {200}
         assert shared.run("keys", "revoke", str(made["id"])).returncode == 0
-
-        def each_refuses() -> bool:
-            answers = [
-                service.ask("/v1/users/me", key=made["key"], connection=connection)
-                for connection in connections.values()
-            ]
-            return {answer.status for answer in answers} == {401}
-
         with within(1):
-            until(each_refuses, "the revocation on every worker")
+            until(lambda: statuses() == {401}, "the revocation on every worker")
 
 
 def test_limits_are_exact_across_workers(shared: Installation) -> None:
     toml = f"[plans.enterprise]\nper_minute = 1000000\nper_day = {PER_DAY}\n"
     (shared.directory / "portico.toml").write_text(toml)
-    with several(shared) as service:
+    with several(shared) as service, service.connected(WORKERS, 5) as connections:
 
-        def ask(_: int) -> list[Answer]:
-            with service.connect() as connection:
-                return [
-                    service.ask("/v1/users/me", key=shared.key, connection=connection)
-                    for _ in range(PER_DAY // 5)
-                ]
+        def ask(number: int) -> list[Answer]:
+            return [
+                service.ask("/v1/users/me", key=shared.key, connection=connections[number])
+                for _ in range(PER_DAY // 5)
+            ]
 
-        answers = [answer for some in at_once(ask, 10) for answer in some]
+        answers = [answer for some in at_once(ask, len(connections)) for answer in some]
         admitted = [answer for answer in answers if answer.status == 200]
         assert len({answer.worker for answer in answers}) == WORKERS
         assert len(admitted) == PER_DAY
