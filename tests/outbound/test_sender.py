@@ -520,20 +520,23 @@ async def test_a_kept_connection_that_ends_is_replaced_and_nobody_notices(
     end: Answer, kept: int, trusted: Authority
 ) -> None:
     turns = iter([*[None] * kept, *[end] * kept])
+    all_there = asyncio.Event()
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         if broken := next(turns, None):
             await broken(writer)
         else:
-            await asyncio.sleep(0.1)  # so that those beside it need connections of their own
+            await all_there.wait()  # so that each needs a connection of its own
             writer.write(OK)
 
     async with (
         sending(LOOPBACK, tls=trusted.senders) as sender,
         receiving(Receiver(answer), trusted.receivers) as there,
     ):
-        first = await asyncio.gather(*(sent(there, sender) for _ in range(kept)))
-        assert [outcome.status for outcome in first] == [200] * kept
+        first = [asyncio.create_task(sent(there, sender)) for _ in range(kept)]
+        await there.got(kept)
+        all_there.set()
+        assert [(await one).status for one in first] == [200] * kept
         assert there.connections == kept
         assert (await sent(there, sender)).status == 200
     assert there.connections == kept + 1
