@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from operating import Answer, Service
+from portico.state.valkey import NO_ANSWER
 from reliability.crash.ledger import Kind, Resource, fields
 
 PATHS: dict[Kind, str] = {"product": "/v1/products", "user": "/v1/users"}
@@ -35,7 +36,8 @@ class Account:
     slowest: float = 0.0
     """Seconds that an answer took."""
     unavailable: int = 0
-    """Answers of 503."""
+    """Answers of 503, but for those where the store of limits was silent: nobody kills that, and on
+    a busy machine it is for a second."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -135,7 +137,7 @@ class Client:
         with self._account.lock:
             self._account.slowest = max(self._account.slowest, now - asked)
             if answer.status == 503:
-                self._account.unavailable += 1
+                self._account.unavailable += answer.json["error"]["message"] != NO_ANSWER
             else:
                 self._account.answered.append(now)
         if answer.status == 503:
