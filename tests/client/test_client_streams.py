@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.scripted import CASES, KEY, PLACE, Parts, Scripted, answer, refusal
+from client.scripted import CASES, KEY, PLACE, Parts, Scripted, answer, refusal, table
 from operating import PATIENCE_SECONDS
 from portico_client import (
     AsyncClient,
@@ -190,6 +190,16 @@ def test_what_was_cut_off_is_asked_for_again() -> None:
     stage = Stage(stream(told(1) + told(2)[:-1], BROKEN), stream(told(2)))
     assert stage.ids(2) == [1, 2]
     assert ids_asked(stage.script) == [None, "1"]
+
+
+@pytest.mark.parametrize("case", table("streams.json"), ids=lambda case: case["name"])
+def test_streams(case: Any) -> None:
+    data = json.dumps(event(1))
+    content = "".join(f"id: {id_}\ndata: {data}\n\n" for id_ in case["ids"]).encode()
+    stage = Stage(stream(content), stream(told(2)))
+    assert stage.ids(len(case["ids"]) + 1)[-1] == 2
+    sent = dict(stage.script.requests[1].headers.raw).get(b"last-event-id")
+    assert (None if sent is None else sent.decode()) == case["asked"]
 
 
 def test_an_event_is_read_as_a_model() -> None:

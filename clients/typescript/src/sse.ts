@@ -1,4 +1,5 @@
 const LINE_END = /\r\n|\n|\r/;
+const UNSENDABLE = /[\0-\x08\n-\x1f\x7f]/; // No header can carry it: such an id is passed over, as the standard has it for NUL.
 
 /** What was sent, and the id by which the stream goes on after it, undefined where there is none. `data` is empty where the
  * stream says only that. */
@@ -36,6 +37,6 @@ export class Parser {
   #field(line: string): void {
     const [, name, value = ""] = /^([^:]*)(?:: ?([^]*))?$/.exec(line) ?? [];
     if (name === "data") this.#data.push(value);
-    else if (name === "id" && !value.includes("\0")) this.#lastId = value;
+    else if (name === "id" && !UNSENDABLE.test(value)) this.#lastId = value.replace(/^[\t ]+|[\t ]+$/g, "");
   }
 }

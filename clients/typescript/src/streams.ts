@@ -95,7 +95,8 @@ export class EventStream implements AsyncIterableIterator<Event> {
   }
 
   async #connect(): Promise<Answer> {
-    const headers = { accept: EVENT_STREAM, ...(this.#lastId !== undefined && { "last-event-id": this.#lastId }) };
+    const last = this.#lastId !== undefined && { "last-event-id": utf8(this.#lastId) };
+    const headers = { accept: EVENT_STREAM, ...last };
     const { signal } = this.#closing;
     const opened = await this.#access.success({ method: "GET", path: this.#path, headers, signal, streamed: true });
     if (!opened.headers.get("content-type")?.startsWith(EVENT_STREAM)) {
@@ -121,6 +122,11 @@ export class EventStream implements AsyncIterableIterator<Event> {
     }
     return undefined;
   }
+}
+
+/** A text as its bytes in UTF-8, each of them a character: so `fetch` takes what a header is to carry. */
+function utf8(text: string): string {
+  return encodeURIComponent(text).replace(/%(..)/g, (_, byte) => String.fromCharCode(parseInt(byte, 16)));
 }
 
 function isPassing(error: unknown): boolean {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client, Gone, Login, UnexpectedAnswer } from "@portico/client";
-import { KEY, PLACE, rejected, scripted, still } from "./scripted.js";
+import { KEY, PLACE, rejected, scripted, still, table } from "./scripted.js";
 
 const event = (id) => ({ id, type: "product.created", timestamp: "2026-03-15T12:00:00.000Z", data: { id } });
 const message = (id) => `id: ${id}\nevent: product.created\ndata: ${JSON.stringify(event(id))}\n\n`;
@@ -96,6 +96,17 @@ test("an id without data moves on, and data without a field's space is read", as
   assert.deepEqual(await taken(stream, 2), [1, 10]);
   assert.deepEqual(requests.map(asked), [undefined, "9"]);
 });
+
+for (const { name, ids, asked: last } of table("streams.json")) {
+  test(name, async () => {
+    const told = ids.map((id) => `id: ${id}\ndata: ${JSON.stringify(event(1))}\n\n`);
+    const { stream, requests } = streamed({}, parts(...told), parts(message(2), "wait"));
+    assert.equal((await taken(stream, ids.length + 1)).at(-1), 2);
+    const [, sent] = requests.map(asked);
+    assert.equal(new Headers({ id: sent ?? "" }).get("id"), sent ?? "", "a header can carry it");
+    assert.equal(sent === undefined ? null : Buffer.from(sent, "latin1").toString(), last);
+  });
+}
 
 test("a later connection is tried for as long as it takes", async () => {
   const busy = { status: 503, code: "SERVICE_UNAVAILABLE", headers: { "retry-after": "2" } };

@@ -325,9 +325,10 @@ def _shared(options: _Options) -> dict[str, Any]:
 
 
 def _built(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
+    headers = httpx.Headers(request.headers, encoding="utf-8")  # the id of a stream's last event
     try:
         built = http.build_request(
-            request.method, request.url, headers=request.headers, content=request.content
+            request.method, request.url, headers=headers, content=request.content
         )
     except httpx.InvalidURL as error:
         raise ValueError(str(error)) from error  # "URL too long"

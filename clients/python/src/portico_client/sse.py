@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no header can carry: an id with one is passed over, as the standard has it for NUL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +50,5 @@ class Parser:
         value = value.removeprefix(" ")
         if name == "data":
             self._data.append(value)
-        elif name == "id" and "\0" not in value:
-            self._last_id = value
+        elif name == "id" and not _UNSENDABLE.search(value):
+            self._last_id = value.strip(" \t")
