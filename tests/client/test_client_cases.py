@@ -140,6 +140,7 @@ def test_calls(face: Face, case: Any, called: str) -> None:
         transport=script,
         sleep=face.slept(waits),
         random=lambda: next(draws, 0),
+        clock=lambda: CALLS["now"],
         **case.get("options", {}),
     )
     found = keeps(lambda: had(made(client, call)), case["outcome"])

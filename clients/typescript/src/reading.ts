@@ -71,8 +71,18 @@ export function errorOf(answer: Answer): APIError {
   }
 }
 
-/** How many seconds the answer asks to wait. */
-export function retryAfter({ headers }: Answer): number | undefined {
+/** How many seconds the answer asks to wait. Until a time, they count from the answer's own `Date`, where it has one: clocks
+ * differ. */
+export function retryAfter({ headers, at }: Answer): number | undefined {
   const text = headers.get("retry-after") ?? "";
-  return /^\d+$/.test(text) ? Number(text) : undefined;
+  if (/^\d+$/.test(text)) return Number(text);
+  const until = seconds(text);
+  return until && Math.max(Math.ceil(until - (seconds(headers.get("date") ?? "") ?? at)), 0);
+}
+
+/** The time of an HTTP date, in any of its three forms (RFC 9110 §5.6.7), in Unix seconds. */
+function seconds(text: string): number | undefined {
+  const [date, zone] = /^[A-Z][a-z]+,? [\w -]+ \d\d:\d\d:\d\d( GMT| \d{4})$/.exec(text) ?? [];
+  const found = date ? Date.parse(zone === " GMT" ? date : `${date} GMT`) / 1000 : NaN;
+  return Number.isNaN(found) ? undefined : found;
 }

@@ -43,7 +43,7 @@ export class Requests {
     this.patience = patience;
     this.sleep = sleep;
     this.clock = clock;
-    this.#once = sender(options);
+    this.#once = sender(options, clock);
     this.#times = retries;
     this.#random = random;
   }

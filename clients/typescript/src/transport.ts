@@ -60,6 +60,8 @@ export interface Answer {
   readonly status: number;
   readonly headers: FetchAnswer["headers"];
   readonly text: string;
+  /** When it came, in Unix seconds. */
+  readonly at: number;
   /** Of one that is streamed, the next part of the body, undefined at its end. Throws `ConnectionFailed` where it breaks
    * off. */
   readonly part: () => Promise<Uint8Array | undefined>;
@@ -69,7 +71,7 @@ export interface Answer {
 export type Send = (request: Request) => Promise<Answer>;
 
 /** What sends requests, within so many seconds each. Throws TypeError where these are impossible. */
-export function sender({ fetch: given, timeout = 30 }: Options): Send {
+export function sender({ fetch: given, timeout = 30 }: Options, clock: () => number): Send {
   if (!(typeof timeout === "number" && 0 < timeout && timeout <= LONGEST_SECONDS)) {
     throw new TypeError(`timeout must be more than 0 seconds, and ${LONGEST_SECONDS} at most`);
   }
@@ -102,7 +104,7 @@ export function sender({ fetch: given, timeout = 30 }: Options): Send {
       };
       const text = reader ? "" : await response.text();
       if (!reader) forget(); // The signal may outlive many requests.
-      return { status: response.status, headers: response.headers, text, part };
+      return { status: response.status, headers: response.headers, text, at: clock(), part };
     });
   };
 }

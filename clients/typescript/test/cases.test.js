@@ -17,7 +17,7 @@ async function keeps(promise, outcome, done) {
   for (const [attribute, value] of Object.entries(attributes)) assert.equal(error[camel(attribute)], value, attribute);
 }
 
-const { cases, calls, data } = table("calls.json");
+const { cases, calls, data, now } = table("calls.json");
 
 function made(client, { do: path, id, fields, if_match: ifMatch, idempotency_key: idempotencyKey }) {
   const [noun, verb] = path.split(".").map(camel);
@@ -35,7 +35,7 @@ for (const { name, calls: names, options, steps, draws = [], waits = [], sent = 
       const done = call.do.endsWith("delete") ? deleted : { status: 200, data: data.product };
       const told = steps.map((step) => (step === "done" ? done : { ...step, data: data[step.data] }));
       const { fetch, requests, left } = scripted(...told);
-      const { waits: waited, ...rest } = still(draws);
+      const { waits: waited, ...rest } = still(draws, now);
       const client = new Client({ apiKey: KEY, baseUrl: PLACE, fetch, ...rest, ...options });
       await keeps(made(client, call), outcome, (found) => (done === deleted ? found === undefined : found.id === 1));
       assert.equal(left.length, 0, "every step was taken");

@@ -186,11 +186,11 @@ class Driver:
             answer = self._http.send(_built(self._http, request), stream=request.streamed)
             if request.streamed and answer.is_success:
                 body = Body(answer, answer.iter_bytes())
-                return Response(answer.status_code, answer.headers, b"", body)
+                return Response(answer.status_code, answer.headers, b"", body, self.clock())
             content = answer.read()
         except httpx.RequestError as error:
             raise _failed(request, error) from error
-        return Response(answer.status_code, answer.headers, content)
+        return Response(answer.status_code, answer.headers, content, at=self.clock())
 
     def _take(self, body: Body[Iterator[bytes]]) -> bytes:
         try:
@@ -281,11 +281,11 @@ class AsyncDriver:
             answer = await self._http.send(_built(self._http, request), stream=request.streamed)
             if request.streamed and answer.is_success:
                 body = Body(answer, answer.aiter_bytes())
-                return Response(answer.status_code, answer.headers, b"", body)
+                return Response(answer.status_code, answer.headers, b"", body, self.clock())
             content = await answer.aread()
         except httpx.RequestError as error:
             raise _failed(request, error) from error
-        return Response(answer.status_code, answer.headers, content)
+        return Response(answer.status_code, answer.headers, content, at=self.clock())
 
     async def _take(self, body: Body[AsyncIterator[bytes]]) -> bytes:
         try:

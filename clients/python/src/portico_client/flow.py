@@ -34,6 +34,8 @@ class Response:
     content: bytes = field(repr=False)
     body: Any = field(default=None, repr=False)
     """What `Part` and `Shut` take, of a request that was streamed."""
+    at: float = 0.0
+    """When it came, in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)

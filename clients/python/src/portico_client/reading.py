@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
+import math
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, TypeVar
 
@@ -27,6 +30,10 @@ Read = Callable[[Any], Any]
 MOST_DIGITS = 9
 """Of a time to wait: thirty years. Python waits for no more than some centuries, and refuses to
 read thousands of digits."""
+LONGEST_WAIT = int("9" * MOST_DIGITS)
+
+_HTTP_DATE = re.compile(r"[A-Z][a-z]+,? [\w -]+ \d\d:\d\d:\d\d(?: GMT| \d{4})", re.ASCII)
+"""In any of its three forms (RFC 9110 §5.6.7)."""
 
 _BY_STATUS = {429: RateLimited, 503: ServiceUnavailable}
 
@@ -143,8 +150,23 @@ def error_of(response: Response) -> APIError:
 
 
 def retry_after(response: Response) -> int | None:
-    """How many seconds the answer asks to wait; of a number with very many digits, the first."""
+    """How many seconds the answer asks to wait; of a number with very many digits, the first. Until
+    a time, they count from the answer's own `Date`, where it has one: clocks differ."""
     text = response.headers.get("retry-after", "")
-    if not text.isascii() or not text.isdigit():
+    if text.isascii() and text.isdigit():
+        return int(text.lstrip("0")[:MOST_DIGITS] or 0)
+    until, sent = _seconds(text), _seconds(response.headers.get("date", ""))
+    if until is None:
         return None
-    return int(text.lstrip("0")[:MOST_DIGITS] or 0)
+    wait = math.ceil(until - (response.at if sent is None else sent))
+    return max(0, min(wait, LONGEST_WAIT))
+
+
+def _seconds(text: str) -> float | None:
+    """The time of an HTTP date in Unix seconds."""
+    if not _HTTP_DATE.fullmatch(text):
+        return None
+    try:
+        return parsedate_to_datetime(text).replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
