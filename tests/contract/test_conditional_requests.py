@@ -73,6 +73,20 @@ async def test_changing_oneself_and_making_a_key_tell_a_tag_too(api: Api) -> Non
     assert (await caller.get(where)).headers["etag"] == made.headers["etag"]
 
 
+async def test_giving_a_webhook_another_secret_tells_the_tag_that_it_has_then(api: Api) -> None:
+    admin = await api.caller("admin")
+    made = await admin.post("/webhooks", json=WEBHOOK)
+    where = f"/webhooks/{made.json()['data']['id']}"
+    api.clock.advance(seconds=1)
+    rotated = await admin.post(f"{where}/rotate-secret", headers={"idempotency-key": "once"})
+    again = await admin.post(f"{where}/rotate-secret", headers={"idempotency-key": "once"})
+    for answer in (rotated, again):
+        assert answer.headers["location"] == made.headers["location"]
+        assert answer.headers["etag"] == (await admin.get(where)).headers["etag"]
+    guard = {"if-match": rotated.headers["etag"]}
+    assert (await admin.patch(where, json={"types": ["*"]}, headers=guard)).status_code == 200
+
+
 async def test_tags_in_several_header_lines_are_one_list(api: Api) -> None:
     caller = await api.caller("viewer")
     tag = (await caller.get("/users/me")).headers["etag"]

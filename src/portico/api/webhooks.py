@@ -91,10 +91,13 @@ async def delete_webhook(request: Request) -> Reply:
 
 async def rotate_secret(request: Request) -> Reply:
     """POST /webhooks/{id}/rotate-secret."""
+    base = request.environment.addresses.base
 
     def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
+        where = ("location", f"{base}/webhooks/{webhook.id}")
         message = "Secret rotated: store the new one now, for 24 hours both sign."
-        return json_reply(201, Created(new_webhook(webhook, secret), message))
+        body = Created(new_webhook(webhook, secret), message)
+        return json_reply(201, body, where, current(webhook_item(webhook)))
 
     made: Signing = await webhooks.rotate_secret(
         request.environment, request.resource_id, request.answering(reply)
@@ -200,6 +203,7 @@ ROUTES = (
         description="For 24 hours the one before signs too, at most two do.",
         status=201,
         answer=Created[NewWebhook],
+        location=True,
         repeatable=True,
         no_store=True,
     ),
