@@ -252,6 +252,37 @@ async def test_line_ends_that_no_browser_sends_are_no_change(api: Api) -> None:
     assert stored.price == 200_000
 
 
+async def test_texts_that_are_alike_but_for_line_ends_keep_each_its_own(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    odd = {
+        "name": "a\nb",
+        "category": "a\r\nb",
+        "description": "a\rb",
+        "metadata": '{"a\\nb":"a\\r\\nb","c":"a\\nb"}',
+    }
+    product = await api.product(**{**STORED, **odd})
+    typed = "a\r\nb"
+    form = await edit_form(
+        editor,
+        product,
+        name=typed,
+        category=typed,
+        description=typed,
+        price="20",
+        metadata_1_name=typed,
+        metadata_1_value=typed,
+        metadata_2_name="c",
+        metadata_2_value=typed,
+        metadata_3_name="",
+    )
+    answer = await editor.post(f"/products/{product.id}/edit", **form)
+    assert "done=product-changed" in answer.headers["location"]
+    stored = await api.live.products.get(product.id)
+    assert stored is not None
+    assert {name: getattr(stored, name) for name in odd} == odd
+    assert stored.price == 200_000
+
+
 async def test_a_change_made_meanwhile_is_shown_beside_ones_own_and_saved_on_top(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     product = await api.product(**STORED)

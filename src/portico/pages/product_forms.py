@@ -1,7 +1,7 @@
 """Forms that create and change products."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -187,12 +187,15 @@ def _stored(product: Product, names: Iterable[str]) -> dict[str, str]:
     return _told(stored | {"images": images, "metadata": metadata_of(product)})
 
 
-def _texts(product: Product) -> Iterator[str]:
-    """Every text of a product that may be of several lines."""
-    yield from (product.name, product.category, product.description)
-    yield from (image.alt for image in images_of(product))
-    for name, text in metadata_of(product).items():
-        yield from (name, text)
+def _texts(product: Product) -> dict[str, list[str]]:
+    """The texts of a product that may be of several lines, by the names of their fields."""
+    return {
+        "name": [product.name],
+        "category": [product.category],
+        "description": [product.description],
+        "images": [image.alt for image in images_of(product)],
+        "metadata": [text for pair in metadata_of(product).items() for text in pair],
+    }
 
 
 def _told(values: dict[str, Any]) -> dict[str, str]:

@@ -80,7 +80,7 @@ async def change(visit: Visit) -> Reply:
         },
     }
     form.check()
-    values = with_line_ends(values, [visit.user.name])
+    values = with_line_ends(values, {"name": [visit.user.name]})
 
     def check(user: User) -> None:
         require_version(form, _stored(user))

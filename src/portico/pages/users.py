@@ -144,7 +144,7 @@ async def change(visit: Visit) -> Reply:
         "plan": form.text("plan"),
     }
     form.check()
-    values = with_line_ends(values, [(await read_user(visit.env, user_id)).name])
+    values = with_line_ends(values, {"name": [(await read_user(visit.env, user_id)).name]})
 
     def check(user: User) -> None:
         require_version(form, _stored(user))

@@ -5,7 +5,7 @@ A version is the entity tag of what a form shows, as people compare it, by the n
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -55,18 +55,24 @@ def require_version(form: Form, told: Told) -> None:
     require_match(form.text(VERSION), msgspec.json.encode(told))
 
 
-def with_line_ends(sent: dict[str, Any], stored: Iterable[str]) -> dict[str, Any]:
-    """The values of a form, in which each text is a stored one where it differs from that in its
-    line ends alone: browsers send all line ends alike, and a form that nobody changed changes
-    nothing."""
-    kept = {_LINE_END.sub("\n", text): text for text in stored if "\r" in text}
-    spelled: dict[str, Any] = _spelled(sent, kept) if kept else sent
-    return spelled
+def with_line_ends(sent: dict[str, Any], stored: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    """The values of a form, in which each text is one that is stored of its field where it differs
+    from that in its line ends alone: browsers send all line ends alike, and a form that nobody
+    changed changes nothing. Where stored texts are alike but for that, each stands for one."""
+    return {name: _spelled(value, _spellings(stored.get(name, ()))) for name, value in sent.items()}
 
 
-def _spelled(value: Any, kept: Mapping[str, str]) -> Any:
+def _spellings(texts: Iterable[str]) -> Mapping[str, Iterator[str]]:
+    """The texts by what a form sends for them, in their order."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        found.setdefault(_LINE_END.sub("\n", text), []).append(text)
+    return {text: iter(spellings) for text, spellings in found.items()}
+
+
+def _spelled(value: Any, stored: Mapping[str, Iterator[str]]) -> Any:
     if isinstance(value, dict):
-        return {_spelled(name, kept): _spelled(item, kept) for name, item in value.items()}
+        return {_spelled(name, stored): _spelled(item, stored) for name, item in value.items()}
     if isinstance(value, list):
-        return [_spelled(item, kept) for item in value]
-    return kept.get(value, value) if isinstance(value, str) else value
+        return [_spelled(item, stored) for item in value]
+    return next(stored.get(value, iter(())), value) if isinstance(value, str) else value

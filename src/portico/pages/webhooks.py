@@ -192,7 +192,7 @@ async def show_edit(visit: Visit) -> Reply:
 async def edit(visit: Visit) -> Reply:
     """POST /webhooks/{id}/edit."""
     webhook = await read_webhook(visit.env, visit.request.resource_id)
-    wanted = with_line_ends(_wanted(visit, webhook), [webhook.description])
+    wanted = with_line_ends(_wanted(visit, webhook), {"description": [webhook.description]})
 
     def check(webhook: Webhook) -> None:
         require_version(visit.form, _stored(webhook))
