@@ -9,6 +9,8 @@ import pytest
 
 from driving import Api
 from pages.visiting import Visitor, signed_in, version_in
+from portico.domain.audit import OPERATOR
+from portico.services.clients import Registration, register_client
 from signing_in import client_of
 
 pytestmark = pytest.mark.one_engine
@@ -119,3 +121,20 @@ async def test_a_form_that_is_refused_keeps_the_version_that_it_began_with(
     answer = await admin.post(path, **fields | {first: "", "version": begun})
     assert answer.status_code == 422
     assert version_in(answer) == begun
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+async def test_a_clients_name_of_several_lines_stays_as_it_is(api: Api, end: str) -> None:
+    _, admin = await signed_in(api, "admin")
+    name = f"The{end}shop"
+    wanted = Registration(name, ["https://shop.example/callback"], "read:products")
+    made = await register_client(api.live, None, wanted, public=True, by=OPERATOR)
+    path = f"/clients/{made.client.id}"
+    page = await admin.get(path)
+    assert '<textarea id="name" name="name"' in page.text
+    assert f"{name}</textarea>" in page.text
+    fields = {"name": "The\r\nshop", "redirect_uris": "https://shop.example/back"}
+    assert (await admin.saved(path, **fields, scopes=["read:products"])).status_code == 303
+    stored = await api.live.clients.get(made.client.id)
+    assert stored is not None
+    assert (stored.name, stored.redirect_uris) == (name, ("https://shop.example/back",))
