@@ -292,6 +292,22 @@ async def test_only_who_prepares_makes_a_file(tmp_path: Path) -> None:
     assert not (tmp_path / "test.db").exists()
 
 
+async def test_a_path_that_is_too_long_is_told_as_that_and_not_as_a_lost_file(
+    tmp_path: Path,
+) -> None:
+    parent = tmp_path
+    while len(str(parent)) < 450:
+        parent /= "x" * min(200, 450 - len(str(parent)))
+    parent.mkdir(parents=True)
+    longest = parent / ("x" * (503 - len(str(parent))))
+    database = SqliteDatabase(longest, makes=True)
+    await database.open()
+    await database.close()
+    longer = longest.with_name(f"{longest.name}x")
+    with pytest.raises(Unavailable, match="its path has 505 bytes, and SQLite takes 504"):
+        await SqliteDatabase(longer, makes=True).open()
+
+
 async def test_no_file_is_made_beside_the_log_of_one_that_is_gone(
     sqlite: SqliteDatabase, tmp_path: Path
 ) -> None:

@@ -26,6 +26,9 @@ LOG_BYTES = 4_000_000
 SHARED_BYTES = 32 * 1024
 """By how much the file grows at a time that connections share as memory."""
 
+LONGEST_PATH = 504
+"""In bytes: SQLite takes 512 of what it keeps beside a file, whose name is longer by "-journal"."""
+
 CASE_KEY = "case_key"
 """The function by which a statement folds text as `domain.text.case_key` does."""
 
@@ -223,6 +226,10 @@ def _require_log(path: Path) -> None:
 def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     """Why a file cannot be opened. Where there is no room for what its connections share, SQLite
     speaks of an I/O error, as of a disk that is broken."""
+    length = len(os.fsencode(path.resolve()))
+    if length > LONGEST_PATH:
+        told = f"its path has {length} bytes, and SQLite takes {LONGEST_PATH}"
+        return Unavailable(f"{path} cannot be opened: {told}.")
     if isinstance(error, apsw.CantOpenError) and is_empty(path):
         found = f"There is nothing in {path}" if path.exists() else f"There is no {path}"
         return Unavailable(f"{found}: {_PUT_BACK}")
