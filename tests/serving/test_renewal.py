@@ -1,11 +1,14 @@
 """A renewed certificate is served to new connections, without a restart and without a gap."""
 
+import os
 import re
+import signal
 import ssl
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +21,8 @@ from cryptography.x509.oid import NameOID
 
 from operating import Installation, Service, read_answer, until
 from portico.certificates import CertificateError, ensure
-from portico.cli.trial import require_taken
+from portico.cli.trial import Untried, require_taken
+from servers import family
 
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")), "30", "0.1", "1024")
 NOT_TAKEN = "not what the server's TLS library takes"
@@ -226,6 +230,26 @@ def test_what_the_tls_library_does_not_take_is_known_before_it_is_served(tmp_pat
         write(refused)
         with pytest.raises(CertificateError, match=f"{NOT_TAKEN}: [A-Z]"):
             require_taken(certificate, key)
+
+
+def test_a_trial_that_a_signal_ends_says_nothing_of_the_certificate(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate.write_bytes(pair()[0])
+    os.mkfifo(key)  # whoever reads it waits
+
+    def trial() -> int:
+        """The process that tries it, as soon as there is one."""
+        for process in family(os.getpid()):
+            with suppress(OSError):
+                if str(key).encode() in Path(f"/proc/{process}/cmdline").read_bytes():
+                    return process
+        return 0
+
+    with ThreadPoolExecutor(1) as threads:
+        trying = threads.submit(require_taken, certificate, key)
+        os.kill(until(trial, "the trial"), signal.SIGKILL)
+        with pytest.raises(Untried, match="could not be tried: signal 9"):
+            trying.result()
 
 
 def test_the_local_certificate_is_renewed_while_it_serves(installation: Installation) -> None:

@@ -15,7 +15,7 @@ from portico.certificates import (
     without_key,
 )
 from portico.cli.findings import Finding, advised, notice, well, wrong
-from portico.cli.trial import require_taken
+from portico.cli.trial import Untried, require_taken
 from portico.domain.text import counted
 from portico.domain.times import DAY
 from portico.settings import Settings
@@ -56,7 +56,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         authority = inspect(tls / "ca.pem") if local else None
         if local:
             check_issuer(path, tls / "ca.pem")
-    except (CertificateError, TimeoutError) as error:
+    except (CertificateError, Untried) as error:
         yield wrong("certificate", str(error), advised(error, renew if local else _FITTING))
         return
     now, names = system_clock(), sorted(settings.host_names)

@@ -26,7 +26,7 @@ from portico.cli.ports import port_fault
 from portico.cli.renewal import Pair, Renewal, Serving
 from portico.cli.stopping import Told, end_at_once
 from portico.cli.supervise import supervise
-from portico.cli.trial import require_taken
+from portico.cli.trial import Untried, require_taken
 from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
@@ -252,7 +252,7 @@ async def _finish(server: Server, pending: set[asyncio.Future[None]]) -> None:
 def _check_certificate(settings: Settings) -> None:
     try:
         require_taken(*_pair(settings))
-    except (CertificateError, TimeoutError) as error:
+    except (CertificateError, Untried) as error:
         raise SettingError(f"tls_cert and tls_key do not serve: {error}") from error
 
 

@@ -28,9 +28,13 @@ _REASON = re.compile(r"`Err` value: (.{1,200})")
 """How the library tells what it does not take."""
 
 
+class Untried(OSError):
+    """A trial has said nothing of a certificate: it took too long, or something ended it."""
+
+
 def require_taken(certificate: Path, key: Path) -> None:
     """Takes some tenths of a second. Raises `CertificateError` where they cannot be served, and
-    `TimeoutError`."""
+    `Untried`."""
     files = (str(path.absolute()) for path in (certificate, key))
     try:
         with TemporaryDirectory() as directory:
@@ -42,9 +46,11 @@ def require_taken(certificate: Path, key: Path) -> None:
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{certificate} could not be tried in {_SECONDS:.0f} s") from None
+        raise Untried(f"{certificate} could not be tried in {_SECONDS:.0f} s") from None
+    found = _REASON.search(done.stderr.decode(errors="replace"))
+    if done.returncode < 0 and not found:  # as the system does where there is no memory left
+        raise Untried(f"{certificate} could not be tried: signal {-done.returncode} ended it")
     if done.returncode:
-        found = _REASON.search(done.stderr.decode(errors="replace"))
         reason = f": {found[1]}" if found else ""
         raise CertificateError(
             f"{certificate} and its key are not what the server's TLS library takes{reason}"
