@@ -578,11 +578,18 @@ async def test_what_is_wrong_behind_its_head_takes_no_answer_along(
     assert time.monotonic() - started < 30
 
 
-async def test_the_end_of_a_head_that_comes_with_what_is_wrong_behind_it_ends_the_head() -> None:
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [(b"\r\n", b"\r\n"), (b"\r", b"\n\r\n"), (b"", b"\r\n\r\n"), (b"", b"\n\n")],
+    ids=["a line", "half a line end", "no line end", "no LF"],
+)  # fmt: skip
+async def test_the_end_of_a_head_that_comes_with_what_is_wrong_behind_it_ends_the_head(
+    first: bytes, rest: bytes
+) -> None:
     async def split(writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2" + first)
         await asyncio.sleep(0.1)  # so that it comes by itself
-        writer.write(b"\r\nok, and more")
+        writer.write(rest + b"ok, and more")
 
     assert (await answered(split)).status == 200
 

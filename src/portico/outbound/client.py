@@ -56,7 +56,7 @@ MOST_PER_HOST = 100
 PIECE_BYTES = 4096
 """How much is looked through at once: a few hundred provisional answers."""
 
-_BLANK_LINE = re.compile(rb"(?:\A|\n)\r?\n")
+_BLANK_LINE = re.compile(rb"(?:\A|(?<=\n))\r?\n")
 """The end of a head, of which the line before may have come earlier."""
 
 
