@@ -11,8 +11,13 @@ def put_in_place(file: Path, place: Path) -> None:
     not got that name."""
     _store(file)
     file.replace(place)
+    store_names(place.parent)
+
+
+def store_names(directory: Path) -> None:
+    """Sees that its files are there by the names that they have, where the system can."""
     with suppress(OSError):  # of one that may not be read, or where none is stored by itself
-        _store(place.parent)
+        _store(directory)
 
 
 def _store(path: Path) -> None:

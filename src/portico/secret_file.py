@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from portico.domain.secrets import Random
+from portico.durable import store_names
 from portico.settings import Settings
 from portico.settings.values import secret_key
 
@@ -82,3 +83,4 @@ def _make(file: Path, secret: str) -> None:
         pass
     finally:
         draft.unlink()
+    store_names(file.parent)  # before anything is encrypted that nobody could read without it

@@ -55,6 +55,23 @@ def test_many_starts_at_once_make_one_secret(tmp_path: Path) -> None:
     assert {one for one in made if one} == {(tmp_path / NAME).read_bytes().strip()}
 
 
+def test_a_secret_is_on_disk_under_its_name_before_anything_is_encrypted_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load({"data": str(tmp_path)}, {}, tmp_path)
+    store, stored = os.fsync, False
+
+    def seen(descriptor: int) -> None:
+        nonlocal stored
+        is_directory = os.path.samestat(os.fstat(descriptor), tmp_path.stat())
+        stored = is_directory and (tmp_path / NAME).exists()
+        store(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    installation_secret(settings, os.urandom)
+    assert stored
+
+
 def test_a_secret_that_finds_no_room_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
