@@ -183,6 +183,38 @@ async def test_what_was_exported_is_stored_again_where_the_box_is_ticked(api: Ap
     assert after.name == "Lantern"
 
 
+LONG = f"{'9' * 60}…"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", b'name,category,price\nLamp,l,"12,50"\n', ["12,50"]),
+        ("a.csv", b"name,category,price,stock_quantity\nLamp,l,-2.50,5.5\n", ["-2.50", "5.5"]),
+        ("a.csv", b"name,category,price,status\nLamp,l,1,<b>&\n", ["<b>&"]),
+        ("a.csv", b"name,category,price\nLamp,l," + b"9" * 300 + b"x\n", [LONG]),
+        ("a.csv", b"id,name,category,price\n007,Lamp,l,1\n", ["007"]),
+        ("a.csv", b"name,category,price\n,l,1\n", []),
+        ("a.ndjson", lines({**GOOD, "price": True}), ["true"]),
+        ("a.ndjson", lines({**GOOD, "price": None, "name": {"a": 1}}), []),
+        ("a.ndjson", lines({**GOOD, "images": [{"url": "ftp://a"}]}), ["ftp://a"]),
+        ("a.ndjson", lines({**GOOD, "status": "\ud800=1"}), ["\\ud800=1"]),
+    ],
+)
+async def test_a_fault_shows_how_the_value_begins_that_it_is_about(
+    api: Api, name: str, content: bytes, told: list[str]
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    path, _ = await checked(editor, content, name=name)
+    shown = re.findall(r": <code>([^<]*)</code>", (await editor.get(path)).text)
+    assert [unescape(value) for value in shown] == told
+
+    table = csv.DictReader(io.StringIO((await editor.get(f"{path}/faults")).text))
+    values = [row["value"] for row in table]
+    assert [value.removeprefix("'") for value in values if value] == told
+    assert not any(value.startswith(("=", "-")) for value in values)
+
+
 async def test_the_faulty_rows_are_a_file_that_is_bounded_and_runs_nowhere(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     rows = lines({**GOOD, "=cmd": 1}) + b"no json\n" * (MAX_TOLD + 50)
@@ -193,7 +225,8 @@ async def test_the_faulty_rows_are_a_file_that_is_bounded_and_runs_nowhere(api: 
     answer = await editor.get(f"{path}/faults")
     told = list(csv.DictReader(io.StringIO(answer.text)))
     assert len(told) == MAX_TOLD
-    assert told[0] == {"line": "1", "field": "'=cmd", "message": "unknown field"}
+    first = {"line": "1", "field": "'=cmd", "message": "unknown field", "value": "1"}
+    assert told[0] == first
     assert "attachment" in answer.headers["content-disposition"]
 
 

@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Raw
 
 from portico.contract.csv_cells import APOSTROPHE, csv_text, guarded, shortened
+from portico.contract.faulty_rows import beginning
 from portico.contract.kinds import Integer, Items, Number, Texts
 from portico.contract.products import ChangeProduct, CreateProduct
 from portico.contract.reading import (
@@ -40,7 +41,6 @@ from portico.domain.ids import MAX_ID
 from portico.domain.imports import FileRow
 from portico.domain.money import price_text
 from portico.domain.products import Product
-from portico.domain.uploads import Rejected
 from portico.domain.words import Format
 
 MAX_ROW_BYTES = 1024 * 1024
@@ -105,15 +105,6 @@ def rows_of(file: BufferedReader, name: str, *, update: bool) -> Iterator[FileRo
     """Every row of a file whose format its name tells, or else how it begins. Raises as `sniff`
     and `read_products` do."""
     return read_products(file, format_of(name) or sniff(file.peek(1)), update=update)
-
-
-def report(rejected: Iterable[Rejected]) -> bytes:
-    """Faulty rows as a table: a line for each fault."""
-    faults = ((row.line, fault.field, fault.message) for row in rejected for fault in row.faults)
-    head = [("line", "field", "message")]
-    return csv_text(head) + csv_text(
-        (line, guarded(field), guarded(message)) for line, field, message in faults
-    )
 
 
 class _Lines:
@@ -316,13 +307,17 @@ def _row(line: int, end: int, value: Any, faults: Faults, *, update: bool) -> Fi
     if not isinstance(value, dict):
         return FileRow(line, end, {}, [Fault(ROW, "must be a JSON object")])
     product_id = 0
+    given = {}
     if _ID in value:
-        product_id = _id(value.pop(_ID), faults, update=update)
+        given[_ID] = value.pop(_ID)
+        product_id = _id(given[_ID], faults, update=update)
         values = read_object(ChangeProduct, value, "", faults)
     else:
         values = read_object(CreateProduct, value, "", faults)
     if found := [*faults.unreadable, *faults.broken]:
-        return FileRow(line, end, {}, sorted(found, key=_place), product_id)
+        whole = value | given
+        told = {fault.field: beginning(whole, fault.field) for fault in found}
+        return FileRow(line, end, {}, sorted(found, key=_place), product_id, told)
     if not product_id:
         values = sent(CreateProduct(**values))
     return FileRow(line, end, values, [], product_id)

@@ -24,6 +24,8 @@ class FileRow(msgspec.Struct):
     faults: list[Fault]
     id: int = 0
     """Of the product to be changed; 0 for a new one."""
+    given: dict[str, str] = {}
+    """The beginnings of the faulty values, by their fields: of those that are one value."""
 
 
 class Named:

@@ -31,11 +31,17 @@ MAX_FAULTS = 10
 """Faulty rows that are told of a file, and faults of a row: the others are counted."""
 
 
+class RowFault(Fault, frozen=True):
+    """A fault of a row; `value` is how what stands in the field begins, if anything does."""
+
+    value: str = ""
+
+
 class Rejected(msgspec.Struct, frozen=True):
     """A row that does not go in, by its first line, and why."""
 
     line: int
-    faults: list[Fault]
+    faults: list[RowFault]
 
 
 class Upload(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from portico.domain.uploads import (
     SILENT,
     WAITING,
     Rejected,
+    RowFault,
     State,
     Upload,
 )
@@ -171,7 +172,7 @@ class _Work:
             faulty=upload.faulty + len(outcome.refused),
         )
         refused = outcome.refused[: MAX_TOLD - len(told)]
-        more = [Rejected(row.line, row.faults[:MAX_FAULTS]) for row in refused]
+        more = [Rejected(row.line, _faults(row)) for row in refused]
         self._ahead = upload, told + more if more else told
 
     async def _write(self, tx: Transaction) -> None:
@@ -191,3 +192,10 @@ class _Work:
             or "write:products" not in ROLE_SCOPES[user.role]
         ):
             raise PermissionDenied("Whoever has sent this file may not change products any more.")
+
+
+def _faults(row: FileRow) -> list[RowFault]:
+    return [
+        RowFault(fault.field, fault.message, row.given.get(fault.field, ""))
+        for fault in row.faults[:MAX_FAULTS]
+    ]

@@ -1,6 +1,6 @@
 """Products from a file: sent, checked, and then stored."""
 
-from portico.contract.product_files import report
+from portico.contract.faulty_rows import report
 from portico.domain.errors import Invalid, NotFound, PayloadTooLarge, Unreadable
 from portico.domain.uploads import MAX_BYTES, MAX_TOLD, MAX_WAITING, Upload
 from portico.http.messages import Reply
