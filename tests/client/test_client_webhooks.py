@@ -26,6 +26,7 @@ from portico_client import (
     Event,
     InvalidDelivery,
     NotFound,
+    PreconditionFailed,
     SecretLost,
     ValidationError,
     verify_webhook,
@@ -247,15 +248,31 @@ def test_a_webhook_is_made_read_changed_and_deleted(client: Client) -> None:
         client.webhooks.create(url="https://127.0.0.1/hooks", types=["nothing"])
 
 
+def test_webhooks_are_changed_and_deleted_by_the_etag_that_each_call_leaves(client: Client) -> None:
+    made = client.webhooks.create(url="https://shop.example/hooks", types=["*"])
+    changed = client.webhooks.update(made.id, description="Shop", if_match=made.etag)
+    rotated = client.webhooks.rotate_secret(made.id)
+    assert None not in (made.etag, changed.etag, rotated.etag)
+    with pytest.raises(PreconditionFailed):
+        client.webhooks.update(made.id, types=["user.*"], if_match=changed.etag)
+    client.webhooks.update(made.id, types=["user.*"], if_match=rotated.etag)
+    with pytest.raises(PreconditionFailed):
+        client.webhooks.delete(made.id, if_match=rotated.etag)
+    client.webhooks.delete(made.id, if_match=client.webhooks.get(made.id).etag)
+
+
 async def test_the_asynchronous_face_does_the_same(async_client: AsyncClient) -> None:
     webhooks = async_client.webhooks
     made = await webhooks.create(url="https://shop.example/hooks", types=["*"])
     assert await webhooks.get(made.id) in await webhooks.list()
-    assert (await webhooks.update(made.id, description="All")).description == "All"
+    changed = await webhooks.update(made.id, description="All", if_match=made.etag)
+    assert changed.description == "All"
     assert (await webhooks.rotate_secret(made.id)).secret != made.secret
     await webhooks.test(made.id)
     with pytest.raises(NotFound):
         await webhooks.redeliver(made.id, 2**40)
+    with pytest.raises(PreconditionFailed):
+        await webhooks.delete(made.id, if_match=made.etag)
     await webhooks.delete(made.id)
     with pytest.raises(NotFound):
         await webhooks.deliveries(made.id).page(1)

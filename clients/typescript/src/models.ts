@@ -11,7 +11,7 @@ type Filters<All> = { [Name in keyof All]?: All[Name] | null | undefined };
 type Query<Name extends keyof operations> = Filters<Omit<NonNullable<operations[Name]["parameters"]["query"]>, "page">>;
 
 /** Names the state that was read: give it as `ifMatch` to change the resource only if nobody else did. It is there after
- * `get`, `create` and `update`. */
+ * `get`, `create`, `update` and `rotateSecret`. */
 export interface Tagged {
   readonly etag?: string;
 }
@@ -70,9 +70,9 @@ export type StreamFilters = Omit<EventFilters, "limit">;
  * `types` are those of events, `product.*` for all of a noun, or `*` for all. `disabled_reason` is `by hand` where somebody
  * did it, `gone` where the receiver answered 410, and `failing` after five days without one success; null while it is enabled.
  */
-export type Webhook = Schemas["WebhookItem"];
+export type Webhook = Schemas["WebhookItem"] & Tagged;
 /** A webhook with a new secret, shown this once: store it now, for `verifyWebhook`. */
-export type WebhookWithSecret = Required<Schemas["NewWebhook"]>;
+export type WebhookWithSecret = Required<Schemas["NewWebhook"]> & Tagged;
 /** A receiver to be told of events. */
 export type NewWebhook = Sent<Schemas["CreateWebhook"]>;
 /** Changes of a webhook. Disabling it drops what it has not been sent. */

@@ -32,10 +32,14 @@ export function dataOf<T>(answer: Answer): T {
 }
 
 /** The resource of an answer, with the entity tag that it has now. */
-export async function tagged<One extends Tagged>(asked: Promise<Answer>): Promise<One> {
-  const answer = await asked;
+export function taggedOf<One extends Tagged>(answer: Answer): One {
   const etag = answer.headers.get("etag");
   return { ...dataOf<One>(answer), ...(etag !== null && { etag }) };
+}
+
+/** The same of an answer that is still to come. */
+export async function tagged<One extends Tagged>(asked: Promise<Answer>): Promise<One> {
+  return taggedOf<One>(await asked);
 }
 
 /** The event of a JSON text. Throws SyntaxError and TypeError. */

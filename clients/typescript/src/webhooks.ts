@@ -1,6 +1,8 @@
-import { at, type Calling, type Calls, type Creating } from "./calls.js";
+import { at, type Calling, type Calls, type Changing, type Creating } from "./calls.js";
 import { Listing } from "./listing.js";
 import type { Delivery, DeliveryFilters, NewWebhook, Webhook, WebhookChanges, WebhookWithSecret } from "./models.js";
+import { tagged, taggedOf } from "./reading.js";
+import { read } from "./resources.js";
 
 const PATH = "/webhooks";
 
@@ -20,28 +22,28 @@ export class Webhooks {
 
   /** One webhook. Throws `NotFound`. */
   get(id: number, calling?: Calling): Promise<Webhook> {
-    return this.#calls.data("GET", at(PATH, id), calling);
+    return read(this.#calls, at(PATH, id), calling);
   }
 
   /** Makes a webhook, which is told of events from then on; `idempotencyKey` as in `Products.create`. Throws `Conflict` where
    * there are 20, `SecretLost` where the answer was lost. */
   create(fields: NewWebhook, { idempotencyKey, signal }: Creating = {}): Promise<WebhookWithSecret> {
-    return this.#calls.secret<WebhookWithSecret>(PATH, { fields, idempotencyKey, signal }, lost);
+    return this.#calls.secret<WebhookWithSecret>(PATH, { fields, idempotencyKey, signal }, lost, taggedOf);
   }
 
   /** Changes what is given, and leaves the rest. */
-  update(id: number, changes: WebhookChanges, { signal }: Calling = {}): Promise<Webhook> {
-    return this.#calls.data("PATCH", at(PATH, id), { fields: changes, signal });
+  update(id: number, changes: WebhookChanges, { ifMatch, signal }: Changing = {}): Promise<Webhook> {
+    return tagged(this.#calls.make("PATCH", at(PATH, id), { fields: changes, ifMatch, signal }));
   }
 
-  /** Deletes a webhook: it is told of nothing any more. */
-  delete(id: number, calling?: Calling): Promise<void> {
-    return this.#calls.done("DELETE", at(PATH, id), calling);
+  /** Deletes a webhook: it is told of nothing any more; `ifMatch` as in `update`. */
+  delete(id: number, { ifMatch, signal }: Changing = {}): Promise<void> {
+    return this.#calls.done("DELETE", at(PATH, id), { ifMatch, signal });
   }
 
   /** Gives a webhook another secret; for 24 hours the one before signs too. Throws `SecretLost` where the answer was lost. */
   rotateSecret(id: number, calling: Calling = {}): Promise<WebhookWithSecret> {
-    return this.#calls.secret<WebhookWithSecret>(`${at(PATH, id)}/rotate-secret`, calling, lost);
+    return this.#calls.secret<WebhookWithSecret>(`${at(PATH, id)}/rotate-secret`, calling, lost, taggedOf);
   }
 
   /** Sends a webhook an event of type `ping`, once. Throws `Conflict` where it is disabled. */

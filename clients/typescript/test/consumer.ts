@@ -27,7 +27,8 @@ export async function left(text: string | undefined, count: number | undefined, 
   await client.users.update(1, { name: text });
   await client.apiKeys.create({ name: "k", type: "live", expires_at: text });
   await client.apiKeys.rotate({ switch: undefined, signal });
-  await client.webhooks.update(1, { url: text });
+  const { etag } = await client.webhooks.update(1, { url: text });
+  await client.webhooks.delete(1, { ifMatch: etag, signal });
   // @ts-expect-error: what may not be left out must be there.
   await client.products.create({ name: text, category: "lighting", price: 1 });
 }

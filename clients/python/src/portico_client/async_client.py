@@ -332,13 +332,19 @@ class AsyncWebhooks:
         lost."""
         return await self._make(create_webhook(webhook, idempotency_key))
 
-    async def update(self, webhook_id: int, **changes: Unpack[WebhookChanges]) -> Webhook:
-        """Changes what is given, and leaves the rest."""
-        return await self._make(update_webhook(webhook_id, changes))
+    async def update(
+        self,
+        webhook_id: int,
+        *,
+        if_match: str | None = None,
+        **changes: Unpack[WebhookChanges],
+    ) -> Webhook:
+        """Changes what is given, and leaves the rest; `if_match` as in `Products.update`."""
+        return await self._make(update_webhook(webhook_id, changes, if_match))
 
-    async def delete(self, webhook_id: int) -> None:
-        """Deletes a webhook: it is told of nothing any more."""
-        await self._make(delete_webhook(webhook_id))
+    async def delete(self, webhook_id: int, *, if_match: str | None = None) -> None:
+        """Deletes a webhook: it is told of nothing any more; `if_match` as in `Products.update`."""
+        await self._make(delete_webhook(webhook_id, if_match))
 
     async def rotate_secret(self, webhook_id: int) -> WebhookWithSecret:
         """Gives a webhook another secret; for 24 hours the one before signs too. Raises

@@ -123,26 +123,26 @@ class Kind(Pages[Item], Generic[Item, One, Made]):
 
     def update(self, id_: int | str, changes: Mapping[str, Any], if_match: str | None) -> Call[One]:
         """Changes one."""
-        headers = {**JSON, **_condition(if_match)}
+        headers = {**JSON, **condition(if_match)}
         return Call("PATCH", self._at(id_), self._read_one, headers, body(changes))
 
     def delete(self, id_: int, if_match: str | None) -> Call[None]:
         """Deletes one."""
-        return Call("DELETE", self._at(id_), nothing, _condition(if_match))
+        return Call("DELETE", self._at(id_), nothing, condition(if_match))
 
     def _at(self, id_: int | str) -> str:
         return f"{self._path}/{id_ if id_ == ME else operator.index(id_)}"  # type: ignore[arg-type]  # a text other than ME is refused here
 
     def _read_one(self, response: Response) -> One:
-        one: One = _tagged(response, self._one)
+        one: One = tagged(response, self._one)
         return one
 
     def _read_made(self, response: Response) -> Made:
-        made: Made = _tagged(response, self._made)
+        made: Made = tagged(response, self._made)
         return made
 
 
-def _tagged(response: Response, kind: type) -> Any:
+def tagged(response: Response, kind: type) -> Any:
     """The `data` of a success, with the entity tag of the resource where a `kind` has one."""
     tag = {"etag": response.headers.get("etag")} if hasattr(kind, "etag") else {}
     return data_of(response, kind, **tag)
@@ -186,7 +186,8 @@ def key_header(idempotency_key: str | None) -> dict[str, str]:
     return {"idempotency-key": _sendable("idempotency_key", idempotency_key)}
 
 
-def _condition(if_match: str | None) -> dict[str, str]:
+def condition(if_match: str | None) -> dict[str, str]:
+    """The header that names the state to be changed, where one is given."""
     return {} if if_match is None else {"if-match": _sendable("if_match", if_match)}
 
 

@@ -324,13 +324,19 @@ class Webhooks:
         lost."""
         return self._make(create_webhook(webhook, idempotency_key))
 
-    def update(self, webhook_id: int, **changes: Unpack[WebhookChanges]) -> Webhook:
-        """Changes what is given, and leaves the rest."""
-        return self._make(update_webhook(webhook_id, changes))
+    def update(
+        self,
+        webhook_id: int,
+        *,
+        if_match: str | None = None,
+        **changes: Unpack[WebhookChanges],
+    ) -> Webhook:
+        """Changes what is given, and leaves the rest; `if_match` as in `Products.update`."""
+        return self._make(update_webhook(webhook_id, changes, if_match))
 
-    def delete(self, webhook_id: int) -> None:
-        """Deletes a webhook: it is told of nothing any more."""
-        self._make(delete_webhook(webhook_id))
+    def delete(self, webhook_id: int, *, if_match: str | None = None) -> None:
+        """Deletes a webhook: it is told of nothing any more; `if_match` as in `Products.update`."""
+        self._make(delete_webhook(webhook_id, if_match))
 
     def rotate_secret(self, webhook_id: int) -> WebhookWithSecret:
         """Gives a webhook another secret; for 24 hours the one before signs too. Raises

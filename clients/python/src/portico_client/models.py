@@ -227,7 +227,7 @@ class Webhook:
 
     `types` are those of events, `product.*` for all of a noun, or `*` for all. `disabled_reason` is
     `by hand` where somebody did it, `gone` where the receiver answered 410, and `failing` after
-    five days without one success; None while it is enabled.
+    five days without one success; None while it is enabled. `etag` as in `Product`; None in a list.
     """
 
     id: int
@@ -238,6 +238,7 @@ class Webhook:
     disabled_reason: DisabledReason | None
     created_at: datetime
     updated_at: datetime
+    etag: str | None = field(default=None, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,17 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from portico_client.calls import JSON, Call, Pages, body, is_replayed, key_header, nothing
+from portico_client.calls import (
+    JSON,
+    Call,
+    Pages,
+    body,
+    condition,
+    is_replayed,
+    key_header,
+    nothing,
+    tagged,
+)
 from portico_client.errors import SecretLost
 from portico_client.flow import Response
 from portico_client.models import Delivery, Webhook, WebhookWithSecret
@@ -29,14 +39,17 @@ def create_webhook(
     return Call("POST", "/webhooks", _read_secret, headers, body(fields))
 
 
-def update_webhook(webhook_id: int, changes: Mapping[str, Any]) -> Call[Webhook]:
+def update_webhook(
+    webhook_id: int, changes: Mapping[str, Any], if_match: str | None
+) -> Call[Webhook]:
     """Changes one."""
-    return Call("PATCH", _at(webhook_id), _read_one, JSON, body(changes))
+    headers = {**JSON, **condition(if_match)}
+    return Call("PATCH", _at(webhook_id), _read_one, headers, body(changes))
 
 
-def delete_webhook(webhook_id: int) -> Call[None]:
+def delete_webhook(webhook_id: int, if_match: str | None) -> Call[None]:
     """Deletes one."""
-    return Call("DELETE", _at(webhook_id), nothing)
+    return Call("DELETE", _at(webhook_id), nothing, condition(if_match))
 
 
 def rotate_secret(webhook_id: int) -> Call[WebhookWithSecret]:
@@ -70,7 +83,7 @@ def _read_all(response: Response) -> tuple[Webhook, ...]:
 
 
 def _read_one(response: Response) -> Webhook:
-    webhook: Webhook = data_of(response, Webhook)
+    webhook: Webhook = tagged(response, Webhook)
     return webhook
 
 
@@ -78,5 +91,5 @@ def _read_secret(response: Response) -> WebhookWithSecret:
     if is_replayed(response):
         id_ = _read_one(response).id
         raise SecretLost(f"webhook {id_} has a new secret, which was lost on the way: rotate it")
-    webhook: WebhookWithSecret = data_of(response, WebhookWithSecret)
+    webhook: WebhookWithSecret = tagged(response, WebhookWithSecret)
     return webhook
