@@ -18,7 +18,7 @@
 import { Conflict, ConnectionFailed, UntrustedCertificate } from "./errors.js";
 import { errorOf, retryAfter } from "./reading.js";
 import { atEnd } from "./signals.js";
-import { type Answer, LONGEST_SECONDS, type Options, type Request, type Send, sender } from "./transport.js";
+import { type Answer, LONGEST_TIMER_SECONDS, type Options, type Request, type Send, sender } from "./transport.js";
 
 const MOST = 3;
 const FIRST_BOUND_SECONDS = 0.5;
@@ -113,7 +113,7 @@ function pause(seconds: number, signal?: AbortSignal): Promise<void> {
       forget();
       resolve();
     };
-    const timer = setTimeout(done, signal?.aborted ? 0 : Math.min(seconds, LONGEST_SECONDS) * 1000);
+    const timer = setTimeout(done, signal?.aborted ? 0 : Math.min(seconds, LONGEST_TIMER_SECONDS) * 1000);
     const forget = atEnd(signal, done);
   });
 }

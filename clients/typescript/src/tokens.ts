@@ -3,7 +3,7 @@ import { decoded, unexpected } from "./reading.js";
 import type { components } from "./schema/auth.js";
 import type { Answer, Request } from "./transport.js";
 
-const LONGEST_SECONDS = 2 ** 32; // That a token may hold: a time that can be reckoned with.
+const LONGEST_LIFE_SECONDS = 2 ** 32; // That a token may hold: a time that can be reckoned with.
 
 type Found = components["schemas"]["LoginTokens"] & Partial<components["schemas"]["IssuedTokens"]>;
 
@@ -31,7 +31,7 @@ export function tokensOf(answer: Answer): Found {
     typeof found?.access_token === "string" &&
     isSendable(found.access_token) &&
     Number.isInteger(found.expires_in) &&
-    Math.abs(found.expires_in as number) < LONGEST_SECONDS &&
+    Math.abs(found.expires_in as number) < LONGEST_LIFE_SECONDS &&
     ["string", "undefined"].includes(typeof found.refresh_token) &&
     String(found.token_type).toLowerCase() === "bearer";
   if (!known) throw unexpected(answer);

@@ -2,7 +2,7 @@ import { ConnectionFailed, UntrustedCertificate } from "./errors.js";
 import { atEnd } from "./signals.js";
 
 const SILENCE_SECONDS = 45; // The service sends a comment each 15 seconds on a stream.
-export const LONGEST_SECONDS = 2_000_000; // A timer that is set to 2^31 ms or more ends at once.
+export const LONGEST_TIMER_SECONDS = 2_000_000; // A timer that is set to 2^31 ms or more ends at once.
 
 /** Sends a request and gives the answer, as the global `fetch` does, and undici's. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchAnswer>;
@@ -72,8 +72,8 @@ export type Send = (request: Request) => Promise<Answer>;
 
 /** What sends requests, within so many seconds each. Throws TypeError where these are impossible. */
 export function sender({ fetch: given, timeout = 30 }: Options, clock: () => number): Send {
-  if (!(typeof timeout === "number" && 0 < timeout && timeout <= LONGEST_SECONDS)) {
-    throw new TypeError(`timeout must be more than 0 seconds, and ${LONGEST_SECONDS} at most`);
+  if (!(typeof timeout === "number" && 0 < timeout && timeout <= LONGEST_TIMER_SECONDS)) {
+    throw new TypeError(`timeout must be more than 0 seconds, and ${LONGEST_TIMER_SECONDS} at most`);
   }
   return async (request) => {
     const { url, signal, streamed } = request;

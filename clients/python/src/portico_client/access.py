@@ -45,7 +45,7 @@ Renew = Callable[[Proof], Flow[Proof]]
 
 _SESSION = re.compile(r"__(?:Host|Secure)-session=[!-+\--:<-~]+(?![^;,\s])")
 
-LONGEST_SECONDS = 2**32
+LONGEST_LIFE_SECONDS = 2**32
 """What a token may hold: a time that can be reckoned with."""
 
 
@@ -286,7 +286,7 @@ def tokens_of(response: Response) -> Any:
         found = decode(response.content)
         known = isinstance(found["access_token"], str) and _is_sendable(found["access_token"])
         known = known and isinstance(found["expires_in"], int)
-        known = known and abs(found["expires_in"]) < LONGEST_SECONDS
+        known = known and abs(found["expires_in"]) < LONGEST_LIFE_SECONDS
         known = known and isinstance(found.get("refresh_token"), str | None)
         known = known and found["token_type"].lower() == "bearer"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
