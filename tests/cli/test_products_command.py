@@ -277,13 +277,13 @@ def test_a_file_that_is_no_catalog_is_one_clear_error(
     installation: Installation, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.csv"
-    bad.write_text("Name;Price\n")
+    bad.write_text("Title,Cost\n")
     array = tmp_path / "array.json"
     array.write_text("[]")
 
     code, line = installation.refused("products", "import", str(bad))
     assert code == 1
-    assert "'Name;Price' is no field, name is missing, category is missing" in line
+    assert "'Title' is no field, 'Cost' is no field, name is missing" in line
     code, line = installation.refused("products", "import", str(array))
     assert code == 1
     assert "one product a line" in line

@@ -24,6 +24,14 @@ from msgspec import Raw
 
 from portico.contract.csv_cells import APOSTROPHE, csv_text, guarded, shortened
 from portico.contract.faulty_rows import beginning
+from portico.contract.file_lines import (
+    BYTE_ORDER_MARK,
+    MAX_ROW_BYTES,
+    NOT_UTF8,
+    Lines,
+    RowError,
+    TooLong,
+)
 from portico.contract.kinds import Integer, Items, Number, Texts
 from portico.contract.products import ChangeProduct, CreateProduct
 from portico.contract.reading import (
@@ -43,10 +51,6 @@ from portico.domain.money import price_text
 from portico.domain.products import Product
 from portico.domain.words import Format
 
-MAX_ROW_BYTES = 1024 * 1024
-MAX_ROW_LINES = 20_000
-"""Of a row with the empty lines before it: cells of CSV may hold lines."""
-
 ROW = "row"
 """The field named by a fault of a whole row."""
 
@@ -62,20 +66,11 @@ _JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Te
 _EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} for name in _JSON}
 """What an empty cell of these stands for, where a product is changed."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
-_NOT_UTF8 = "must be UTF-8"
+_DIVIDERS = {";": "semicolons", "\t": "tabs"}
 _MOST_WRONGS = 10
 """How much of what is wrong with a header is told."""
-
-
-class _RowError(ValueError):
-    """The row cannot be taken apart."""
-
-
-class _TooLong(_RowError):
-    """It goes on beyond what any row may take."""
 
 
 def format_of(name: str) -> Format | None:
@@ -88,7 +83,7 @@ def format_of(name: str) -> Format | None:
 
 def sniff(start: bytes) -> Format:
     """The format that a file's first bytes tell. Raises `Unreadable` for a JSON array."""
-    first = start.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1]
+    first = start.removeprefix(BYTE_ORDER_MARK).lstrip()[:1]
     if first == b"[":
         raise Unreadable("This is a JSON array; write one product a line instead (NDJSON).")
     return "ndjson" if first == b"{" else "csv"
@@ -96,8 +91,8 @@ def sniff(start: bytes) -> Format:
 
 def read_products(file: BinaryIO, form: Format, *, update: bool = False) -> Iterator[FileRow]:
     """Every row of a file, the faulty ones too; with `update`, rows with an `id` change products.
-    Raises `Unreadable` for a bad CSV header."""
-    lines = _Lines(file)
+    Raises `Unreadable` for a bad CSV header, and for UTF-16."""
+    lines = Lines(file)
     return _csv(lines, update=update) if form == "csv" else _ndjson(lines, update=update)
 
 
@@ -107,66 +102,7 @@ def rows_of(file: BufferedReader, name: str, *, update: bool) -> Iterator[FileRo
     return read_products(file, format_of(name) or sniff(file.peek(1)), update=update)
 
 
-class _Lines:
-    """The lines of a file as text, row by row. A line that is one too many of its row raises
-    `_TooLong`; the next can be had."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.number = 0
-        self.end = 0
-        self.quotes = 0
-        """How many stand in the line that was read last."""
-        self.begin_row()
-
-    def begin_row(self) -> None:
-        """What comes next is of another row."""
-        self.is_utf8 = True
-        """Whether all of the row is: what is not, U+FFFD stands for."""
-        self._last_number = self.number + MAX_ROW_LINES
-        self._last_end = self.end + MAX_ROW_BYTES
-
-    def __iter__(self) -> "_Lines":
-        return self
-
-    def __next__(self) -> str:
-        line = self._file.readline(MAX_ROW_BYTES)
-        if not line:
-            raise StopIteration
-        self.number += 1
-        self.end += len(line)
-        self.quotes = line.count(b'"')
-        if self.end >= self._last_end:
-            if not line.endswith(b"\n"):
-                self._skip()
-            raise _TooLong(f"must be shorter than {MAX_ROW_BYTES} bytes")
-        if self.number > self._last_number:
-            raise _TooLong(f"must have at most {MAX_ROW_LINES} lines, empty ones before it too")
-        if self.number == 1:
-            line = line.removeprefix(_BYTE_ORDER_MARK)
-        try:
-            return line.decode("utf-8")
-        except UnicodeDecodeError:
-            self.is_utf8 = False
-            return line.decode("utf-8", "replace")
-
-    def alone(self) -> str:
-        """The next line, a row by itself. Raises `_RowError` also where it is not UTF-8."""
-        line = next(self)
-        if not self.is_utf8:
-            raise _RowError(_NOT_UTF8)
-        return line
-
-    def _skip(self) -> None:
-        """Reads on to the end of the line."""
-        while rest := self._file.readline(MAX_ROW_BYTES):
-            self.end += len(rest)
-            self.quotes += rest.count(b'"')
-            if rest.endswith(b"\n"):
-                return
-
-
-def _ndjson(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
+def _ndjson(lines: Lines, *, update: bool) -> Iterator[FileRow]:
     while True:
         try:
             text = lines.alone()
@@ -175,14 +111,14 @@ def _ndjson(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
             value = parse_json(text.rstrip("\r\n"))
         except StopIteration:
             return
-        except (_RowError, NotJson) as error:
+        except (RowError, NotJson) as error:
             yield FileRow(lines.number, lines.end, {}, [Fault(ROW, str(error))])
         else:
             yield _row(lines.number, lines.end, value, Faults(), update=update)
         lines.begin_row()
 
 
-def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
+def _csv(lines: Lines, *, update: bool) -> Iterator[FileRow]:
     csv.field_size_limit(MAX_ROW_BYTES)
     records = csv.reader(lines, strict=True)
     names = _header(lines, records, update=update)
@@ -193,21 +129,21 @@ def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
             cells = shortened(next(records), len(names))
         except StopIteration:
             return
-        except _TooLong as error:
+        except TooLong as error:
             yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
             # More lines than one are those of a quoted cell.
             yield from _rest_of_cell(lines, is_open=(lines.number > line) != bool(lines.quotes % 2))
             lines.begin_row()
             continue
         except csv.Error as error:
-            told = _told(error) if lines.is_utf8 else _NOT_UTF8
+            told = _told(error) if lines.is_utf8 else NOT_UTF8
             yield FileRow(line, lines.end, {}, [Fault(ROW, told)])
             lines.begin_row()
             continue
         if not any(cells):
             continue
         if not lines.is_utf8:
-            yield FileRow(line, lines.end, {}, [Fault(ROW, _NOT_UTF8)])
+            yield FileRow(line, lines.end, {}, [Fault(ROW, NOT_UTF8)])
         elif len(cells) == len(names):
             faults = Faults()
             yield _row(
@@ -219,7 +155,7 @@ def _csv(lines: _Lines, *, update: bool) -> Iterator[FileRow]:
         lines.begin_row()
 
 
-def _rest_of_cell(lines: _Lines, *, is_open: bool) -> Iterator[FileRow]:
+def _rest_of_cell(lines: Lines, *, is_open: bool) -> Iterator[FileRow]:
     """Reads on where a row was too long: what its quoted cell has yet is no row. Yields a fault for
     as much of it as a row may take."""
     while is_open:
@@ -231,27 +167,28 @@ def _rest_of_cell(lines: _Lines, *, is_open: bool) -> Iterator[FileRow]:
                 is_open ^= bool(lines.quotes % 2)
         except StopIteration:
             return
-        except _TooLong as error:
+        except TooLong as error:
             is_open ^= bool(lines.quotes % 2)
             yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
 
 
 def _told(error: Exception) -> str:
-    if isinstance(error, _TooLong):
+    if isinstance(error, TooLong):
         return f"{error}; is a closing quote missing?"
     if "new-line character" in str(error):
         return "must end with LF or CR LF, not with CR alone"
     return f"is not well-formed CSV: {error}"
 
 
-def _header(lines: _Lines, records: Iterator[list[str]], *, update: bool) -> list[str]:
+def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list[str]:
     try:
         names = shortened([name.strip() for name in next(records, [])], 0)
-    except (_TooLong, csv.Error) as error:
-        told = _told(error) if lines.is_utf8 else _NOT_UTF8
+    except (TooLong, csv.Error) as error:
+        _require_commas(lines.text)
+        told = _told(error) if lines.is_utf8 else NOT_UTF8
         raise Unreadable(f"The CSV header {told}.") from None
     if not lines.is_utf8:
-        raise Unreadable(f"The CSV header {_NOT_UTF8}.")
+        raise Unreadable(f"The CSV header {NOT_UTF8}: save the file as that.")
     if not names:
         raise Unreadable("The first line must be a CSV header that names the columns.")
     wrongs = [f"{printable(name)!r} is no field" for name in names if name not in _COLUMNS]
@@ -259,11 +196,24 @@ def _header(lines: _Lines, records: Iterator[list[str]], *, update: bool) -> lis
     if not (update and _ID in names):
         wrongs += [f"{name} is missing" for name in _REQUIRED if name not in names]
     if wrongs:
+        _require_commas(lines.text)
         raise Unreadable(
             f"The CSV header does not fit: {', '.join(wrongs[:_MOST_WRONGS])}."
             f" Fields are {', '.join(_COLUMNS)}, with commas in between."
         )
     return names
+
+
+def _require_commas(header: str) -> None:
+    """Raises `Unreadable` where a header that does not fit is one with something else in between,
+    as spreadsheets write it where a comma stands in numbers."""
+    for divider, words in _DIVIDERS.items():
+        names = {name.strip(' "\r\n').lower() for name in header.split(divider)}
+        if len(names & {*_COLUMNS}) > 1:
+            raise Unreadable(
+                f"The columns of this file are divided by {words}: save it with commas in between,"
+                " and with a point in prices."
+            )
 
 
 def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool) -> dict[str, Any]:

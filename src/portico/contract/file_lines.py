@@ -1,0 +1,85 @@
+"""The lines of a file as text, row by row: what a row may take is bounded."""
+
+from typing import BinaryIO
+
+from portico.domain.errors import Unreadable
+
+MAX_ROW_BYTES = 1024 * 1024
+MAX_ROW_LINES = 20_000
+"""Of a row with the empty lines before it: cells of CSV may hold lines."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+NOT_UTF8 = "must be UTF-8"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class RowError(ValueError):
+    """The row cannot be taken apart."""
+
+
+class TooLong(RowError):
+    """It goes on beyond what any row may take."""
+
+
+class Lines:
+    """The lines of a file as text, row by row. A line that is one too many of its row raises
+    `TooLong`; the next can be had. The first raises `Unreadable` where it is marked as UTF-16."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.number = 0
+        self.end = 0
+        self.text = ""
+        """The line that was read last."""
+        self.quotes = 0
+        """How many stand in it."""
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        """What comes next is of another row."""
+        self.is_utf8 = True
+        """Whether all of the row is: what is not, U+FFFD stands for."""
+        self._last_number = self.number + MAX_ROW_LINES
+        self._last_end = self.end + MAX_ROW_BYTES
+
+    def __iter__(self) -> "Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(MAX_ROW_BYTES)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self.end += len(line)
+        self.quotes = line.count(b'"')
+        if self.end >= self._last_end:
+            if not line.endswith(b"\n"):
+                self._skip()
+            raise TooLong(f"must be shorter than {MAX_ROW_BYTES} bytes")
+        if self.number > self._last_number:
+            raise TooLong(f"must have at most {MAX_ROW_LINES} lines, empty ones before it too")
+        if self.number == 1:
+            if line.startswith(_UTF16_MARKS):
+                raise Unreadable("This file is UTF-16: save it as UTF-8.")
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        try:
+            self.text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            self.is_utf8 = False
+            self.text = line.decode("utf-8", "replace")
+        return self.text
+
+    def alone(self) -> str:
+        """The next line, a row by itself. Raises `RowError` also where it is not UTF-8."""
+        line = next(self)
+        if not self.is_utf8:
+            raise RowError(NOT_UTF8)
+        return line
+
+    def _skip(self) -> None:
+        """Reads on to the end of the line."""
+        while rest := self._file.readline(MAX_ROW_BYTES):
+            self.end += len(rest)
+            self.quotes += rest.count(b'"')
+            if rest.endswith(b"\n"):
+                return
