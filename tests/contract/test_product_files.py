@@ -78,10 +78,11 @@ def test_csv_cells_of_images_and_metadata_hold_json() -> None:
     assert row.values["metadata"] == {"sku": "L-1"}
 
 
-def test_csv_columns_may_come_in_any_order() -> None:
-    (row,) = read("price, name ,category\n1,Lamp,light\n", "csv")
+def test_csv_columns_may_come_in_any_order_and_with_capital_letters() -> None:
+    for head in ("price, name ,category", "Price,Name,CATEGORY"):
+        (row,) = read(f"{head}\n1,Lamp,light\n", "csv")
 
-    assert row.values == PLAIN
+        assert row.values == PLAIN
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -313,7 +314,8 @@ def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
         (b",,\n", "The first line must be a CSV header"),
         (b"name,,category,price,\n", "does not fit: '' is no field."),
         (b"name,price\n", "category is missing"),
-        (b"name,category,price,ID\n", "'ID' is no field"),
+        (b"name,category,price,Id number\n", "'Id number' is no field"),
+        (b"Name,category,price,NAME\n", "name stands twice"),
         (b"id,id,name,category,price\n", "id stands twice"),
         (b"id,name\n", "category is missing, price is missing"),
         (b"name,name,category,price\n", "name stands twice"),

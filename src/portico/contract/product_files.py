@@ -182,7 +182,7 @@ def _told(error: Exception) -> str:
 
 def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list[str]:
     try:
-        names = shortened([name.strip() for name in next(records, [])], 0)
+        names = shortened([_column(name.strip()) for name in next(records, [])], 0)
     except (TooLong, csv.Error) as error:
         _require_commas(lines.text)
         told = _told(error) if lines.is_utf8 else NOT_UTF8
@@ -204,11 +204,16 @@ def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list
     return names
 
 
+def _column(name: str) -> str:
+    """The field that a column's name means, in capital letters too."""
+    return name.lower() if name.lower() in _COLUMNS else name
+
+
 def _require_commas(header: str) -> None:
     """Raises `Unreadable` where a header that does not fit is one with something else in between,
     as spreadsheets write it where a comma stands in numbers."""
     for divider, words in _DIVIDERS.items():
-        names = {name.strip(' "\r\n').lower() for name in header.split(divider)}
+        names = {_column(name.strip(' "\r\n')) for name in header.split(divider)}
         if len(names & {*_COLUMNS}) > 1:
             raise Unreadable(
                 f"The columns of this file are divided by {words}: save it with commas in between,"
