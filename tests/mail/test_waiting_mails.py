@@ -296,6 +296,24 @@ async def test_nobody_takes_a_mail_from_a_process_whose_mail_server_takes_its_ti
     assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
+async def test_a_process_hands_over_no_more_mails_at_once_than_it_may(quiet: Api) -> None:
+    users = [await quiet.account() for _ in range(AT_ONCE + 2)]
+    quiet.live.outlet = outbox = Held()
+    for user in users:
+        await ask_verification(quiet.live, user, STRANGER)
+    job = SendMails(quiet.live)
+    await job.run()
+    await eventually(lambda: len(outbox.tried) == AT_ONCE, "as many as may be")
+    await job.run()
+    queue = await quiet.live.mails.queue()
+    assert queue.next_attempt_at == quiet.clock(), "nobody has claimed the others"
+    assert len(outbox.tried) == AT_ONCE
+    outbox.told.set()
+    await job.close()
+    await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (AT_ONCE + 2, 0)
+
+
 async def test_what_a_process_was_taking_as_it_stopped_does_not_wait_for_another(
     quiet: Api,
 ) -> None:
@@ -403,6 +421,28 @@ async def test_an_ask_that_cannot_be_answered_for_a_while_is_tried_again_and_cou
         await asks(quiet)
         await sent(quiet)
     assert (len(outbox.tried), await waiting(quiet)) == (3, 0)
+
+
+async def test_the_letter_in_the_place_of_an_ask_has_all_its_attempts_before_it(
+    quiet: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any, **__: Any) -> None:
+        raise Unavailable("The database is busy.")
+
+    quiet.live.outlet = outbox = Outbox(AWAY)
+    await quiet.account(email="ada@example.com")
+    with monkeypatch.context() as patch:
+        patch.setattr(quiet.live.email_tokens, "insert", away)
+        await by_reset(quiet)
+        for seconds in (0, 2, 15):
+            quiet.clock.advance(seconds=seconds)
+            await sent(quiet)
+    quiet.clock.advance(seconds=120)
+    await sent(quiet)
+    assert len(outbox.tried) == 1, "the letter"
+    quiet.clock.advance(seconds=2)
+    await sent(quiet)
+    assert len(outbox.tried) == 2, "after its first pause"
 
 
 @pytest.mark.parametrize("known", ["no", "account", "invited"])
