@@ -8,6 +8,7 @@ from driving import Api
 from mail.conftest import Post, link, post
 from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
+from portico.domain.users import User
 from portico.jobs.lease import Lease
 from portico.jobs.reminders import BATCH, Remind
 from portico.mail.protocol import Letter, Undelivered
@@ -24,6 +25,20 @@ async def at_once(_seconds: float) -> None:
 
 def remind(api: Api, holder: str = "here") -> Remind:
     return Remind(api.live, holder, at_once)
+
+
+async def keys_of(api: Api, user: User, count: int) -> None:
+    """So many keys, which end in thirty days."""
+    for number in range(count):
+        await give_key(
+            api.live,
+            user,
+            name=f"key {number}",
+            key_type="live",
+            expires_at=api.clock() + 30 * DAY,
+            by=OPERATOR,
+            told=False,
+        )
 
 
 async def test_an_owner_is_told_seven_days_ahead_and_once(api: Api, post: Post) -> None:
@@ -67,6 +82,23 @@ async def test_an_owner_who_was_told_while_the_clock_was_ahead_is_told_in_time(
         api.clock.advance(days=23 if expected else 1)
         await job.run()
         assert len(await post.new()) == expected
+
+
+async def test_however_many_were_told_while_the_clock_was_ahead_all_are_told_in_time(
+    api: Api, post: Post
+) -> None:
+    user = await api.account()
+    await keys_of(api, user, BATCH + 5)
+    job = remind(api)
+    api.clock.advance(days=23)
+    await job.run()
+    assert len(await post.new()) == BATCH + 5
+    api.clock.advance(days=-23)
+    for _ in range(2):
+        await job.run()
+    api.clock.advance(days=23)
+    await job.run()
+    assert len(await post.new()) == BATCH + 5
 
 
 async def test_nothing_is_told_of_what_ends_anyway_or_did_not_hold_longer(
@@ -124,16 +156,7 @@ async def test_where_some_mails_wait_the_other_keys_do_too_and_none_is_lost(
     monkeypatch.setattr("portico.jobs.reminders.FEW", BATCH)
     outlet, api.live.outlet = api.live.outlet, Away()
     user = await api.account()
-    for number in range(BATCH + 5):
-        await give_key(
-            api.live,
-            user,
-            name=f"key {number}",
-            key_type="live",
-            expires_at=api.clock() + 30 * DAY,
-            by=OPERATOR,
-            told=False,
-        )
+    await keys_of(api, user, BATCH + 5)
     api.clock.advance(days=24)
     for _ in range(2):
         await remind(api).run()
