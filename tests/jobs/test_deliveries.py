@@ -13,10 +13,12 @@ from standardwebhooks import Webhook as Verifier
 from driving import Api, Caller, InProcess
 from operating import eventually, free_port, turns
 from portico.domain.audit import OPERATOR
+from portico.domain.errors import Unavailable
 from portico.domain.published import Published
 from portico.domain.times import HOUR
 from portico.domain.webhooks import RETRY_SECONDS, Delivery
 from portico.jobs.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
+from portico.jobs.recording import AGAIN_SECONDS
 from portico.jobs.tidy import Tidy
 from portico.outbound.sender import SECONDS
 from portico.services.accounts import give_key
@@ -492,6 +494,35 @@ async def test_one_that_cannot_be_stored_keeps_no_other_from_it(
         await eventually(all_but_one, "all others")
     api.clock.advance(seconds=CLAIM_SECONDS)
     await receiver.got(41)
+    await deliveries(admin, made, "delivered")
+
+
+async def test_nothing_is_sent_while_what_came_of_others_cannot_be_stored(
+    api: Api, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be claimed again, and sent again, when that ends."""
+    tried = asyncio.Event()
+
+    async def busy(*_: Any) -> None:
+        tried.set()
+        raise Unavailable("The database is busy.")
+
+    admin = await api.caller("admin")
+    made = await hook(admin, receiver, "product.created")
+    with monkeypatch.context() as patch:
+        patch.setattr(api.live.deliveries, "done", busy)
+        await admin.post("/products", json=LAMP)
+        await receiver.got(1)
+        await tried.wait()
+        await admin.post("/products", json=LAMP)
+
+        async def both_wait() -> bool:
+            return len(await deliveries(admin, made)) == 2
+
+        await eventually(both_wait, "the other's delivery")
+        await asyncio.sleep(2 * AGAIN_SECONDS)
+        assert len(receiver.requests) == 1
+    await receiver.got(2)
     await deliveries(admin, made, "delivered")
 
 
