@@ -24,6 +24,7 @@ from portico.storage.audit import AuditFilter
 from portico.storage.database import NOTHING, Params, Row, Transaction
 from portico.storage.events import Events
 from portico.storage.expiry import Bound
+from portico.storage.imports import UntoldImport
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -208,6 +209,29 @@ async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(a
     assert rest["inserted"] == LARGE.rows
     notes = await api.live.audit.page(AuditFilter(action="products.imported"), limit=9)
     assert [note.credential for note in notes] == ["command"] * 2
+
+
+async def test_an_import_that_stores_more_as_others_find_it_idle_tells_of_it_itself(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = await api.caller("editor")
+    importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (2 * LARGE.rows), OPERATOR)
+    idle = api.live.imports.idle
+
+    async def and_goes_on(*args: int) -> list[UntoldImport]:
+        found = await idle(*args)
+        await anext(importing)
+        return found
+
+    await anext(importing)
+    api.clock.advance(seconds=IDLE_SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(api.live.imports, "idle", and_goes_on)
+        await tell_of_idle(api.live)
+    assert await told(editor, type="products.imported") == []
+    assert [outcome async for outcome in importing] == []
+    (event,) = await told(editor, type="products.imported")
+    assert event["data"]["inserted"] == 2 * LARGE.rows
 
 
 async def test_what_an_import_has_stored_while_the_clock_was_ahead_is_told(api: Api) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from portico.services.imports import SMALL, Most, check_in_batches, store_in_bat
 from portico.services.suspension import suspend
 from portico.services.uploads import begin_storing, discard, path_of, take_in
 from portico.storage.audit import AuditFilter
+from portico.storage.database import Transaction
 
 pytestmark = pytest.mark.one_engine
 
@@ -551,6 +553,33 @@ async def test_who_may_not_change_products_any_more_stores_nothing_after_the_bat
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", SMALL.rows)
     assert "may not change products" in upload.problem
+
+
+async def test_of_a_batch_that_failed_nothing_is_counted(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, editor = await signed_in(api, "editor")
+    faulty = {**GOOD, "price": -1}
+    content = lines(GOOD) * (SMALL.rows - 1) + lines(faulty, GOOD, faulty)
+    path, _ = await checked(editor, content)
+    move = api.live.uploads.move
+
+    async def breaks(tx: Transaction, before: Upload, after: Upload) -> bool:
+        moved = await move(tx, before, after)
+        if after.state == "storing" and after.line > SMALL.rows:
+            raise RuntimeError("nobody thought of this")
+        return moved
+
+    monkeypatch.setattr(api.live.uploads, "move", breaks)
+    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    with suppress(RuntimeError):  # unless the server's own job is the first
+        await TakeUploads(api.live, api.live).run()
+    upload = await ended(api)
+    assert (upload.state, upload.line) == ("failed", SMALL.rows)
+    assert (upload.inserted, upload.faulty) == (SMALL.rows - 1, 1)
+    assert [row.line for row in await api.live.uploads.rejected(upload.id)] == [SMALL.rows]
+    stored = [each async for batch in api.live.products.batches() for each in batch]
+    assert len(stored) == SMALL.rows - 1
 
 
 async def test_a_file_into_the_sandbox_is_stored_for_the_live_account_that_sent_it(
