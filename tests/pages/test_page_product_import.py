@@ -512,7 +512,23 @@ async def test_a_file_that_is_not_whole_any_more_is_not_stored_as_if_it_were(api
     await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", 0)
-    assert "not whole" in upload.problem
+    assert upload.problem == "The file is not whole here any more: send it again."
+
+
+async def test_of_a_file_that_is_not_whole_any_more_nobody_is_to_send_again_what_is_stored(
+    api: Api,
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    await checked(editor, lines(GOOD, GOOD))
+    (before,) = await api.live.uploads.all()
+    left = {"state": "storing", "line": 1, "inserted": 1, "seen_at": 0}
+    async with api.live.db.transaction() as tx:
+        await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **left))
+    (file,) = files(api)
+    file.write_bytes(lines(GOOD))
+    upload = await ended(api)
+    assert (upload.state, upload.inserted) == ("failed", 1)
+    assert upload.problem.endswith("any more: send what follows the row in line 1 again.")
 
 
 async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> None:

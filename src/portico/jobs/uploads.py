@@ -121,7 +121,9 @@ class _Work:
         checking = self._upload.state == "checking"
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size != self._upload.size:
-                raise Conflict("The file is not whole here any more: send it again.")
+                stored = 0 if checking else self._upload.line
+                rest = f"what follows the row in line {stored:,}" if stored else "it"
+                raise Conflict(f"The file is not whole here any more: send {rest} again.")
             rows = rows_of(file, self._upload.name, update=self._upload.updates)
             await (self._check(rows) if checking else self._store(rows))
         await self.end("checked" if checking else "stored")
