@@ -65,6 +65,21 @@ async def test_a_store_of_positions_that_is_away_is_told() -> None:
     await away.close()
 
 
+@pytest.mark.parametrize("answer", [b"+OK\r\n", b"*1\r\n:1\r\n"], ids=["no number", "a list"])
+async def test_what_is_no_store_of_positions_is_told(answer: bytes) -> None:
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while request := await reader.read(65_536):
+            writer.write(b"+OK\r\n" * request.count(b"CLIENT") or answer)
+        writer.close()
+
+    async with await asyncio.start_server(say, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        kept = ValkeyPositions(f"redis://127.0.0.1:{port}/0", "live", "p", LIFE_SECONDS, lag=0)
+        with pytest.raises(Unavailable):
+            await kept.of(1)
+        await kept.close()
+
+
 async def test_what_a_new_store_of_positions_may_have_lost_is_not_taken_for_known() -> None:
     async def refusals() -> AsyncIterator[str]:
         """What is told until a position is."""

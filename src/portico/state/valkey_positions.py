@@ -12,6 +12,8 @@ from valkey.exceptions import ValkeyError
 from portico.domain.errors import Unavailable
 from portico.state.valkey_client import Command, answer_of, store
 
+NO_ANSWER = "The store of positions does not answer."
+
 _NOTE = """
 local before = tonumber(redis.call('GET', KEYS[1]) or 0)
 local position = math.max(before, tonumber(ARGV[1]))
@@ -39,7 +41,11 @@ class ValkeyPositions:
     async def of(self, caller: int) -> int:
         """See `Positions`."""
         key = self._key(caller)
-        position = int(await self._ask(key, ("GET", key)) or 0)
+        kept = await self._ask(key, ("GET", key))
+        try:
+            position = int(kept or 0)
+        except (TypeError, ValueError) as error:  # it is no such server, or somebody else's key
+            raise Unavailable(NO_ANSWER) from error
         if time.monotonic() - self._store.connected < self._lag:
             raise Unavailable("The store of positions may have lost the last ones.")
         return position
@@ -55,4 +61,4 @@ class ValkeyPositions:
         try:
             return await answer_of(self._store, key, command)
         except (ValkeyError, OSError) as error:
-            raise Unavailable("The store of positions does not answer.") from error
+            raise Unavailable(NO_ANSWER) from error
