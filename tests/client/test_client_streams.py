@@ -18,6 +18,7 @@ from portico_client import (
     AsyncClient,
     Client,
     ConnectionFailed,
+    EventFilters,
     Gone,
     Login,
     PermissionDenied,
@@ -459,6 +460,14 @@ def test_a_list_of_events_is_read_page_after_page(newest: int) -> None:
         assert len(stage.script.requests) == count, "no page is read twice"
         for request in stage.script.requests:
             assert (request.url.params["limit"], request.url.params["type"]) == ("100", "user.*")
+
+
+@pytest.mark.parametrize("filters", [EventFilters(), EventFilters(after=7)])
+def test_a_list_of_events_that_does_not_go_on_is_not_read_for_ever(filters: EventFilters) -> None:
+    pagination = {"limit": 100, "has_more": True, "last_id": filters.get("after", 0)}
+    stage = Stage(answer(200, {"data": [], "pagination": pagination}))
+    with pytest.raises(UnexpectedAnswer):
+        list(stage.client.events.list(**filters))
 
 
 async def test_the_asynchronous_list_is_read_likewise() -> None:

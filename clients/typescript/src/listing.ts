@@ -24,14 +24,15 @@ export class Listing<Item extends { id: number }> implements AsyncIterable<Item>
    * is changed may come twice, or not. Reads 100 at once unless `limit` was given.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Item, undefined> {
-    let filters: object = { ...this.#filters, limit: this.#filters.limit ?? WHOLE_PAGE };
-    for (;;) {
-      const answer = await this.#calls.make("GET", this.#path + query(filters), this.#calling);
-      yield* pageOf<Page<Item>>(answer).data;
-      // The cursor that stands before the next page (RFC 8288).
-      const [, cursor] = /<[^>]*[?&]cursor=([^&>]+)[^>]*>; *rel="next"/.exec(answer.headers.get("link") ?? "") ?? [];
-      if (!cursor) return;
-      filters = { ...filters, cursor: decodeURIComponent(cursor) };
+    const filters = { ...this.#filters, limit: this.#filters.limit ?? WHOLE_PAGE };
+    for (let cursor: string | undefined; ; ) {
+      const answer = await this.#calls.make("GET", this.#path + query({ ...filters, cursor }), this.#calling);
+      const { data } = pageOf<Page<Item>>(answer);
+      const next = nextOf(answer);
+      if (next !== undefined && next === cursor) throw unexpected(answer); // It would be read for ever.
+      yield* data;
+      if (next === undefined) return;
+      cursor = next;
     }
   }
 
@@ -58,10 +59,13 @@ export class EventListing implements AsyncIterable<Event> {
   async *[Symbol.asyncIterator](): AsyncGenerator<Event, undefined> {
     let filters: EventFilters = { ...this.#filters, limit: this.#filters.limit ?? WHOLE_PAGE };
     for (let more = true; more; ) {
-      const { data, pagination } = await read<EventPage>(this.#calls, "/events", filters, this.#calling);
+      const answer = await this.#calls.make("GET", "/events" + query(filters), this.#calling);
+      const { data, pagination } = pageOf<EventPage>(answer);
+      const { has_more, last_id } = pagination;
+      if (has_more && last_id === (filters.after ?? 0)) throw unexpected(answer); // It would be read for ever, too.
       yield* data;
-      filters = { ...filters, after: pagination.last_id };
-      more = pagination.has_more;
+      filters = { ...filters, after: last_id };
+      more = has_more;
     }
   }
 
@@ -78,6 +82,12 @@ async function read<P extends Page<unknown> | EventPage>(
   calling: Calling,
 ): Promise<P> {
   return pageOf<P>(await calls.make("GET", path + query(filters), calling));
+}
+
+/** The cursor that stands before the next page, if there is one (RFC 8288). */
+function nextOf({ headers }: Answer): string | undefined {
+  const [, cursor] = /<[^>]*[?&](cursor=[^&>]+)[^>]*>; *rel="next"/.exec(headers.get("link") ?? "") ?? [];
+  return (cursor && new URLSearchParams(cursor.replaceAll("+", "%2B")).get("cursor")) || undefined;
 }
 
 function pageOf<P extends Page<unknown> | EventPage>(answer: Answer): P {

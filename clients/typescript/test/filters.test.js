@@ -1,7 +1,7 @@
 // Filters that are there, and filters that are not.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client } from "@portico/client";
+import { Client, UnexpectedAnswer } from "@portico/client";
 import { KEY, PLACE, rejected, scripted } from "./scripted.js";
 
 const PAGE = { status: 200, body: { data: [], pagination: { has_more: false } } };
@@ -15,6 +15,14 @@ async function sent(call) {
 }
 
 const first = (list) => list[Symbol.asyncIterator]().next();
+
+for (const [after, last_id] of [[undefined, 0], [7, 7]]) {
+  test(`a list of events after ${after} that does not go on is not read for ever`, async () => {
+    const page = { status: 200, body: { data: [], pagination: { has_more: true, last_id } } };
+    const { events } = new Client({ apiKey: KEY, baseUrl: PLACE, ...scripted(page) });
+    assert.ok((await rejected(first(events.list({ after })))) instanceof UnexpectedAnswer);
+  });
+}
 
 for (const none of [null, undefined]) {
   test(`a filter that is ${none} is none`, async () => {

@@ -89,11 +89,15 @@ class Pages(Generic[Item]):
     def behind(self, filters: Mapping[str, Any], cursor: str | None) -> Call[Part[Item]]:
         """Reads the items that the cursor stands before; the first ones where it is None."""
         at = {} if cursor is None else {"cursor": cursor}
-        return Call("GET", self._path + query({**filters, **at}), self._read_part)
 
-    def _read_part(self, response: Response) -> Part[Item]:
-        link = _NEXT.search(response.headers.get("link", ""))
-        return self._read_page(response).items, link and unquote(link[1])
+        def read(response: Response) -> Part[Item]:
+            link = _NEXT.search(response.headers.get("link", ""))
+            following = link and unquote(link[1])
+            if following is not None and following == cursor:  # it would be read for ever
+                raise unexpected(response)
+            return self._read_page(response).items, following
+
+        return Call("GET", self._path + query({**filters, **at}), read)
 
     def _read_page(self, response: Response) -> Page[Item]:
         try:
@@ -163,15 +167,19 @@ _event_pagination: Callable[[Any], EventPagination] = reader(EventPagination)
 
 def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
     """Reads one page of events."""
-    return Call("GET", "/events" + query(filters), _read_events)
+    after = filters.get("after", 0)
 
+    def read(response: Response) -> EventPage:
+        try:
+            whole = decode(response.content)
+            page = EventPage(_events(whole["data"]), _event_pagination(whole["pagination"]))
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise unexpected(response) from error
+        if page.pagination.has_more and page.pagination.last_id == after:  # read for ever, too
+            raise unexpected(response)
+        return page
 
-def _read_events(response: Response) -> EventPage:
-    try:
-        whole = decode(response.content)
-        return EventPage(_events(whole["data"]), _event_pagination(whole["pagination"]))
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise unexpected(response) from error
+    return Call("GET", "/events" + query(filters), read)
 
 
 def is_replayed(response: Response) -> bool:
