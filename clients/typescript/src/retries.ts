@@ -15,7 +15,7 @@
  * each attempt: the delays of one request increase, and clients that were refused together do not come back together.
  */
 
-import { Conflict, ConnectionFailed, UntrustedCertificate } from "./errors.js";
+import { Conflict, ConnectionFailed, NotFound, UntrustedCertificate } from "./errors.js";
 import { errorOf, retryAfter } from "./reading.js";
 import { atEnd } from "./signals.js";
 import { type Answer, LONGEST_TIMER_SECONDS, type Options, type Request, type Send, sender } from "./transport.js";
@@ -71,7 +71,7 @@ export class Requests {
       let end: () => Answer;
       try {
         const answer = await this.#once(request);
-        if (perhapsDone && request.method === "DELETE" && answer.status === 404) return { ...answer, status: 204 };
+        if (perhapsDone && request.method === "DELETE" && isNotFound(answer)) return { ...answer, status: 204 };
         if (!worthRepeating(request, answer, guarded, perhapsDone)) return answer;
         wait = retryAfter(answer) ?? 0;
         if (wait > this.patience) return answer;
@@ -97,6 +97,10 @@ function isGuarded({ method, headers = {} }: Request): boolean {
   if (method === "GET") return true;
   if (method === "POST") return "idempotency-key" in headers;
   return (headers["if-match"] ?? "*").trim() !== "*";
+}
+
+function isNotFound(answer: Answer): boolean {
+  return answer.status === 404 && errorOf(answer) instanceof NotFound;
 }
 
 function worthRepeating(request: Request, answer: Answer, guarded: boolean, perhapsDone: boolean): boolean {

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from portico_client.errors import Conflict, ConnectionFailed, UntrustedCertificate
+from portico_client.errors import Conflict, ConnectionFailed, NotFound, UntrustedCertificate
 from portico_client.flow import Flow, Pause, Request, Response
 from portico_client.reading import error_of, retry_after
 
@@ -79,7 +79,7 @@ def attempts(request: Request, retries: Retries) -> Flow[Response]:
             continue
         if response.status < 400:
             return response
-        if perhaps_done and request.method == "DELETE" and response.status == 404:
+        if perhaps_done and request.method == "DELETE" and _is_not_found(response):
             return Response(204, response.headers, b"")
         if not _worth_repeating(request, response, guarded=guarded, perhaps_done=perhaps_done):
             return response
@@ -98,6 +98,10 @@ def is_guarded(request: Request) -> bool:
     if request.method == "POST":
         return "idempotency-key" in request.headers
     return request.headers.get("if-match", "*").strip() != "*"
+
+
+def _is_not_found(response: Response) -> bool:
+    return response.status == 404 and isinstance(error_of(response), NotFound)
 
 
 def _worth_repeating(
