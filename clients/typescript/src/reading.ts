@@ -66,13 +66,18 @@ export function errorOf(answer: Answer): APIError {
     if (typeof error === "string") {
       return new (known ?? OAuthError)(status, error, String(description ?? error), told);
     }
-    const details = error.details.map(({ field, message }: Fault) => ({ field, message }));
+    const details = error.details.map((one: Fault) => ({ field: mustBeText(one.field), message: mustBeText(one.message) }));
     const kind = BY_CODE.get(error.code) ?? APIError;
-    return new kind(status, String(error.code), String(error.message), { ...told, details });
+    return new kind(status, mustBeText(error.code), mustBeText(error.message), { ...told, details });
   } catch {
     const kind = known ?? APIError;
     return new kind(status, kind.CODE, "The answer is not one of Portico's.", told);
   }
+}
+
+function mustBeText(told: unknown): string {
+  if (typeof told !== "string") throw new TypeError("it is no text");
+  return told;
 }
 
 /** How many seconds the answer asks to wait. Until a time, they count from the answer's own `Date`, where it has one: clocks

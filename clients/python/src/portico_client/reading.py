@@ -139,14 +139,22 @@ def error_of(response: Response) -> APIError:
             message = str(body.get("error_description", error))
             kind = _BY_STATUS.get(response.status, OAuthError)
             return kind(response.status, error, message, (), request_id, wait)
-        faults = tuple(Fault(one["field"], one["message"]) for one in error["details"])
-        code, message = error["code"], error["message"]
+        details = error["details"]
+        faults = tuple(Fault(_text(one, "field"), _text(one, "message")) for one in details)
+        code, message = _text(error, "code"), _text(error, "message")
         kind = BY_CODE.get(code, APIError)
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         kind = _BY_STATUS.get(response.status, APIError)
         message = "The answer is not one of Portico's."
         return kind(response.status, kind.CODE, message, (), request_id, wait)
     return kind(response.status, code, message, faults, request_id, wait)
+
+
+def _text(told: Any, name: str) -> str:
+    found = told[name]
+    if not isinstance(found, str):
+        raise TypeError(f"{name} is no text")
+    return found
 
 
 def retry_after(response: Response) -> int | None:
