@@ -429,6 +429,19 @@ async def test_a_stream_ends_with_its_session_and_its_login(api: Api) -> None:
         await by_token.end()
 
 
+async def test_a_stream_ends_with_the_signing_key_of_its_login(api: Api) -> None:
+    user = await api.account("editor", password=PASSWORD)
+    bearer, lasting = api.stranger(), await api.caller("editor", user=user)
+    credentials = {"email": user.email, "password": PASSWORD}
+    login = await bearer.post("https://localhost:8443/auth/login", json=credentials)
+    bearer.headers["authorization"] = f"Bearer {login.json()['access_token']}"
+    async with streaming(bearer) as by_token, streaming(lasting, type="product.*") as by_key:
+        await api.live.signer.rotate(OPERATOR, at_once=True)
+        await by_token.end()
+        (made,) = await make(lasting, "Lamp")
+        assert (await by_key.event())["id"] == made
+
+
 async def test_a_stream_in_the_sandbox_is_told_of_the_sandbox_alone(api: Api) -> None:
     live = await api.caller("editor")
     sandbox = await api.caller("editor", "test", user=live.user)

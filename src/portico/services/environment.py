@@ -54,7 +54,7 @@ class Environment(Stores):
         self.vault = engines.vault
         self.change = Changes(engines.db, self, wiring.clock, wiring.tell, self.mails_bell)
         """The one way to change something: `await env.change(by, work)`."""
-        self.signer = Signer(wiring, engines, self.signing_keys, self.change)
+        self.signer = Signer(wiring, engines, self.signing_keys, self.grants, self.change)
         self.mirror = mirror
         self.mirror_is_behind = asyncio.Event()
         """Set where a mirror could not be reached."""

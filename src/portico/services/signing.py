@@ -26,6 +26,7 @@ from portico.domain.times import SECOND
 from portico.services.change import Change, Changes
 from portico.services.vault import Vault
 from portico.services.wiring import Engines, Wiring
+from portico.storage.grants import Grants
 from portico.storage.signing_keys import SIGNING_KEYS, SigningKey, SigningKeys
 
 ALGORITHM = "RS256"
@@ -57,12 +58,18 @@ class Signer:
     installation's secret opens."""
 
     def __init__(
-        self, wiring: Wiring, engines: Engines, keys: SigningKeys, change: Changes
+        self,
+        wiring: Wiring,
+        engines: Engines,
+        keys: SigningKeys,
+        grants: Grants,
+        change: Changes,
     ) -> None:
         self._wiring = wiring
         self._db = engines.db
         self._vault = engines.vault
         self._keys = keys
+        self._grants = grants
         self._change = change
         self._version = -1
         self._rows: list[SigningKey] = []
@@ -150,6 +157,8 @@ class Signer:
             # At once is so by every host's clock, also where this one's is ahead.
             last = 0 if at_once else signs_at + ACCESS_SECONDS * SECOND
             await keys.retire_others(change.tx, made.id, last)
+            if at_once:  # for what looks at the tokens alone: streams, and changes under way
+                await self._grants.end_access_of_logins(change.tx, now)
             return made
 
         return await self._change(by, work)

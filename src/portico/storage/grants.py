@@ -128,6 +128,9 @@ _USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETU
 _END_ACCESS = """
 UPDATE tokens SET access_expires_at = 0 WHERE id = :id AND access_expires_at > 0
 RETURNING grant_id"""
+_END_LOGINS_ACCESS = """
+UPDATE tokens SET access_expires_at = 0 WHERE access_expires_at > :since
+    AND grant_id IN (SELECT id FROM grants WHERE client_row_id IS NULL)"""
 _CODE = f"SELECT {CODES.columns} FROM authorization_codes WHERE code_hash = :hash"
 _SPEND_CODE = """
 UPDATE authorization_codes SET grant_id = :grant_id
@@ -242,6 +245,11 @@ class Grants:
         """Ends an access token at once; its refresh token stays."""
         if row := await tx.one(_END_ACCESS, {"id": token_id}):
             tx.touch(GRANTS.part(row[0]))
+
+    async def end_access_of_logins(self, tx: Transaction, now: int) -> None:
+        """Ends the access tokens of all logins at once; their refresh tokens stay. What is known of
+        them moves with the signing keys, which end with them."""
+        await tx.run(_END_LOGINS_ACCESS, {"since": now - AHEAD})
 
     async def revoke(self, tx: Transaction, grant_id: int, now: int) -> bool:
         """Ends a family at once; False when it was revoked before."""
