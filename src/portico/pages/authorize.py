@@ -92,8 +92,8 @@ async def decide(visit: Visit) -> Reply:
         scopes = _grantable(visit, asked.wanted)
         if asked.wanted.scopes and not scopes:
             raise _refusal(visit, asked, "access_denied", "The user may allow nothing of this.")
-        shown = visit.form.text(SHOWN)  # every browser sends it
-        if shown and not scopes <= implied(frozenset(shown.split())):
+        shown = implied(frozenset(visit.form.text(SHOWN).split()))
+        if visit.form.has(SHOWN) and not scopes <= shown:  # every browser sends it
             return _question(visit, asked.wanted, meanwhile=True)
         wanted = asked.wanted._replace(scopes=scopes)
         code = await grant_code(visit.env, wanted, session.proof, visit.request.by)
