@@ -127,7 +127,8 @@ ROUTES = (
         description="Everyone may change their own name, avatar, preferences and, together with"
         " `current_password`, password; a token of OAuth and a key of some scopes alone need"
         " `write:users` for it. One's own e-mail needs `write:users` and `current_password`. Nobody"
-        " changes their own role.",
+        " changes their own role or plan; without the scope `admin` nobody changes an"
+        " administrator.",
         body=ChangeUser,
         answer=Single[UserBody],
         errors=(Conflict, Duplicate, PreconditionFailed, Invalid),
@@ -164,7 +165,8 @@ ROUTES = (
         permit=users.permit,
         summary="Change a user",
         description="Everyone may change themselves as at `/users/me`; other users and other "
-        "fields need `write:users`. Nobody changes their own role.",
+        "fields need `write:users`. Nobody changes their own role or plan; without the scope"
+        " `admin` nobody changes an administrator.",
         body=ChangeUser,
         answer=Single[UserBody],
         errors=(NotFound, Conflict, Duplicate, PreconditionFailed, Invalid),

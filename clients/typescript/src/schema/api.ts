@@ -47,7 +47,7 @@ export interface paths {
         head?: never;
         /**
          * Change the calling user
-         * @description Everyone may change their own name, avatar, preferences and, together with `current_password`, password; a token of OAuth and a key of some scopes alone need `write:users` for it. One's own e-mail needs `write:users` and `current_password`. Nobody changes their own role.
+         * @description Everyone may change their own name, avatar, preferences and, together with `current_password`, password; a token of OAuth and a key of some scopes alone need `write:users` for it. One's own e-mail needs `write:users` and `current_password`. Nobody changes their own role or plan; without the scope `admin` nobody changes an administrator.
          */
         patch: operations["change_me"];
         trace?: never;
@@ -75,7 +75,7 @@ export interface paths {
         head?: never;
         /**
          * Change a user
-         * @description Everyone may change themselves as at `/users/me`; other users and other fields need `write:users`. Nobody changes their own role.
+         * @description Everyone may change themselves as at `/users/me`; other users and other fields need `write:users`. Nobody changes their own role or plan; without the scope `admin` nobody changes an administrator.
          */
         patch: operations["change_user"];
         trace?: never;
