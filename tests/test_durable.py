@@ -28,17 +28,31 @@ def test_a_file_is_on_disk_before_its_name_and_its_name_before_anybody_is_told(
     assert (tmp_path / "file").read_text() == "new"
 
 
+def refusing(patch: pytest.MonkeyPatch, directory: Path, number: int) -> None:
+    """Has the system store files, and fail so with the directory."""
+    store = os.fsync
+
+    def only_files(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), directory.stat()):
+            raise OSError(number, os.strerror(number))
+        store(descriptor)
+
+    patch.setattr(os, "fsync", only_files)
+
+
 def test_a_file_is_there_also_where_the_system_stores_no_directory_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "draft").write_text("new")
-    store = os.fsync
-
-    def only_files(descriptor: int) -> None:
-        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        store(descriptor)
-
-    monkeypatch.setattr(os, "fsync", only_files)
+    refusing(monkeypatch, tmp_path, errno.EINVAL)
     put_in_place(tmp_path / "draft", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "new"
+
+
+def test_nobody_is_told_of_a_file_whose_name_a_broken_disk_may_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "draft").write_text("new")
+    refusing(monkeypatch, tmp_path, errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        put_in_place(tmp_path / "draft", tmp_path / "file")
