@@ -6,8 +6,9 @@ from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Reader, Row, Transaction
 from portico.storage.listing import FARTHEST, NEWEST, Page, Place, counted_page, page_by_id
+from portico.storage.sqlite_connection import CASE_KEY
 from portico.storage.table import Form, Table, cuts
-from portico.storage.users import OWNERS, pattern
+from portico.storage.users import OWNERS, anywhere, pattern
 
 LAST_MOMENT = 2**62
 """After every time, in epoch milliseconds."""
@@ -47,12 +48,13 @@ SELECT count(*) OVER () AS total, {API_KEYS.columns} FROM api_keys WHERE user_id
 ORDER BY {_ENDED}, id DESC LIMIT :limit OFFSET :offset"""
 _COUNT_USABLE = f"SELECT count(*) FROM api_keys WHERE user_id = :user_id AND {_ENDED} = 0"
 # Reads every key: for people who look for one, not for programs. Beside a number alone, PostgreSQL
-# would take an id for one of 32 bits.
+# would take an id for one of 32 bits. A key's name is looked for as `storage.audit` does an e-mail.
 _SEARCH = f"""
 SELECT count(*) OVER () AS total, {OWNERS.of("u")}, {API_KEYS.of("k")}
 FROM api_keys AS k JOIN users AS u ON u.id = k.user_id
 WHERE (lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
-        OR u.email_key LIKE :pattern ESCAPE '!')
+        OR u.email_key LIKE :pattern ESCAPE '!' OR {{lower}}(k.name) LIKE :pattern ESCAPE '!'
+        OR {{lower}}(k.name) LIKE {{lower}}(:typed) ESCAPE '!')
     AND coalesce(k.last_used_at, 0) < :before AND (CAST(:id AS BIGINT) = 0 OR k.id = :id)
 ORDER BY k.id DESC LIMIT :limit OFFSET :offset"""
 _OF_USER = f"{_OWNED} WHERE k.user_id = :user_id ORDER BY k.id"
@@ -159,17 +161,20 @@ class ApiKeys:
         offset: int,
         limit: int,
     ) -> Page[OwnedKey]:
-        """One page of the keys whose hint or owner holds this text in any case, the newest
+        """One page of the keys whose name, hint or owner holds this text in any case, the newest
         first, and that nobody has used since a time, if one is given, or the one with this id; the
         total is 0 beyond the last page."""
         values = {
             "pattern": pattern(text),
+            "typed": anywhere(text),
             "id": key_id or 0,
             "before": LAST_MOMENT if unused_since is None else unused_since,
             "limit": limit,
             "offset": offset,
         }
-        rows = await self._db.slow.all(_SEARCH, values)
+        beyond = self._db.engine == "sqlite" and not text.isascii()
+        sql = _SEARCH.format(lower=CASE_KEY if beyond else "lower")
+        rows = await self._db.slow.all(sql, values)
         return counted_page(rows, _owned)
 
     async def insert(self, tx: Transaction, key: ApiKey, key_hash: bytes) -> ApiKey:
