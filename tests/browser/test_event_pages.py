@@ -46,5 +46,5 @@ async def test_what_an_event_tells_is_a_key_press_away_on_a_phone_too(desk: Desk
         assert await overflow(page) <= 0
         assert await faults(page) == []
         await page.goto(".")
-        await expect(page.locator(".lines li").first).to_contain_text("product.updated")
+        await expect(page.locator(".lines li").first).to_contain_text("Product updated")
         assert await overflow(page) <= 0

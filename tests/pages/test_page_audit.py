@@ -16,7 +16,7 @@ from pages.visiting import Visitor, faults, rows, signed_in
 from portico.domain.audit import OPERATOR, Credential
 from portico.domain.events.signing_in import SignedOut, SignInRefused
 from portico.domain.times import DAY
-from portico.pages.filters import credential_words
+from portico.pages.filters import code_words, credential_words
 from portico.storage.audit import EXPORT_BATCH
 
 
@@ -28,7 +28,7 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
 
 def told(page: httpx.Response) -> list[str]:
     """The actions that a page shows."""
-    return re.findall(r'<th scope="row"><code>([^<]*)', page.text)
+    return re.findall(r'<th scope="row">[^<]*<small><code>([^<]*)', page.text)
 
 
 def links(page: httpx.Response) -> dict[str, str]:
@@ -43,6 +43,23 @@ async def noted_at(api: Api, *times: int) -> None:
     async with api.live.db.transaction() as tx:
         for at in times:
             await api.live.audit.record(tx, OPERATOR.actor, at, SignInRefused(None))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("product.changed", "Product changed"),
+        ("api_key.created", "API key created"),
+        ("client.secret_renewed", "OAuth client secret renewed"),
+        ("recovery_codes.renewed", "Recovery codes renewed"),
+        ("second_factor.asked", "Second factor asked for"),
+        ("sign_in", "Sign-in"),
+        ("sign_in.refused", "Sign-in refused"),
+        ("of_another_release.made", "Of another release made"),
+    ],
+)
+def test_an_action_is_told_in_words_beside_its_code(code: str, words: str) -> None:
+    assert code_words(code) == words
 
 
 async def test_entries_are_told_to_the_second(api: Api) -> None:
@@ -65,6 +82,7 @@ async def test_filters_find_what_somebody_did_and_what_was_done_to_them(api: Api
     for named in (other.email, str(other.id)):
         page = await admin.get(f"/audit?user={named}")
         assert told(page) == ["user.suspended", "user.changed", "sign_in"]
+        assert '<th scope="row">User suspended<small>' in page.text
     page = await admin.get(f"/audit?user={boss.id}&action=user.suspended")
     assert told(page) == ["user.suspended"]
     for target in (f"product+{made.id}", f"+Product++{made.id}+"):

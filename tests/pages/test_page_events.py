@@ -29,12 +29,12 @@ async def tell(api: Api, *types: str, env: Environment | None = None) -> None:
 
 def listed(text: str) -> list[str]:
     """The types of the events that a page lists."""
-    return re.findall(r'<th scope="row"><code>(.*?)</code>', text)
+    return re.findall(r'<th scope="row">[^<]*<small><code>(.*?)</code>', text)
 
 
 def ids(page: httpx.Response) -> list[int]:
     """The ids of the events that a page lists."""
-    return [int(text) for text in re.findall(r"</code><small>(\d+)</small>", page.text)]
+    return [int(text) for text in re.findall(r"</code> (\d+)</small>", page.text)]
 
 
 def counted(page: httpx.Response) -> str:
@@ -50,7 +50,7 @@ def leading(page: httpx.Response) -> list[tuple[str, str]]:
 
 def latest(text: str) -> list[str]:
     """The types of the events that the overview shows."""
-    return re.findall(r"</time> <code>(.*?)</code> <span>", text)
+    return re.findall(r'</time> <small title="([^"]*)">[^<]*</small> <span>', text)
 
 
 async def test_a_change_shows_as_an_event_at_once_with_what_was_before(api: Api) -> None:

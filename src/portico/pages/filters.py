@@ -166,6 +166,26 @@ def credential_words(credential: str) -> str:
     return _CREDENTIALS.get(credential, credential)
 
 
+_NOUNS = {
+    "api_key": "API key",
+    "key": "API key",
+    "client": "OAuth client",
+    "factor": "Second factor",
+    "factors": "Second factors",
+    "sign_in": "Sign-in",
+    "sign_out": "Sign-out",
+    "sign_up": "Sign-up",
+}
+_DEEDS = {"asked": "asked for"}
+
+
+def code_words(code: str) -> str:
+    """What an event's type, or an action of the audit log, says: Product updated."""
+    noun, _, deed = code.partition(".")
+    words = f"{_NOUNS.get(noun, noun.capitalize())} {_DEEDS.get(deed, deed)}"
+    return words.replace("_", " ").strip()
+
+
 def facts(details: str) -> list[tuple[str, str]]:
     """The members of the audit log's JSON object, as names and values to read."""
     members = msgspec.json.decode(details)

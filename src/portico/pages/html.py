@@ -34,6 +34,7 @@ def _environment() -> Environment:
         for name in (
             "ago",
             "clock",
+            "code_words",
             "coloured",
             "credential_words",
             "dated",
