@@ -192,6 +192,18 @@ async def test_a_description_of_several_lines_stays_as_it_is(api: Api) -> None:
         assert (webhook.url, webhook.description) == (other, description)
 
 
+async def test_what_cannot_be_undone_stands_apart_from_what_is_done_daily(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.get(await made(admin))
+    head, _, rest = page.text.partition("<dl")
+    deliveries, _, end = rest.partition("<h2>Secret and deletion")
+    for link in ("/edit", "/webhooks/disable?", ">Send a test<"):
+        assert link in head
+    for link in ("/webhooks/secret?", "/webhooks/delete?"):
+        assert link not in head + deliveries
+        assert link in end
+
+
 async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin)
