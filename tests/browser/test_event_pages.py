@@ -1,5 +1,8 @@
 """Events in the dashboard: filtered, walked, looked into."""
 
+import re
+from datetime import datetime, timedelta
+
 import pytest
 from playwright.async_api import expect
 
@@ -48,3 +51,20 @@ async def test_what_an_event_tells_is_a_key_press_away_on_a_phone_too(desk: Desk
         await page.goto(".")
         await expect(page.locator(".lines li").first).to_contain_text("Product updated")
         assert await overflow(page) <= 0
+
+
+@pytest.mark.parametrize(("zone", "ahead"), [("Asia/Kolkata", 330), ("America/Phoenix", -420)])
+async def test_a_time_in_utc_says_what_the_clock_is_here(desk: Desk, zone: str, ahead: int) -> None:
+    desk.person()
+    async with desk.looking(desk.admin) as page:
+        browser = await page.context.new_cdp_session(page)
+        await browser.send("Emulation.setTimezoneOverride", {"timezoneId": zone})
+        await page.goto("events")
+        time = page.locator("td time").first
+        await expect(time).to_have_text(re.compile(r" UTC$"))
+        for _ in range(2):
+            await time.hover()
+            await page.get_by_role("heading", level=1).hover()
+        utc, _, here = (await time.get_attribute("title") or "").partition("; here ")
+        then = datetime.fromisoformat(utc.removesuffix(" UTC")) + timedelta(minutes=ahead)
+        assert here == str(then)

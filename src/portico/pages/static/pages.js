@@ -143,6 +143,17 @@ for (const begins of ["pointerdown", "focusin"]) {
   });
 }
 
+// Times are shown in UTC, as the API and its filters have them. Where the mouse rests on one, it says what the clock is here.
+let clock;
+document.addEventListener("pointerover", ({ target }) => {
+  const time = target.closest("time");
+  const at = time && new Date(time.dateTime);
+  if (!at?.getTimezoneOffset() || time.dataset.here) return;
+  clock ??= new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" }); // 2026-03-15 13:00:07
+  time.dataset.here = clock.format(at);
+  time.title += `; here ${time.dataset.here}`;
+});
+
 offerCopies();
 offerAll();
 
