@@ -12,7 +12,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.invitations import Invitation
 from portico.services.invitations import invite, renew, revoke
-from portico.services.recovery import give_reset
+from portico.services.recovery import ask_new_email, ask_reset, ask_verification, give_reset
 
 FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan": "pro"}
 
@@ -45,6 +45,40 @@ async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) 
     assert "was used" in said(again)
     assert (await guest.get(f"/invitation?token={token}")).status_code == 410
     assert "Nobody is invited" in (await admin.get("/users/invitations")).text
+
+
+KEEPS = r'<input class="hidden" type="email" value="([^"]*)" autocomplete="username"[^>]* readonly>'
+"""The field by which a program that keeps passwords knows whose it is."""
+
+
+async def test_the_page_of_a_link_says_for_which_address_it_is(api: Api) -> None:
+    guest, post, new = await visitor(api), Post(api), "new@example.com"
+    ada = await api.account(email="ada@example.com", password=PASSWORD)
+    for path, address, asking in (
+        ("/reset", ada.email, ask_reset(api.live, ada.email, OPERATOR)),
+        ("/verify", ada.email, ask_verification(api.live, ada, OPERATOR)),
+        ("/new-email", new, ask_new_email(api.live, ada, new, PASSWORD, OPERATOR)),
+    ):
+        await asking
+        page = await guest.get(f"{path}?token={await post.token()}")
+        assert f"<strong>{address}</strong>" in page.text.replace("<wbr>", ""), path
+
+
+async def test_programs_that_keep_passwords_learn_whose_a_new_one_is(api: Api) -> None:
+    _, admin = await signed_in(api, "admin", email="charles@example.com")
+    ada = await api.account(email="ada@example.com", password=PASSWORD)
+    reset = (await give_reset(api.live, ada.id, OPERATOR)).link
+    page = await admin.made("/users/invitations", **FORM)
+    invited = page.text.partition("/invitation?token=")[2][:43]
+    for path, address in (
+        (f"/reset?token={reset.partition('token=')[2]}", ada.email),
+        (f"/invitation?token={invited}", FORM["email"]),
+        ("/password", "charles@example.com"),
+    ):
+        assert re.findall(KEEPS, (await admin.get(path)).text) == [address], path
+    for path in ("/users/new", f"/users/{ada.id}"):
+        fields = re.findall(r'<input id="(?:name|email)"[^>]*>', (await admin.get(path)).text)
+        assert [' autocomplete="off"' in field for field in fields] == [True, True], path
 
 
 async def test_where_somebody_else_is_signed_in_an_account_is_made_or_reset_and_told_of(

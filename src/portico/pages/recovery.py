@@ -46,9 +46,12 @@ async def show_sent(visit: Visit) -> Reply:
 async def _of_link(visit: Visit, template_name: str, title: str, link: Link) -> Reply:
     """The page that a link of this kind leads to. It uses nothing up: programs that look through
     mail follow links."""
-    token = visit.sent("token")
+    token, address = visit.sent("token"), ""
     try:
-        await find_link(visit.env, token, link)
+        found = await find_link(visit.env, token, link)
+        # A link that an admin hands over was sent nowhere.
+        owner = await visit.env.users.get(found.user_id) if link is RESET else None
+        address = owner.email if owner else found.email
     except Invalid as refusal:
         visit.form.refuse(refusal)
     useless = bool(visit.form.fault("token"))
@@ -58,6 +61,7 @@ async def _of_link(visit: Visit, template_name: str, title: str, link: Link) -> 
         status=410 if useless else 200,
         private_address=True,
         token=token,
+        address=address,
         useless=useless,
     )
 
