@@ -97,6 +97,21 @@ async def test_a_form_waits_for_the_proof_and_goes_on(api: Api, path: str) -> No
     assert again.status_code == 303, "fresh from now on"
 
 
+@pytest.mark.parametrize("path", FORMS)
+async def test_the_password_that_is_asked_for_has_the_focus_and_says_why(
+    api: Api, path: str
+) -> None:
+    somebody = await stale(api)
+    page = await somebody.post(path, **FORMS[path])
+    (field,) = re.findall("<[^>]* autofocus>", page.text)
+    assert 'id="current_password"' in field
+    assert 'aria-describedby="current_password-hint"' in field
+    assert "What you filled in is kept" in page.text
+    wrong = await somebody.send(path, {**hidden(page), "current_password": "Wrong-1"})
+    (field,) = re.findall("<[^>]* autofocus>", wrong.text)
+    assert 'aria-invalid="true"' in field
+
+
 async def test_a_new_passkey_waits_for_the_proof_and_is_kept(api: Api) -> None:
     user, somebody = await signed_in(api)
     first, second = Authenticator(), Authenticator("EdDSA")
