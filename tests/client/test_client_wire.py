@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.scripted import CASES, KEY, PLACE, Scripted, answer
+from client.scripted import CASES, KEY, PLACE, Parts, Scripted, answer
 from client.test_client_cases import FACES, Face, had, listed
 from client.test_client_retries import PRODUCT
 from portico_client import APIError, Client, UnexpectedAnswer
@@ -192,6 +192,17 @@ def test_a_refusal_that_is_nested_too_deeply_is_an_error_of_the_tree() -> None:
 def test_how_long_an_answer_asks_to_wait(header: str, seconds: int | None) -> None:
     assert (seconds or 0) < threading.TIMEOUT_MAX  # for which a thread can wait
     assert error_of(Response(503, {"retry-after": header}, b"")).retry_after == seconds
+
+
+@FACES
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_answer_without_an_end_is_not_read_for_ever(face: Face, status: int) -> None:
+    endless = Parts(*[bytes(2**24)] * 1000)
+    script = Scripted(lambda _: httpx.Response(status, stream=endless))
+    client = face.client(KEY, base_url=PLACE, transport=script)
+    with pytest.raises(UnexpectedAnswer, match="more than 268435456 bytes"):
+        had(client.products.get(1))
+    assert endless.closed
 
 
 def test_a_redirect_is_not_followed() -> None:

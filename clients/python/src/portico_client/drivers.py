@@ -18,7 +18,12 @@ from typing import Any, Generic, Self, TypedDict, TypeVar
 import httpx
 
 from portico_client.connection import Authorities, trusted
-from portico_client.errors import ConnectionFailed, PorticoError, UntrustedCertificate
+from portico_client.errors import (
+    ConnectionFailed,
+    PorticoError,
+    UnexpectedAnswer,
+    UntrustedCertificate,
+)
 from portico_client.flow import Alone, Flow, Part, Pause, Request, Response, Shut, Tell, Wanted
 from portico_client.retries import MOST, Retries
 
@@ -30,6 +35,10 @@ TURN_SECONDS = 0.1
 """As long as a thread waits for others before it looks whether it still has to."""
 
 Parts = TypeVar("Parts", Iterator[bytes], AsyncIterator[bytes])
+
+LARGEST = 2**28
+"""In bytes, unpacked: of an answer. A page of 100 events has less, whatever they tell, where the
+server has the `body_limit` that it comes with."""
 
 SILENCE_SECONDS = 45.0
 """A stream on which nothing came for so long is taken for broken: the service sends a comment each
@@ -84,6 +93,28 @@ class Body(Generic[Parts]):
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Whole:
+    """An answer that is read to its end, unless that never comes."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, part: bytes) -> None:
+        """Raises `UnexpectedAnswer` where it becomes too large."""
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > LARGEST:
+            where = f"{self._request.method} {self._request.url.partition('?')[0]}"
+            raise UnexpectedAnswer(f"{where}: the answer has more than {LARGEST} bytes")
+
+    @property
+    def content(self) -> bytes:
+        """All of it."""
+        return b"".join(self._parts)
 
 
 class Closed(RuntimeError):
@@ -183,14 +214,17 @@ class Driver:
 
     def _send(self, request: Request) -> Response:
         try:
-            answer = self._http.send(_built(self._http, request), stream=request.streamed)
+            answer = self._http.send(_built(self._http, request), stream=True)
             if request.streamed and answer.is_success:
                 body = Body(answer, answer.iter_bytes())
                 return Response(answer.status_code, answer.headers, b"", body, self.clock())
-            content = answer.read()
+            whole = _Whole(request)
+            with contextlib.closing(answer):
+                for part in answer.iter_bytes():
+                    whole.add(part)
         except httpx.RequestError as error:
             raise _failed(request, error) from error
-        return Response(answer.status_code, answer.headers, content, at=self.clock())
+        return Response(answer.status_code, answer.headers, whole.content, at=self.clock())
 
     def _take(self, body: Body[Iterator[bytes]]) -> bytes:
         try:
@@ -278,14 +312,17 @@ class AsyncDriver:
 
     async def _send(self, request: Request) -> Response:
         try:
-            answer = await self._http.send(_built(self._http, request), stream=request.streamed)
+            answer = await self._http.send(_built(self._http, request), stream=True)
             if request.streamed and answer.is_success:
                 body = Body(answer, answer.aiter_bytes())
                 return Response(answer.status_code, answer.headers, b"", body, self.clock())
-            content = await answer.aread()
+            whole = _Whole(request)
+            async with contextlib.aclosing(answer):
+                async for part in answer.aiter_bytes():
+                    whole.add(part)
         except httpx.RequestError as error:
             raise _failed(request, error) from error
-        return Response(answer.status_code, answer.headers, content, at=self.clock())
+        return Response(answer.status_code, answer.headers, whole.content, at=self.clock())
 
     async def _take(self, body: Body[AsyncIterator[bytes]]) -> bytes:
         try:

@@ -201,7 +201,8 @@ class UntrustedCertificate(ConnectionFailed):
 
 
 class UnexpectedAnswer(PorticoError):
-    """A success that this version of the library cannot understand."""
+    """A success that this version of the library cannot understand, or an answer of more than 256
+    MiB."""
 
 
 class SecretLost(PorticoError):
