@@ -32,10 +32,10 @@ export class Calls {
   }
 
   /** The answer, which is a success. A POST is carried out once: it has a key, a new one unless one is given. */
-  make(method: string, path: string, { fields, idempotencyKey, ifMatch, signal }: Given = {}): Promise<Answer> {
+  async make(method: string, path: string, { fields, idempotencyKey, ifMatch, signal }: Given = {}): Promise<Answer> {
     const headers: Record<string, string> = fields ? { ...JSON_BODY } : {};
-    if (method === "POST") headers["idempotency-key"] = idempotencyKey ?? crypto.randomUUID();
-    if (ifMatch !== undefined) headers["if-match"] = ifMatch;
+    if (method === "POST") headers["idempotency-key"] = sendable("idempotencyKey", idempotencyKey ?? crypto.randomUUID());
+    if (ifMatch !== undefined) headers["if-match"] = sendable("ifMatch", ifMatch);
     const request = { method, path, headers, signal, ...(fields && { body: JSON.stringify(fields) }) };
     return this.#access.success(request);
   }
@@ -58,6 +58,12 @@ export class Calls {
     const answer = await this.make(method, path, given);
     if (answer.status !== 204 && answer.status !== 202) throw unexpected(answer); // such as a page of a proxy
   }
+}
+
+/** What a header can carry. Throws TypeError for another. */
+function sendable(name: string, value: string): string {
+  if (!/^[!-~](?:[ -~]*[!-~])?$/.test(value)) throw new TypeError(`${name} must be ASCII characters, without spaces around them`);
+  return value;
 }
 
 /** Filters as the query of an address, `?` included; nothing where there are none. Those of null or undefined are none. */
