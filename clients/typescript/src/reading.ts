@@ -47,7 +47,7 @@ export function eventOf(text: string): Event {
   const event = JSON.parse(text) as Event;
   const { id, type, timestamp, data } = event;
   const known = Number.isSafeInteger(id) && typeof type === "string" && !Number.isNaN(Date.parse(timestamp));
-  if (!known || typeof data !== "object" || data === null) throw new TypeError("it is no event");
+  if (!known || typeof data !== "object" || !data || Array.isArray(data)) throw new TypeError("it is no event");
   return event;
 }
 

@@ -285,9 +285,9 @@ def tokens_of(response: Response) -> Any:
     try:
         found = decode(response.content)
         known = isinstance(found["access_token"], str) and _is_sendable(found["access_token"])
-        known = known and isinstance(found["expires_in"], int)
+        known = known and type(found["expires_in"]) is int
         known = known and abs(found["expires_in"]) < LONGEST_LIFE_SECONDS
-        known = known and isinstance(found.get("refresh_token"), str | None)
+        known = known and isinstance(found.get("refresh_token", ""), str)
         known = known and found["token_type"].lower() == "bearer"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise unexpected(response) from error

@@ -22,13 +22,11 @@ from portico_client.errors import (
 from portico_client.flow import Flow, Part, Pause, Shut
 from portico_client.inputs import StreamFilters
 from portico_client.models import Event
-from portico_client.reading import decode, reader, unexpected
+from portico_client.reading import event_of, unexpected
 from portico_client.retries import Retries
 from portico_client.sse import Message, Parser
 
 EVENT_STREAM = "text/event-stream"
-
-_event = reader(Event)
 
 
 class Following:
@@ -124,7 +122,6 @@ class Following:
 
 def _read(message: Message) -> Event:
     try:
-        event: Event = _event(decode(message.data.encode()))
+        return event_of(message.data.encode())
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise UnexpectedAnswer("an event of the stream cannot be understood") from error
-    return event

@@ -23,6 +23,7 @@ from portico_client.errors import (
     UnexpectedAnswer,
 )
 from portico_client.flow import Response
+from portico_client.models import Event
 
 T = TypeVar("T")
 Read = Callable[[Any], Any]
@@ -109,6 +110,15 @@ def _object_reader(kind: Any) -> Read:
         return kind(*[value[n] if step is _as_it_is else step(value[n]) for n, step in steps])
 
     return read
+
+
+def event_of(content: bytes) -> Event:
+    """The event of a JSON text. Raises as what `reader` gives does."""
+    event: Event = reader(Event)(decode(content))
+    known = type(event.id) is int and isinstance(event.type, str) and isinstance(event.data, dict)
+    if not known:
+        raise TypeError("it is no event")
+    return event
 
 
 def data_of(response: Response, kind: Any, **extra: Any) -> Any:

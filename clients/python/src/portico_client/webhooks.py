@@ -11,7 +11,7 @@ from typing import Protocol
 
 from portico_client.errors import InvalidDelivery
 from portico_client.models import Event
-from portico_client.reading import decode, reader
+from portico_client.reading import event_of
 
 SECRET = "whsec_"  # noqa: S105 - the prefix of one
 SHORTEST_KEY, LONGEST_KEY = 24, 64
@@ -19,7 +19,6 @@ LONGEST_TIMESTAMP = 19
 """In digits: that of a signed number of 64 bits."""
 
 _HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
-_event: Callable[[object], Event] = reader(Event)
 
 
 class WebhookHeaders(Protocol):
@@ -66,7 +65,7 @@ def verify_webhook(
     if not any(compare_digest(ours, theirs) for ours in made for theirs in sent):
         raise InvalidDelivery("none of its signatures is right")
     try:
-        return _event(decode(body))
+        return event_of(body)
     except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise InvalidDelivery("it is signed, and no event") from error
 
