@@ -101,6 +101,24 @@ async def test_whoever_has_an_account_is_told_so_by_mail_alone(api: Api, post: P
     assert link(message) == "https://localhost:8443/dashboard/sign-in"
 
 
+async def test_what_there_is_is_told_to_the_owner_of_the_address_alone(
+    api: Api, post: Post
+) -> None:
+    """The domain `straße.example` is not that of whoever has `strasse.example`."""
+    await api.account(email="ada@strasse.example")
+    email = "bob@strasse.example"
+    await invite(api.live, email=email, role="editor", plan="pro", handed_over=True, by=OPERATOR)
+    await post.new()
+    told: dict[str, str] = {}
+    for name in ("ada", "bob"):
+        await ask_sign_up(api.live, f"{name}@straße.example", at())
+        told |= {message["To"]: message["Subject"] for message in await post.new()}
+    assert told == {
+        "ada@strasse.example": "You have a Portico account already",
+        "bob@strasse.example": "You are invited to Portico already",
+    }
+
+
 async def test_signing_up_takes_no_admins_invitation_away(api: Api, post: Post) -> None:
     made = await invite(
         api.live, email=NEW, role="editor", plan="pro", handed_over=True, by=OPERATOR

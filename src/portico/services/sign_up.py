@@ -45,8 +45,9 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
     if user is not None:
         if user.suspended_at is None:
             sign_in = f"{env.addresses.dashboard}/sign-in"
-            to = reader(user, email)
-            await _send(env, letter(env, "signed-up-before", to, by=by, link=sign_in), place)
+            # At its own address: another of the same key may be somebody else's.
+            before = letter(env, "signed-up-before", reader(user), by=by, link=sign_in)
+            await _send(env, before, place)
         return
     invitation = Invitation(
         id=0,
@@ -65,7 +66,10 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
         return letter(env, "sign-up", to, by=by, link=made.link, until=until)
 
     if await put(env, invitation, SignedUp, By(asked.by), write, place=place) is None:
-        await _send(env, letter(env, "invited-before", to, by=by), place)
+        invited = await env.invitations.of_email(email)
+        if invited is not None:  # else it was used or taken back in this moment
+            to = Reader(invited.email, asked.language)
+            await _send(env, letter(env, "invited-before", to, by=by), place)
 
 
 async def _send(env: Environment, written: Letter, place: Mail) -> None:

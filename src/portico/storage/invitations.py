@@ -15,6 +15,7 @@ INVITATIONS = Table(
 )
 
 _BY_HASH = f"SELECT {INVITATIONS.columns} FROM invitations WHERE token_hash = :hash"
+_OF_EMAIL = f"SELECT {INVITATIONS.columns} FROM invitations WHERE email_key = :email_key"
 _BY_ADMINS = f"""
 SELECT count(*) OVER () AS total, {INVITATIONS.columns} FROM invitations WHERE signed_up = 0
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
@@ -50,6 +51,10 @@ class Invitations:
     async def by_hash(self, token_hash: bytes) -> Invitation | None:
         """The invitation whose link has this digest, expired or not; it stays usable."""
         return await INVITATIONS.one(self._db, _BY_HASH, {"hash": token_hash})
+
+    async def of_email(self, email: str) -> Invitation | None:
+        """The invitation for an e-mail, expired or not."""
+        return await INVITATIONS.one(self._db, _OF_EMAIL, {"email_key": email_key(email)})
 
     async def by_admins(self, *, offset: int, limit: int) -> Page[Invitation]:
         """One page of those that admins have made, the newest first, expired ones too; the total is
