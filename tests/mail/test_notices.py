@@ -119,6 +119,14 @@ async def test_whoever_names_something_writes_no_paragraph_of_a_mail(
     assert 'href="https://evil.example' not in html.get_content()
 
 
+async def test_whoever_names_something_turns_no_words_of_a_mail_round(api: Api, post: Post) -> None:
+    caller = await api.caller("admin")
+    body = {"name": "\u2067Till\u202e", "type": "live"}
+    assert (await caller.post("/api-keys", json=body)).status_code == 201
+    (message,) = await post.new()
+    assert "The API key Till (" in words(message)
+
+
 async def test_a_key_that_somebody_else_makes_is_told_to_its_owner(api: Api, post: Post) -> None:
     user, admin = await api.account(), await api.caller("admin")
     body = {"name": "CI", "type": "live", "user_id": user.id}

@@ -18,6 +18,9 @@ _WEB_URL = re.compile(
     r"(?:#(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
 )
 
+_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What says in which direction the text around it runs."""
+
 
 def counted(count: int, noun: str) -> str:
     """So many of something: 1 day, 2 days."""
@@ -33,6 +36,11 @@ def text_fault(text: str) -> str | None:
     except UnicodeEncodeError:
         return "must not contain lone surrogates"
     return None
+
+
+def unturned(text: str) -> str:
+    """Text that somebody chose, as it stands among other words: it turns none of them round."""
+    return _TURNS.sub("", text)
 
 
 def measured(text: str, low: int, high: int) -> str:

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from portico.domain.oauth import OPENID_WORDS
 from portico.domain.requests import REFUSED
 from portico.domain.scopes import SCOPE_WORDS
-from portico.domain.text import counted
+from portico.domain.text import counted, unturned
 from portico.domain.times import AHEAD, SECOND
 
 _TOKEN = re.compile(
@@ -21,9 +21,6 @@ _TOKEN = re.compile(
     r"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)"
 )
 
-
-_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What says in which direction the text around it runs."""
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 """Letters and symbols that show nothing."""
 
@@ -31,7 +28,7 @@ _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 def named(name: str, row_id: int) -> str:
     """A name that somebody chose, as it stands among other words: it turns none of them round, and
     where nothing of it shows, its id does."""
-    shown = _TURNS.sub("", name)
+    shown = unturned(name)
     if any(category(one)[0] in "LNPS" and one not in _BLANK for one in shown):
         return shown
     return f"Without a visible name (ID {row_id})"
