@@ -110,6 +110,18 @@ async def test_what_was_changed_meanwhile_is_shown_and_not_overwritten(
     assert next(str(text) for text in mine.values()) in unescape(again)
 
 
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_form_in_which_nothing_was_changed_says_so(api: Api, form: str) -> None:
+    _, admin = await signed_in(api, "admin")
+    fill, theirs, _, _ = FORMS[form]
+    path, fields = await fill(api, admin)
+    await admin.saved(path, **fields)
+    for change, nothing in (({}, True), (theirs, False), (theirs, True)):
+        answer = await admin.saved(path, **fields | change)
+        assert answer.status_code == 303, answer.text
+        assert ("done=nothing-changed" in answer.headers["location"]) == nothing
+
+
 @pytest.mark.parametrize("form", [of_user, of_client, of_webhook, of_oneself])
 async def test_a_form_that_is_refused_keeps_the_version_that_it_began_with(
     api: Api, form: Form

@@ -13,7 +13,7 @@ from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.pages.versions import Told, beside, require_version, with_line_ends
+from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
 from portico.services.clients import (
     Registered,
     Registration,
@@ -125,12 +125,13 @@ async def change(visit: Visit) -> Reply:
         require_version(visit.form, _stored(client))
 
     try:
-        await change_client(visit.env, row_id, wanted, check, by=await visit.by())
+        client = await change_client(visit.env, row_id, wanted, check, by=await visit.by())
     except PreconditionFailed:
         client = await _client(visit, row_id)
         mine = _told(wanted.name, wanted.redirect_uris, wanted.scopes.split())
         return _form(visit, named(client.name, client.id), client, mine)
-    return visit.go(f"/clients/{row_id}", done="client-changed")
+    done = outcome(visit.form, _stored(client), "client-changed")
+    return visit.go(f"/clients/{row_id}", done=done)
 
 
 async def ask_secret(visit: Visit) -> Reply:

@@ -8,7 +8,7 @@ from portico.domain.errors import PreconditionFailed
 from portico.domain.users import User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
-from portico.pages.versions import Told, beside, require_version, with_line_ends
+from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
 from portico.services.chosen_passwords import chosen
 from portico.services.users import Check, change_user, read_user
 
@@ -58,9 +58,9 @@ def _page(visit: Visit, user: User, mine: Told | None = None) -> Reply:
     )
 
 
-async def _change(visit: Visit, values: dict[str, Any], check: Check = lambda _: None) -> None:
+async def _change(visit: Visit, values: dict[str, Any], check: Check = lambda _: None) -> User:
     caller = visit.request.caller
-    await change_user(visit.env, caller, visit.user.id, values, check, visit.request.by)
+    return await change_user(visit.env, caller, visit.user.id, values, check, visit.request.by)
 
 
 async def change(visit: Visit) -> Reply:
@@ -86,13 +86,13 @@ async def change(visit: Visit) -> Reply:
         require_version(form, _stored(user))
 
     try:
-        await _change(visit, values, check)
+        user = await _change(visit, values, check)
     except PreconditionFailed:
         name, picture = values["name"], values["avatar_url"]
         chosen = values["preferences"]
         mine = _told(name, picture, chosen["language"], chosen["theme"], wanted)
         return _page(visit, await read_user(visit.env, visit.user.id), mine)
-    return visit.go("/profile", done="profile-saved")
+    return visit.go("/profile", done=outcome(form, _stored(user), "profile-saved"))
 
 
 async def show_password(visit: Visit) -> Reply:

@@ -17,7 +17,7 @@ from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit, see_other
 from portico.pages.step_up import fresh
-from portico.pages.versions import Told, beside, require_version, with_line_ends
+from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
 from portico.services.recovery import HANDED_HOURS, HandedOver, give_reset
 from portico.services.second_factor import reset_factors
 from portico.services.sign_in import must_enrol
@@ -152,10 +152,12 @@ async def change(visit: Visit) -> Reply:
         form.check()
 
     try:
-        await change_user(visit.env, visit.request.caller, user_id, values, check, visit.request.by)
+        user = await change_user(
+            visit.env, visit.request.caller, user_id, values, check, visit.request.by
+        )
     except PreconditionFailed:
         return await _page(visit, await read_user(visit.env, user_id), _told(**values))
-    return _shown(visit, user_id, "user-changed")
+    return _shown(visit, user_id, outcome(form, _stored(user), "user-changed"))
 
 
 def _back(visit: Visit, person: User) -> tuple[str, str]:

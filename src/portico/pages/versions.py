@@ -55,6 +55,13 @@ def require_version(form: Form, told: Told) -> None:
     require_match(form.text(VERSION), msgspec.json.encode(told))
 
 
+def outcome(form: Form, stored: Told, changed: str) -> str:
+    """Which notice tells what came of a form: `changed`, unless what is `stored` now is what it
+    began with."""
+    unchanged = form.text(VERSION) == entity_tag(msgspec.json.encode(stored))
+    return "nothing-changed" if unchanged else changed
+
+
 def with_line_ends(sent: dict[str, Any], stored: Mapping[str, Iterable[str]]) -> dict[str, Any]:
     """The values of a form, in which each text is one that is stored of its field where it differs
     from that in its line ends alone: browsers send all line ends alike, and a form that nobody

@@ -24,7 +24,7 @@ from portico.pages.event_types import by_noun
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import ONCE, PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.pages.versions import Told, beside, require_version, with_line_ends
+from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
 from portico.services.webhooks import (
     Signing,
     change_webhook,
@@ -198,11 +198,12 @@ async def edit(visit: Visit) -> Reply:
         require_version(visit.form, _stored(webhook))
 
     try:
-        await change_webhook(visit.env, webhook.id, wanted, await visit.by(), check)
+        webhook = await change_webhook(visit.env, webhook.id, wanted, await visit.by(), check)
     except PreconditionFailed:
         webhook = await read_webhook(visit.env, webhook.id)
         return _form(visit, "Edit the webhook", webhook, _told(**wanted))
-    return visit.go(f"/webhooks/{webhook.id}", done="webhook-changed")
+    done = outcome(visit.form, _stored(webhook), "webhook-changed")
+    return visit.go(f"/webhooks/{webhook.id}", done=done)
 
 
 async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Reply:
