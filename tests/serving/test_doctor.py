@@ -78,6 +78,26 @@ def test_an_address_whose_port_nobody_listens_on_is_noticed(installation: Instal
     assert examined(elsewhere) == {}
 
 
+def test_an_address_that_cannot_set_the_shared_cookie_is_noticed(
+    installation: Installation,
+) -> None:
+    shared = installation.having(
+        cookie_domain="example.com",
+        trusted_proxies="127.0.0.1",
+        base_url="https://api.example.com/v1",
+        auth_url="https://example.com/auth",
+    )
+    told = "no browser lets localhost set a cookie for example.com"
+    assert notices(shared)["cookie domain"] == told
+    advice = shared.run("doctor").stdout.partition(told)[2]
+    assert "before you set sandbox_url, dashboard_url to addresses within that" in advice
+    whole = shared.having(
+        sandbox_url="https://example.com/sandbox/v1", dashboard_url="https://example.com/dashboard"
+    )
+    for other in (whole, installation):
+        assert "cookie domain" not in notices(other)
+
+
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     problems = examined(Installation(tmp_path).having(data="/proc/self"))
     assert problems["data directory"]["message"] == "/proc/self cannot be written"

@@ -68,12 +68,16 @@ _NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 def addresses(settings: Settings) -> Iterator[Finding]:
-    """Whether clients come to the port that is listened on, which a forwarded port makes good."""
-    if settings.trusted_proxies:
-        return
+    """Whether clients come to the port that is listened on, which a forwarded port makes good, and
+    browsers keep the session's cookie."""
+    if without := settings.cookieless:
+        hosts, names = " and ".join(sorted({*without.values()})), ", ".join(without)
+        message = f"no browser lets {hosts} set a cookie for {settings.cookie_domain}"
+        advice = f"nobody can sign in there before you set {names} to addresses within that"
+        yield notice("cookie domain", message, advice)
     port = settings.port
     stray = [address for address in settings.addresses if (urlsplit(address).port or 443) != port]
-    if stray:
+    if stray and not settings.trusted_proxies:
         message = f"the server listens on port {port}, not on that of {stray[0]}"
         advice = "make port the same, unless that port is forwarded to this one"
         yield notice("addresses", message, advice)

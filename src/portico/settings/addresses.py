@@ -76,6 +76,13 @@ class PublicAddresses(Group):
         """The hosts of the five addresses, as a certificate names them: no port, no brackets."""
         return frozenset(urlsplit(address).hostname or "" for address in self.addresses)
 
+    @property
+    def cookieless(self) -> Mapping[str, str]:
+        """Those of the five whose host may set no cookie for `cookie_domain`, and that host."""
+        hosts = {name: urlsplit(getattr(self, name)).hostname or "" for name in ADDRESSES}
+        shared = f".{self.cookie_domain}" if self.cookie_domain else ""
+        return {name: host for name, host in hosts.items() if not f".{host}".endswith(shared)}
+
     def check(self, sources: Sources) -> None:
         """Tells the five addresses apart, and sees that the shared cookie can reach those given."""
         for one, other in permutations(ADDRESSES, 2):
@@ -91,13 +98,11 @@ class PublicAddresses(Group):
                     f"{named(one, sources)} must not lie within {named(other, sources)}:"
                     f" {inner} is within {outer}"
                 )
-        shared = self.cookie_domain
-        for name in ADDRESSES if shared else ():
-            host = urlsplit(getattr(self, name)).hostname
-            if name in sources and not f".{host}".endswith(f".{shared}"):
+        for name, host in self.cookieless.items():
+            if name in sources:
                 raise SettingError(
                     f"{named(name, sources)} must be within {named('cookie_domain', sources)}:"
-                    f" no browser lets {host} set a cookie for {shared}"
+                    f" no browser lets {host} set a cookie for {self.cookie_domain}"
                 )
 
 
