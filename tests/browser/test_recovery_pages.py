@@ -3,29 +3,36 @@
 import email
 import email.policy
 import re
+from email.message import EmailMessage
 
 import pytest
 from playwright.async_api import expect
 
-from browser.looking import Desk, Person
+from browser.looking import Desk, Person, faults, overflow
 from operating import until
 
 pytestmark = pytest.mark.xdist_group("browser")
 
 
-def link_to(desk: Desk, person: Person, page: str) -> str:
-    """The link in the mail that somebody got."""
+def mail_to(desk: Desk, person: Person, page: str) -> tuple[str, EmailMessage]:
+    """The mail with a link to a page that somebody got, after the link."""
 
-    def found() -> str | None:
+    def found() -> tuple[str, EmailMessage] | None:
         for file in (desk.installation.data / "log").glob("mail-*.eml"):
             message = email.message_from_bytes(file.read_bytes(), policy=email.policy.default)
             part = message.get_body(("plain",))
             link = part and re.search(rf"https://\S+/{page}\?token=\S+", part.get_content())
             if link and message["to"] == person.email:
-                return link[0]
+                return link[0], message
         return None
 
-    return str(until(found, "the mail"))
+    got: tuple[str, EmailMessage] = until(found, "the mail")
+    return got
+
+
+def link_to(desk: Desk, person: Person, page: str) -> str:
+    """The link in that mail."""
+    return mail_to(desk, person, page)[0]
 
 
 async def test_a_forgotten_password_is_replaced_by_a_link_that_works_once(desk: Desk) -> None:
@@ -88,3 +95,19 @@ async def test_an_address_is_verified_by_a_click_and_not_by_the_look(
         await expect(page.get_by_text("Verified", exact=True)).to_be_visible()
         await page.goto(link)
         await expect(page.get_by_role("alert")).to_contain_text("has expired, was used before")
+
+
+async def test_a_mail_with_a_long_link_fits_a_phone(desk: Desk) -> None:
+    person = desk.person()
+    async with desk.looking(size=(360, 800)) as page:
+        await page.goto("forgot")
+        await page.get_by_label("E-mail").fill(person.email)
+        await page.get_by_role("button", name="Ask for a link").click()
+        link, message = mail_to(desk, person, "reset")
+        part = message.get_body(["html"])
+        assert part is not None
+        await page.goto("about:blank")
+        await page.set_content(part.get_content())
+        await expect(page.get_by_role("link", name=link)).to_be_visible()
+        assert await overflow(page) == 0
+        assert await faults(page, rules=["color-contrast", "document-title", "html-has-lang"]) == []

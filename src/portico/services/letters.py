@@ -61,6 +61,9 @@ SWITCHES: dict[Kind, str] = {
 LANGUAGES = ("en", "de")
 """What there are texts in; the first one is for whoever reads none of them."""
 
+# Links are long, without a space. Some programs leave out what a body itself is styled with.
+_STYLE = "max-width:36em;font:16px/1.5 sans-serif;word-break:break-word"
+
 log = logging.getLogger(__name__)
 
 
@@ -105,9 +108,9 @@ def letter(
     paragraphs = (words["hello"], *body, "Portico")
     html = (
         f'<!doctype html><html lang="{language}"><head><title>{escape(subject)}</title></head>',
-        "<body>",
+        f'<body><div style="{_STYLE}">',
         *(f"<p>{_linked(escape(one))}</p>" for one in paragraphs),
-        "</body></html>\n",
+        "</div></body></html>\n",
     )
     return Letter(
         id=env.random(16).hex(),
