@@ -107,6 +107,7 @@ async def test_a_file_is_checked_first_and_stored_when_its_sender_says_so(api: A
     path, page = await checked(editor, lines(GOOD, {**GOOD, "price": -1}, GOOD))
     assert heading(page) == "2 rows can go in, 1 row cannot"
     assert "Line 2: price must not be negative" in page
+    assert re.findall("<(title|h1)>a.ndjson", page) == ["title", "h1"]
     assert (await editor.get("/products")).text.count("/products/1") == 0
 
     again = [await editor.post(path, do="store") for _ in range(2)]

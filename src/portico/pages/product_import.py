@@ -51,7 +51,7 @@ async def show(visit: Visit) -> Reply:
     env = visit.env
     return visit.page(
         "import_one.html",
-        "Import products",
+        upload.name,
         upload=upload,
         rejected=(await env.uploads.rejected(upload.id))[:_SHOWN] if upload.faulty else [],
         told=MAX_TOLD,
