@@ -17,7 +17,7 @@ from portico.storage.postgres import (
     PostgresDatabase,
 )
 from portico.storage.postgres_hosts import Hosts
-from portico.storage.postgres_pool import Pool
+from portico.storage.postgres_pool import FULL_SECONDS, Pool
 from portico.storage.postgres_versions import PAUSE_SECONDS
 from portico.storage.products import list_part
 from servers import PostgresServer
@@ -340,10 +340,13 @@ async def test_who_waits_gets_a_place_that_the_server_has_again(url: str) -> Non
         assert await caller == 1
 
 
+@pytest.mark.parametrize("pause", [FULL_SECONDS, 0.0])
 async def test_who_waits_for_a_place_in_vain_is_told_what_is_short(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch, pause: float
 ) -> None:
-    async with crowded(url, 3, 0.5, monkeypatch) as (database, _):
+    """Also where their time ends while the server is asked once more."""
+    monkeypatch.setattr("portico.storage.postgres_pool.FULL_SECONDS", pause)
+    async with crowded(url, 3, 1.0, monkeypatch) as (database, _):
         writes = (write(database, "SELECT 1") for _ in range(30))
         refused = await asyncio.gather(*writes, return_exceptions=True)
         assert {str(error) for error in refused} == {"The database takes no more connections."}

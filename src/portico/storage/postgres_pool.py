@@ -1,6 +1,7 @@
 """A bounded group of connections to PostgreSQL, for callers of one kind, and reads over it."""
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -50,6 +51,8 @@ class Pool:
         self._callers: deque[asyncio.Future[Any]] = deque()
         self._full_until = 0.0
         """The loop's time until which the server is taken to have no place for another."""
+        self._refused_at = -math.inf
+        """When it last said that it had none, unless it has had one since."""
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event | None = None
         self._returning: set[asyncio.Task[None]] = set()
@@ -150,7 +153,7 @@ class Pool:
                     else:
                         connection = await self._next() or await self._connect()
         except TimeoutError as error:
-            if self._is_full():
+            if self._refused_at >= begun:
                 raise asyncpg.TooManyConnectionsError("the server takes no more") from error
             raise
         else:
@@ -170,12 +173,14 @@ class Pool:
                     connection = await self._hosts.connect()
                 except asyncpg.TooManyConnectionsError:
                     self._full_until = loop.time() + FULL_SECONDS
+                    self._refused_at = time.monotonic()
                     if self._open > 1:
                         self._open -= 1  # nobody is told yet, who would ask in turn
                         loop.call_later(FULL_SECONDS, self._offer)
                         return None
                     await asyncio.sleep(FULL_SECONDS)
                 else:
+                    self._refused_at = -math.inf
                     self._offer()
                     return connection
         except BaseException:
