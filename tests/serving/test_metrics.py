@@ -164,7 +164,7 @@ def test_a_store_that_is_away_is_named_and_takes_no_host_out(
     )
     with given.serving() as service:
         well = {"ready": True, "stores": {"database": "ok", "limiter": "ok"}}
-        assert service.ask("/readyz").json == well
+        until(lambda: service.ask("/readyz").json == well, "that all is well")
         with redis.frozen():
             silent = {"database": "ok", "limiter": "silent"}
             until(lambda: service.ask("/readyz").json["stores"] == silent, "its word")
