@@ -236,6 +236,13 @@ def test_the_delays_grow_up_to_half_a_minute_and_begin_anew() -> None:
     assert stage.waits[1:4] == [0.5, 1, 2], "each time like any call"
 
 
+def test_connections_that_tell_nothing_are_made_ever_more_slowly() -> None:
+    nothing = [stream()] * 3
+    stage = Stage(stream(told(1)), *nothing, AWAY, stream(COMMENT), stream(told(2)), retries=0)
+    assert stage.ids(2) == [1, 2]
+    assert stage.waits == [0.5, 1, 2, 4, 8, 0.5]
+
+
 def test_a_service_that_says_when_is_not_asked_before() -> None:
     stage = Stage(stream(told(1)), BUSY, BUSY, stream(told(2)), retries=0)
     assert stage.ids(2) == [1, 2]

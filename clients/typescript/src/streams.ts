@@ -25,6 +25,8 @@ export class EventStream implements AsyncIterableIterator<Event> {
   readonly #path: string;
   readonly #closing = new AbortController();
   readonly #events: AsyncGenerator<Event, undefined>;
+  /** Before the next connections, until one of them tells something. */
+  #delays: Generator<number, undefined>;
   #lastId: string | undefined;
   #first: Promise<Answer> | undefined;
 
@@ -33,6 +35,7 @@ export class EventStream implements AsyncIterableIterator<Event> {
     this.#access = access;
     this.#path = "/events/stream" + query(rest);
     this.#lastId = after?.toString();
+    this.#delays = access.requests.delays();
     this.#events = this.#follow();
   }
 
@@ -87,7 +90,9 @@ export class EventStream implements AsyncIterableIterator<Event> {
 
   async #part(opened: Answer): Promise<Uint8Array | undefined> {
     try {
-      return await opened.part();
+      const part = await opened.part();
+      if (part) this.#delays = this.#access.requests.delays();
+      return part;
     } catch (error) {
       if (error instanceof ConnectionFailed) return undefined;
       throw error;
@@ -109,10 +114,9 @@ export class EventStream implements AsyncIterableIterator<Event> {
   async #connectAgain(): Promise<Answer | undefined> {
     const { requests } = this.#access;
     const { signal } = this.#closing;
-    let asked = 0;
-    for (const delay of requests.delays()) {
-      await requests.sleep(asked + delay, signal);
-      if (signal.aborted) break;
+    for (let asked = 0; ; ) {
+      await requests.sleep(asked + (this.#delays.next().value ?? 0), signal);
+      if (signal.aborted) return undefined;
       try {
         return await this.#connect();
       } catch (error) {
@@ -120,7 +124,6 @@ export class EventStream implements AsyncIterableIterator<Event> {
         if (!isPassing(error) || asked > requests.patience) throw error;
       }
     }
-    return undefined;
   }
 }
 

@@ -85,6 +85,13 @@ test("however long the service is away, it is asked at least every half minute",
   assert.equal(Math.max(...waits), 15);
 });
 
+test("connections that tell nothing are made ever more slowly", async () => {
+  const steps = [parts(), parts(), parts(), parts(":\n\n"), parts(message(2), "wait")];
+  const { stream, waits } = streamed({}, parts(message(1)), ...steps);
+  assert.deepEqual(await taken(stream, 2), [1, 2]);
+  assert.deepEqual(waits, [0.5, 1, 2, 4, 0.5]);
+});
+
 test("lines end in every way that they may, and parts anywhere", async () => {
   const text = `\uFEFF${message(1)}`.replaceAll("\n", "\r\n") + message(2).replaceAll("\n", "\r");
   const { stream } = streamed({}, parts(...text), parts("wait"));

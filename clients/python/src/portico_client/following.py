@@ -43,6 +43,8 @@ class Following:
         self._parser = Parser()
         self._messages: deque[Message] = deque()
         self._begun = False
+        self._delays = retries.endless_delays()
+        """Before the next connections, until one of them tells something."""
         self.body: Any = None
         """Of the answer that is being read, if there is one."""
         self.closed = False
@@ -84,6 +86,7 @@ class Following:
         with contextlib.suppress(ConnectionFailed):
             part = yield Part(self.body)
         if part:
+            self._delays = self._retries.endless_delays()
             self._messages.extend(self._parser.feed(part))
         else:
             yield from self._end()
@@ -105,7 +108,7 @@ class Following:
 
     def _connect_again(self) -> Flow[None]:
         asked = 0
-        for delay in self._retries.endless_delays():
+        for delay in self._delays:
             yield Pause(asked + delay)
             try:
                 return (yield from self._connect())
