@@ -74,6 +74,7 @@ async def test_programs_that_keep_passwords_learn_whose_a_new_one_is(api: Api) -
         (f"/reset?token={reset.partition('token=')[2]}", ada.email),
         (f"/invitation?token={invited}", FORM["email"]),
         ("/password", "charles@example.com"),
+        ("/email", "charles@example.com"),
     ):
         assert re.findall(KEEPS, (await admin.get(path)).text) == [address], path
     for path in ("/users/new", f"/users/{ada.id}"):
